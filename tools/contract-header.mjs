@@ -89,7 +89,7 @@ export function contractHeader(kernels, slotWords) {
       ...names.map((name) => constant(name, number(kernels, name))),
     ]),
     '// Rows of the weight and of x that a block of each form of the matrix unit kernels computes.',
-    ...Object.entries(kernels.TILE_FORMS).flatMap(([form, { rows, tokens }]) => [
+    ...Object.entries(kernels.TILE_VARIANTS).flatMap(([form, { rows, tokens }]) => [
       constant(`TILE_${form.toUpperCase()}_ROWS`, rows),
       constant(`TILE_${form.toUpperCase()}_TOKENS`, tokens),
     ]),
@@ -102,7 +102,7 @@ export function contractHeader(kernels, slotWords) {
       constant(`LINEAR_DECODE_${format.toUpperCase()}_BATCH`, chunks),
     ),
     '// Rows of the weight and of x that a block of each form of linear computes.',
-    ...Object.entries(kernels.LINEAR_FORMS).flatMap(([form, { rows, columns }]) => [
+    ...Object.entries(kernels.LINEAR_VARIANTS).flatMap(([form, { rows, columns }]) => [
       constant(`LINEAR_${form.toUpperCase()}_ROWS`, rows),
       constant(`LINEAR_${form.toUpperCase()}_COLUMNS`, columns),
     ]),

@@ -8,7 +8,7 @@ import {
   attentionTile,
   attentionTileSplit,
   attentionTileFoldQ8 as contractOf,
-  FOLDED_FORMS,
+  FOLDED_ENCODINGS,
   headTiles,
   Q8_BLOCK,
 } from '../../src/executor/kernels/index.js';
@@ -22,7 +22,7 @@ import { onEachTileTarget } from './support/targets.js';
 onEachTileTarget('attention_tile_fold', (target) => {
   it('is attention_tile_split over a q8_0 cache and what folds its parts in one, to the bit', () =>
     target.check(
-      fc.tuple(tileCases(target.simulated ? 280 : 600), fc.constantFrom(...FOLDED_FORMS)),
+      fc.tuple(tileCases(target.simulated ? 280 : 600), fc.constantFrom(...FOLDED_ENCODINGS)),
       async ([shape, form]) => {
         const { headDim, group } = shape;
         const step = new PagedStep(shape, lastAndInner);

@@ -10,8 +10,8 @@ import {
   attentionTileFoldRotated,
   attentionTileSplitNormed,
   attentionTileSplitRotated,
-  FOLDED_FORMS,
-  type FoldedForm,
+  FOLDED_ENCODINGS,
+  type FoldedEncoding,
   headTiles,
   Q8_BLOCK,
   ropeKvAppend,
@@ -25,7 +25,7 @@ import { onEachTileTarget, type Target } from './support/targets.js';
 import { fill, Random } from './support/values.js';
 
 /** Attention of the last position of a cache, folded by its last blocks and by a launch. */
-async function both(target: Target, shape: PagedCase, form: FoldedForm, isNormed: boolean) {
+async function both(target: Target, shape: PagedCase, form: FoldedEncoding, isNormed: boolean) {
   const { headDim, group } = shape;
   const step = new PagedStep(shape, ([length = 1]) => [{ slot: 0, position: length - 1 }]);
   const { cache, qkv, scale, heads, placement, dimensions } = step;
@@ -72,7 +72,7 @@ function expectSame({ together, split, apart }: Awaited<ReturnType<typeof both>>
 onEachTileTarget('attention_tile_fold_rotated', (target) => {
   it('is attention_tile_split_rotated or _normed and what folds its parts in one, to the bit', () =>
     target.check(
-      fc.tuple(tileCases(target.simulated ? 280 : 600), fc.constantFrom(...FOLDED_FORMS), fc.boolean()),
+      fc.tuple(tileCases(target.simulated ? 280 : 600), fc.constantFrom(...FOLDED_ENCODINGS), fc.boolean()),
       async ([shape, form, isNormed]) => expectSame(await both(target, shape, form, isNormed)),
       target.simulated ? target.runs : Math.ceil(target.runs / 8),
     ));

@@ -4,7 +4,7 @@ import {
   gateUpSwigluTile as contractOf,
   matmulTile,
   swiglu,
-  type TileForm,
+  type TileVariant,
   type TileType,
 } from '../../src/executor/kernels/index.js';
 import { gateUpSwigluTile } from './reference/gate_up_swiglu_tile.js';
@@ -14,7 +14,7 @@ import { onEachTileTarget, type Target } from './support/targets.js';
 import { fill, fills, Random, seed, size } from './support/values.js';
 
 const types = fc.constantFrom('f16' as const, 'bf16' as const);
-const FORMS: readonly TileForm[] = ['few', 'some', 'many'];
+const FORMS: readonly TileVariant[] = ['few', 'some', 'many'];
 
 /** Weights and rows of x; weights are small enough for sums that f16 can hold. */
 function operands(
@@ -30,7 +30,7 @@ function operands(
   return { weight: encode(type, weights), x: encode(type, x) };
 }
 
-async function run(target: Target, type: TileType, form: TileForm, weight: FloatArray, x: FloatArray, hidden: number) {
+async function run(target: Target, type: TileType, form: TileVariant, weight: FloatArray, x: FloatArray, hidden: number) {
   const [rows, ffn] = [x.length / hidden, weight.length / hidden / 2];
   const values = { weight, x, y: new Uint16Array(rows * ffn), tokens: Int32Array.of(rows), ffn, hidden };
   const { y } = await target.launch(contractOf(type, form), values, { rows });

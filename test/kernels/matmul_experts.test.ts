@@ -15,7 +15,7 @@ import {
   matmulTileExperts,
   PACKED_TYPES,
   packedRowBytes,
-  TILE_FORM_NAMES,
+  TILE_VARIANT_NAMES,
   TILE_TYPES,
   WEIGHT_FLOAT_TYPES,
 } from '../../src/executor/kernels/index.js';
@@ -99,7 +99,7 @@ const floats = WEIGHT_FLOAT_TYPES.map((type): Case => {
   };
 });
 const tiles = TILE_TYPES.flatMap((type) =>
-  TILE_FORM_NAMES.map((form): Case => {
+  TILE_VARIANT_NAMES.map((form): Case => {
     const inner = 72;
     return {
       ...{ experts: matmulTileExperts(type, form), dense: matmulTile(type, form), inner },

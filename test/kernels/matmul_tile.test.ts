@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { matmulTile as contractOf, type TileForm } from '../../src/executor/kernels/index.js';
+import { matmulTile as contractOf, type TileVariant } from '../../src/executor/kernels/index.js';
 import { matmulTile } from './reference/matmul_tile.js';
 import { expectClose, inStrides } from './support/compare.js';
 import { decode, encode, type FloatArray } from './support/half.js';
@@ -9,7 +9,7 @@ import { FINITE, fill, fills, Random, seed, size } from './support/values.js';
 
 const UNTOUCHED = -12_345;
 const types = fc.constantFrom('f16' as const, 'bf16' as const);
-const FORMS: readonly TileForm[] = ['few', 'some', 'many'];
+const FORMS: readonly TileVariant[] = ['few', 'some', 'many'];
 
 onEachTileTarget('matmul_tile', (target) => {
   it('multiplies the rows that the step has, and leaves all else alone', () =>
@@ -54,7 +54,7 @@ onEachTileTarget('matmul_tile', (target) => {
         const inner = eighths * 8;
         const weight = encode(type, fill('normal', out * inner, random));
         const x = encode(type, fill('normal', rows * inner, random));
-        const run = async (form: TileForm, part: FloatArray) => {
+        const run = async (form: TileVariant, part: FloatArray) => {
           const count = part.length / inner;
           const { y } = await target.launch(
             contractOf(type, form),

@@ -3,7 +3,7 @@ import * as kernels from '../../executor/kernels/index.js';
 import type { LaunchPlanRecorder } from '../../executor/kernels/launch-plan.js';
 import { FUSIONS } from '../../executor/layers/fusions.js';
 import {
-  type AttentionForm,
+  type AttentionVariant,
   type AttentionSite,
   PagedAttention,
   type RopeTables,
@@ -233,7 +233,7 @@ class KernelBench {
     const out = this.floats(rows * heads * headDim);
     const layer = this.site.cache.layer(0);
     const record =
-      (Form: new (site: AttentionSite) => AttentionForm): Record =>
+      (Form: new (site: AttentionSite) => AttentionVariant): Record =>
       (plan) =>
         new Form({ ...this.site, plan }).record(layer, this.rope, this.ropes, qkv, out);
     return this.compare(

@@ -107,7 +107,7 @@ export const attentionCombineQuantize = defineKernel({
 });
 
 /** Where attention is written in the form that products take: as columns, `[chunks, rows, FRAGMENT_CHUNK]`, or as rows. */
-export type AttendedForm =
+export type AttendedEncoding =
   | { readonly form: TileType; readonly y: DeviceBuffer; readonly columns?: AttendedColumns | undefined }
   | { readonly form: 'q8'; readonly y: DeviceBuffer; readonly columns?: undefined };
 
@@ -122,7 +122,7 @@ export function launchCombine(
   launch: Launch,
   combined: Omit<ValuesOf<typeof attentionCombine>, 'out'>,
   out: DeviceBuffer,
-  attended: AttendedForm | undefined,
+  attended: AttendedEncoding | undefined,
   folds: { readonly tokens: StepCount; readonly splits: StepCount },
   when?: LaunchCondition,
 ): void {
@@ -145,7 +145,7 @@ export function launchAttended(
   launch: Launch,
   x: DeviceBuffer,
   columns: number,
-  { form, y, columns: layout }: AttendedForm,
+  { form, y, columns: layout }: AttendedEncoding,
   rows: StepCount,
   when: LaunchCondition,
 ): void {

@@ -1,7 +1,7 @@
 import { aligned, defineKernel, f32, i32, inout, input, type KernelContract, output } from '../device/contract.js';
 import type { DeviceBuffer } from '../device/device.js';
 import { exact } from '../device/tolerance.js';
-import { type RotatedSingleToken, rotatedForm, rotatedInputs, rotatedSizes } from './attention-rotated.js';
+import { type RotatedSingleToken, rotatedVariant, rotatedInputs, rotatedSizes } from './attention-rotated.js';
 import { Q8_BLOCK, Q8_BLOCK_BYTES, TILE_TYPES, type TileType } from './formats.js';
 import type { Launch, StepCount, ValuesOf } from './launch-plan.js';
 import { qkvOf, readCache, rowArguments, TILE_HEAD_DIMS } from './paged-cache.js';
@@ -24,10 +24,10 @@ const shared = (headDim: number) =>
   ] as const;
 
 /** The form that a product takes of what is attended to. */
-export type FoldedForm = TileType | 'q8';
-export const FOLDED_FORMS: readonly FoldedForm[] = ['q8', ...TILE_TYPES];
+export type FoldedEncoding = TileType | 'q8';
+export const FOLDED_ENCODINGS: readonly FoldedEncoding[] = ['q8', ...TILE_TYPES];
 
-const foldedOut = (form: FoldedForm, headDim: number) =>
+const foldedOut = (form: FoldedEncoding, headDim: number) =>
   form === 'q8'
     ? aligned(4, output('out', 'u8', 'tokens', 'heads', `${(headDim / Q8_BLOCK) * Q8_BLOCK_BYTES}`))
     : aligned(8, output('out', form, 'tokens', 'heads', `${headDim}`));
@@ -35,9 +35,9 @@ const foldedOut = (form: FoldedForm, headDim: number) =>
 const foldedBits = 'attention_combine_quantize or _convert';
 
 /** {@link attentionTileSplitRotated}, and what folds its parts. */
-export const attentionTileFoldRotated = (form: FoldedForm, headDim: number) =>
+export const attentionTileFoldRotated = (form: FoldedEncoding, headDim: number) =>
   defineKernel({
-    ...rotatedForm,
+    ...rotatedVariant,
     name: `attention_tile_fold_rotated_${form}_d${headDim}`,
     source: 'attention_tile_fold_rotated.hip',
     summary: 'rope_kv_append, attention_tile_split and what folds its parts, of one row',
@@ -46,9 +46,9 @@ export const attentionTileFoldRotated = (form: FoldedForm, headDim: number) =>
   });
 
 /** {@link attentionTileFoldRotated} of heads that are normalized first. */
-export const attentionTileFoldNormed = (form: FoldedForm, headDim: number) =>
+export const attentionTileFoldNormed = (form: FoldedEncoding, headDim: number) =>
   defineKernel({
-    ...rotatedForm,
+    ...rotatedVariant,
     name: `attention_tile_fold_normed_${form}_d${headDim}`,
     source: 'attention_tile_fold_rotated.hip',
     summary: 'norm_rope_kv_append, attention_tile_split and what folds its parts, of one row',
@@ -66,7 +66,7 @@ export const attentionTileFoldNormed = (form: FoldedForm, headDim: number) =>
   });
 
 /** {@link attentionTileSplit} over a cache in q8_0, and what folds its parts. */
-export const attentionTileFoldQ8 = (form: FoldedForm, headDim: number) =>
+export const attentionTileFoldQ8 = (form: FoldedEncoding, headDim: number) =>
   defineKernel({
     name: `attention_tile_fold_q8_0_${form}_d${headDim}`,
     source: 'attention_tile_fold_q8_0.hip',
@@ -108,7 +108,7 @@ export interface Folding {
  */
 export function launchFolded(
   launch: Launch,
-  { form, y: out }: { readonly form: FoldedForm; readonly y: DeviceBuffer },
+  { form, y: out }: { readonly form: FoldedEncoding; readonly y: DeviceBuffer },
   headDim: number,
   values: Omit<ValuesOf<ReturnType<typeof attentionTileFoldQ8>>, 'out'>,
   rotated: RotatedSingleToken | undefined,
@@ -126,6 +126,6 @@ export function launchFolded(
 }
 
 export const attentionFoldContracts: readonly KernelContract[] = TILE_HEAD_DIMS.flatMap((headDim) => [
-  ...FOLDED_FORMS.flatMap((form) => [attentionTileFoldRotated(form, headDim), attentionTileFoldNormed(form, headDim)]),
-  ...FOLDED_FORMS.map((form) => attentionTileFoldQ8(form, headDim)),
+  ...FOLDED_ENCODINGS.flatMap((form) => [attentionTileFoldRotated(form, headDim), attentionTileFoldNormed(form, headDim)]),
+  ...FOLDED_ENCODINGS.map((form) => attentionTileFoldQ8(form, headDim)),
 ]);

@@ -22,7 +22,7 @@ export const rotatedSizes = [
   i32('adjacent'),
 ] as const;
 const partsOf = (headDim: number) => inout('parts', 'f32', 'tokens', 'heads', 'splits', `${headDim} + 2`);
-export const rotatedForm = {
+export const rotatedVariant = {
   source: 'attention_tile_split_rotated.hip',
   on: 'portable',
   grid: [{ of: 'kv_heads * head_tiles' }, { of: 'tokens' }, { of: 'splits' }],
@@ -37,7 +37,7 @@ export const rotatedForm = {
 export const attentionTileSplitRotated = (headDim: number) =>
   defineKernel({
     name: `attention_tile_split_rotated_f16_d${headDim}`,
-    ...rotatedForm,
+    ...rotatedVariant,
     summary: 'rope_kv_append, then attention_tile_split, of one row',
     arguments: [...rotatedInputs(headDim), partsOf(headDim), ...rotatedSizes, f32('scale')],
     tolerance: exact('the very bits of rope_kv_append and attention_tile_split'),
@@ -47,7 +47,7 @@ export const attentionTileSplitRotated = (headDim: number) =>
 export const attentionTileSplitNormed = (headDim: number) =>
   defineKernel({
     name: `attention_tile_split_normed_f16_d${headDim}`,
-    ...rotatedForm,
+    ...rotatedVariant,
     summary: 'norm_rope_kv_append, then attention_tile_split, of one row',
     arguments: [
       ...rotatedInputs(headDim),

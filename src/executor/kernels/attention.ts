@@ -11,7 +11,7 @@ import {
 } from '../device/contract.js';
 import type { DeviceBuffer } from '../device/device.js';
 import { exact, roundings, type Tolerance } from '../device/tolerance.js';
-import { type AttendedForm, launchAttended, launchCombine } from './attention-combine.js';
+import { type AttendedEncoding, launchAttended, launchCombine } from './attention-combine.js';
 import { type Folding, launchFolded } from './attention-fold.js';
 import { attentionTileSplitNormed, attentionTileSplitRotated, type RotatedSingleToken } from './attention-rotated.js';
 import { COLUMNS_MULTIPLE, columnsOf } from './columns.js';
@@ -164,7 +164,7 @@ export const attentionTileColumns = (type: TileType, headDim: number) =>
  * Tiles are as those of flash_attention_causal: `[tiles, 2]`, first row and number of rows, which are consecutive
  * positions of one slot; at most {@link attentionTileRows}.
  */
-const tileForm = (type: TileCacheType, headDim: number) =>
+const tileVariant = (type: TileCacheType, headDim: number) =>
   ({
     arguments: [
       aligned(16, qkvOf(`${headDim}`)),
@@ -189,7 +189,7 @@ export const attentionTile = (type: TileCacheType, headDim: number) =>
     source: type === 'f16' ? 'attention_tile.hip' : 'attention_tile_q8_0.hip',
     on: type === 'f16' ? 'portable' : 'gpu',
     summary: 'causal attention of tiles of consecutive rows of one slot on matrix units',
-    ...tileForm(type, headDim),
+    ...tileVariant(type, headDim),
   });
 
 /** Threads of a block of attention_wide, and LDS that it asks for: three chunks of keys and values of 128 elements. */
@@ -205,7 +205,7 @@ export const attentionWide = (headDim: number) =>
     summary: 'attention_tile on Hopper’s matrix units',
     threads: ATTENTION_WIDE_THREADS,
     dynamicSharedBytes: ATTENTION_WIDE_LDS,
-    ...tileForm('f16', headDim),
+    ...tileVariant('f16', headDim),
   });
 
 /** Heads of attention: query heads in groups that share a KV head. */
@@ -265,7 +265,7 @@ export interface AttentionCounts {
 
 /** What attention on matrix units may do besides. */
 export interface TileExtras {
-  readonly attended?: AttendedForm | undefined;
+  readonly attended?: AttendedEncoding | undefined;
   readonly rotated?: RotatedSingleToken | undefined;
   readonly folding?: Folding | undefined;
 }

@@ -17,7 +17,7 @@ import {
 } from './formats.js';
 import { chunksOf, FRAGMENT_FORMATS, type FragmentFormat, fragmentInput, tileBytes, tilesOf } from './fragments.js';
 import type { Launch, LaunchCondition, StepCount, ValuesOf } from './launch-plan.js';
-import { LINEAR_FORMS, LINEAR_WIDE_LDS, LINEAR_WIDE_THREADS, linear } from './linear.js';
+import { LINEAR_VARIANTS, LINEAR_WIDE_LDS, LINEAR_WIDE_THREADS, linear } from './linear.js';
 import { MATMUL_TOKENS, matmul } from './matmul.js';
 import {
   MATMUL_PACKED_ROWS,
@@ -33,10 +33,10 @@ import {
 import { MATMUL_QUANTIZED_ROWS, MATMUL_QUANTIZED_TOKENS, matmulQuantized } from './matmul-quantized.js';
 import {
   matmulTile,
-  TILE_FORM_NAMES,
-  TILE_FORMS,
+  TILE_VARIANT_NAMES,
+  TILE_VARIANTS,
   TILE_INPUT_MULTIPLE,
-  type TileForm,
+  type TileVariant,
   tileSuffix,
 } from './matmul-tile.js';
 import { packedRowBytes } from './repack.js';
@@ -138,7 +138,7 @@ export const matmulPackedExpertsTile = (type: PackedType) => {
 };
 
 /** {@link matmulTile} of each expert's matrix and its run of rows. */
-export const matmulTileExperts = (type: TileType, form: TileForm) => {
+export const matmulTileExperts = (type: TileType, form: TileVariant) => {
   const { order, tolerance } = matmulTile(type, form);
   return defineKernel({
     name: `matmul_tile_experts_${tileSuffix(form, type)}`,
@@ -154,7 +154,7 @@ export const matmulTileExperts = (type: TileType, form: TileForm) => {
       i32('in'),
       i32('y_stride'),
     ],
-    grid: [{ of: 'rows', per: TILE_FORMS[form].tokens }, { of: 'out', per: TILE_FORMS[form].rows }, { of: 'runs' }],
+    grid: [{ of: 'rows', per: TILE_VARIANTS[form].tokens }, { of: 'out', per: TILE_VARIANTS[form].rows }, { of: 'runs' }],
     multiples: [['in', `${TILE_INPUT_MULTIPLE}`]],
     order: order!,
     tolerance,
@@ -162,11 +162,11 @@ export const matmulTileExperts = (type: TileType, form: TileForm) => {
 };
 
 /** Forms of {@link linearExperts}: those of `linear` that bring each weight once a run. */
-const LINEAR_EXPERT_FORMS = ['one', 'few', 'wide32', 'wide64', 'wide128'] as const;
-type LinearExpertForm = (typeof LINEAR_EXPERT_FORMS)[number];
+const LINEAR_EXPERT_VARIANTS = ['one', 'few', 'wide32', 'wide64', 'wide128'] as const;
+type LinearExpertVariant = (typeof LINEAR_EXPERT_VARIANTS)[number];
 
 /** Rows that an expert has on average up to which each form is taken; few takes runs of any length, eight rows at a time. */
-const MOST_LINEAR: Readonly<Record<LinearExpertForm, number>> = {
+const MOST_LINEAR: Readonly<Record<LinearExpertVariant, number>> = {
   one: 0,
   few: 12,
   wide32: 24,
@@ -175,9 +175,9 @@ const MOST_LINEAR: Readonly<Record<LinearExpertForm, number>> = {
 };
 
 /** {@link linear} of each expert's matrix and its run of columns. */
-export const linearExperts = (format: FragmentFormat, form: LinearExpertForm) => {
+export const linearExperts = (format: FragmentFormat, form: LinearExpertVariant) => {
   const { order, tolerance } = linear(format, form);
-  const { rows, columns } = LINEAR_FORMS[form];
+  const { rows, columns } = LINEAR_VARIANTS[form];
   const isWide = columns > 8;
   return defineKernel({
     name: `linear_experts_${form}_${format}`,
@@ -247,13 +247,13 @@ export function launchMatmulTileExperts(
 ): void {
   const { experts, rows, runs: active, places } = sent;
   const [some, many] = [Math.max(2, fromRows(sent, 12)), Math.max(3, fromRows(sent, 64))];
-  const when: Readonly<Record<TileForm, LaunchCondition>> = {
+  const when: Readonly<Record<TileVariant, LaunchCondition>> = {
     few: { count: rows, atMost: some - 1 },
     some: { count: rows, atLeast: some, atMost: many - 1 },
     many: { count: rows, atLeast: many },
   };
   const dims = { experts, rows, runs: active, places };
-  for (const form of TILE_FORM_NAMES) launch(matmulTileExperts(type, form), values, dims, when[form]);
+  for (const form of TILE_VARIANT_NAMES) launch(matmulTileExperts(type, form), values, dims, when[form]);
 }
 
 /** y = weight of each row's expert · x, weights in fragments. */
@@ -267,7 +267,7 @@ export function launchLinearExperts(
   const dims = { experts, rows, runs: active, places, chunks: chunksOf(values.in) };
   const all = { ...values, tiles: tilesOf(values.out) };
   let atLeast = 0;
-  for (const [form, average] of Object.entries(MOST_LINEAR) as [LinearExpertForm, number][]) {
+  for (const [form, average] of Object.entries(MOST_LINEAR) as [LinearExpertVariant, number][]) {
     const most = form === 'one' ? 1 : Math.min(rows.max, fromRows(sent, average));
     if (atLeast > most) continue;
     launch(linearExperts(format, form), all, dims, { count: rows, atLeast, atMost: most });
@@ -283,6 +283,6 @@ export const expertProductContracts: readonly KernelContract[] = [
     matmulPackedExperts(type, 'several'),
     matmulPackedExpertsTile(type),
   ]),
-  ...TILE_TYPES.flatMap((type) => TILE_FORM_NAMES.map((form) => matmulTileExperts(type, form))),
-  ...FRAGMENT_FORMATS.flatMap((format) => LINEAR_EXPERT_FORMS.map((form) => linearExperts(format, form))),
+  ...TILE_TYPES.flatMap((type) => TILE_VARIANT_NAMES.map((form) => matmulTileExperts(type, form))),
+  ...FRAGMENT_FORMATS.flatMap((format) => LINEAR_EXPERT_VARIANTS.map((form) => linearExperts(format, form))),
 ];

@@ -14,16 +14,16 @@ import type { Launch, LaunchCondition, Rows, ValuesOf } from './launch-plan.js';
 import { MATMUL_TOKENS } from './matmul.js';
 import { PACKED_ROWS, PACKED_TOKENS, type PackedRows, packedInfix, rowsAtOnce } from './matmul-packed.js';
 import {
-  TILE_FORM_NAMES,
-  TILE_FORMS,
+  TILE_VARIANT_NAMES,
+  TILE_VARIANTS,
   TILE_INPUT_MULTIPLE,
-  type TileForm,
-  tileFormRows,
+  type TileVariant,
+  tileVariantRows,
   tileSuffix,
 } from './matmul-tile.js';
 import { ORDER } from './reduction-order.js';
 
-export const gateUpSwigluTile = (type: TileType, form: TileForm) =>
+export const gateUpSwigluTile = (type: TileType, form: TileVariant) =>
   defineKernel({
     name: `gate_up_swiglu_tile_${tileSuffix(form, type)}`,
     source: form === 'few' ? 'twins/gate_up_swiglu_tile_few.hip' : 'gate_up_swiglu_tile.hip',
@@ -38,8 +38,8 @@ export const gateUpSwigluTile = (type: TileType, form: TileForm) =>
       i32('hidden'),
     ],
     grid: [
-      { of: 'rows', per: TILE_FORMS[form].tokens },
-      { of: 'ffn', per: form === 'few' ? TILE_FORMS.few.rows : TILE_FORMS[form].rows / 2 },
+      { of: 'rows', per: TILE_VARIANTS[form].tokens },
+      { of: 'ffn', per: form === 'few' ? TILE_VARIANTS.few.rows : TILE_VARIANTS[form].rows / 2 },
     ],
     multiples: [['hidden', `${TILE_INPUT_MULTIPLE}`]],
     order: ORDER.tile,
@@ -104,7 +104,7 @@ export const gateUpSwigluPacked = (type: PackedType, rows: PackedRows = 'several
   });
 
 /** Forms in which one launch of gate, up and SwiGLU is faster than one of each. */
-const FASTER_TOGETHER: readonly TileForm[] = ['some', 'many'];
+const FASTER_TOGETHER: readonly TileVariant[] = ['some', 'many'];
 
 /**
  * Gate, up and SwiGLU of float weights in one launch, in the steps where that is the faster: for few rows two launches are
@@ -117,18 +117,18 @@ export function launchGateUpSwigluTile(
   values: Omit<ValuesOf<ReturnType<typeof gateUpSwigluTile>>, 'tokens'>,
 ): void {
   for (const form of FASTER_TOGETHER) {
-    const condition = tileFormRows(rows, form, 2 * values.ffn);
+    const condition = tileVariantRows(rows, form, 2 * values.ffn);
     launch(gateUpSwigluTile(type, form), { ...values, tokens: rows.present }, { rows: rows.count }, condition);
   }
 }
 
 /** The steps in which {@link launchGateUpSwigluTile} launches nothing. */
 export function gateUpApart(rows: Rows, ffn: number): LaunchCondition {
-  return tileFormRows(rows, 'few', 2 * ffn);
+  return tileVariantRows(rows, 'few', 2 * ffn);
 }
 
 export const gateUpSwigluContracts: readonly KernelContract[] = [
-  ...TILE_TYPES.flatMap((type) => TILE_FORM_NAMES.map((form) => gateUpSwigluTile(type, form))),
+  ...TILE_TYPES.flatMap((type) => TILE_VARIANT_NAMES.map((form) => gateUpSwigluTile(type, form))),
   ...FLOAT_TYPES.map(gateUpSwiglu),
   ...PACKED_TYPES.flatMap((type) => [gateUpSwigluPacked(type, 'one'), gateUpSwigluPacked(type)]),
 ];

@@ -24,7 +24,7 @@ export const LINEAR_WIDE_LDS = 225_280;
  * Forms of the linear layer on Hopper, all with the same bits: rows of the weight and columns that a block computes.
  * Up to wide128 the two halves of a block share the segments of k, in `many` each has rows of its own.
  */
-export const LINEAR_FORMS = {
+export const LINEAR_VARIANTS = {
   one: { rows: 16, columns: 1 },
   few: { rows: 16, columns: 8 },
   wide16: { rows: 64, columns: 16 },
@@ -33,16 +33,16 @@ export const LINEAR_FORMS = {
   wide128: { rows: 64, columns: 128 },
   many: { rows: 128, columns: 128 },
 } as const;
-export type LinearForm = keyof typeof LINEAR_FORMS;
-const FORM_NAMES: readonly LinearForm[] = Object.keys(LINEAR_FORMS) as LinearForm[];
+export type LinearVariant = keyof typeof LINEAR_VARIANTS;
+const VARIANT_NAMES: readonly LinearVariant[] = Object.keys(LINEAR_VARIANTS) as LinearVariant[];
 
-const isWide = (form: LinearForm): boolean => LINEAR_FORMS[form].columns > 8;
+const isWide = (form: LinearVariant): boolean => LINEAR_VARIANTS[form].columns > 8;
 
 /** Blocks of 128 rows and columns that fill an H200: for fewer, `many` leaves multiprocessors idle. */
 const FILLING = 128;
 
 /** The steps for whose rows a form is the fastest, measured on an H200, when `out` rows of the weight are computed. */
-export function linearFormRows({ count }: Rows, form: LinearForm, out: number): LaunchCondition {
+export function linearVariantRows({ count }: Rows, form: LinearVariant, out: number): LaunchCondition {
   const most = COLUMNS_MULTIPLE * Math.max(0, Math.floor((FILLING * COLUMNS_MULTIPLE) / out) - 1);
   const halved = Math.max(64, most);
   switch (form) {
@@ -64,7 +64,7 @@ export function linearFormRows({ count }: Rows, form: LinearForm, out: number): 
 }
 
 /** Dimension `chunks`: of a row. */
-export const linear = (format: FragmentFormat, form: LinearForm) =>
+export const linear = (format: FragmentFormat, form: LinearVariant) =>
   defineKernel({
     name: `linear_${form}_${format}`,
     source: 'linear.hip',
@@ -85,10 +85,10 @@ export const linear = (format: FragmentFormat, form: LinearForm) =>
     ],
     grid: isWide(form)
       ? [
-          { of: 'rows', per: LINEAR_FORMS[form].columns },
-          { of: 'out', per: LINEAR_FORMS[form].rows },
+          { of: 'rows', per: LINEAR_VARIANTS[form].columns },
+          { of: 'out', per: LINEAR_VARIANTS[form].rows },
         ]
-      : [{ of: 'out', per: LINEAR_FORMS[form].rows }],
+      : [{ of: 'out', per: LINEAR_VARIANTS[form].rows }],
     multiples: [['x_rows', `${COLUMNS_MULTIPLE}`]],
     order: ORDER.halves,
     tolerance: fragmentRoundings(format),
@@ -135,8 +135,8 @@ export function launchLinear(
 ): void {
   const all = { ...values, tokens: rows.present, tiles: tilesOf(values.out) };
   const dims = { rows: rows.count, chunks: chunksOf(values.in) };
-  for (const form of FORM_NAMES) {
-    const when = linearFormRows(rows, form, values.out);
+  for (const form of VARIANT_NAMES) {
+    const when = linearVariantRows(rows, form, values.out);
     if ((when.atLeast ?? 0) > (when.atMost ?? Number.POSITIVE_INFINITY)) continue;
     if (form === 'one' && fitsRow(values.in)) launch(linearRow(format), all, dims, when);
     else launch(linear(format, form), all, dims, when);
@@ -161,5 +161,5 @@ export function launchLinearGated(
 export const linearGatedApart = ({ count }: Rows): LaunchCondition => ({ count, atMost: GATED_ROWS - 1 });
 
 export const linearContracts: readonly KernelContract[] = [
-  ...FRAGMENT_FORMATS.flatMap((format) => [...FORM_NAMES.map((form) => linear(format, form)), linearGated(format)]),
+  ...FRAGMENT_FORMATS.flatMap((format) => [...VARIANT_NAMES.map((form) => linear(format, form)), linearGated(format)]),
 ];

@@ -1,7 +1,7 @@
 import { aligned, defineKernel, f32, i32, inout, input, type KernelContract, output } from '../device/contract.js';
 import { exact } from '../device/tolerance.js';
 import { TILE_TYPES, type TileType } from './formats.js';
-import { TILE_FORMS, TILE_INPUT_MULTIPLE } from './matmul-tile.js';
+import { TILE_VARIANTS, TILE_INPUT_MULTIPLE } from './matmul-tile.js';
 import { ORDER } from './reduction-order.js';
 import { NORM_PART, NORMED_MOST } from './rms-norm.js';
 
@@ -33,7 +33,7 @@ export const matmulTileNormed = (type: TileType) =>
       i32('biased'),
       f32('eps'),
     ],
-    grid: [{ of: 'out', per: TILE_FORMS.few.rows }],
+    grid: [{ of: 'out', per: TILE_VARIANTS.few.rows }],
     multiples,
     order: ORDER.tile,
     tolerance: exact('the very bits of rms_norm_convert, matmul_tile and bias_add'),
@@ -54,7 +54,7 @@ export const matmulTileSummed = (type: TileType) =>
       i32('out'),
       i32('in'),
     ],
-    grid: [{ of: 'out', per: TILE_FORMS.few.rows }],
+    grid: [{ of: 'out', per: TILE_VARIANTS.few.rows }],
     multiples,
     order: ORDER.tile,
     tolerance: exact('the very bits of matmul_tile, and of the sums of rms_norm'),
@@ -74,7 +74,7 @@ export const gateUpTileNormed = (type: TileType) =>
       i32('in'),
       f32('eps'),
     ],
-    grid: [{ of: 'ffn', per: TILE_FORMS.few.rows }],
+    grid: [{ of: 'ffn', per: TILE_VARIANTS.few.rows }],
     multiples,
     order: ORDER.tile,
     tolerance: exact('the very bits of rms_norm_convert, matmul_tile and swiglu_convert'),

@@ -6,39 +6,39 @@ import { ORDER } from './reduction-order.js';
 
 /**
  * Which form of a linear layer on matrix units to launch. All forms give the same bits; they differ in what is fast:
- * {@link tileFormRows} says which for how many rows.
+ * {@link tileVariantRows} says which for how many rows.
  */
-export type TileForm = 'few' | 'some' | 'many';
+export type TileVariant = 'few' | 'some' | 'many';
 
 /** What `in` of matmul_tile and `hidden` of gate_up_swiglu_tile must be a multiple of; buffers lie at 16-byte borders. */
 export const TILE_INPUT_MULTIPLE = 8;
 
 /** Rows of the weight and tokens that a block of each form computes. */
-export const TILE_FORMS: Readonly<Record<TileForm, { readonly rows: number; readonly tokens: number }>> = {
+export const TILE_VARIANTS: Readonly<Record<TileVariant, { readonly rows: number; readonly tokens: number }>> = {
   few: { rows: 16, tokens: 16 },
   some: { rows: 32, tokens: 64 },
   many: { rows: 64, tokens: 128 },
 };
 
-export const TILE_FORM_NAMES: readonly TileForm[] = ['few', 'some', 'many'];
+export const TILE_VARIANT_NAMES: readonly TileVariant[] = ['few', 'some', 'many'];
 
 /**
  * The steps for whose rows a form is the fastest, measured on an H200, when `out` rows of the weight are computed (both
  * parts of a gate and up). Up to 128 tokens a small weight has too few blocks of the many form to fill a device.
  */
-export function tileFormRows({ count }: Rows, form: TileForm, out: number): LaunchCondition {
+export function tileVariantRows({ count }: Rows, form: TileVariant, out: number): LaunchCondition {
   const some = out < 8192 ? 128 : 64;
   if (form === 'few') return { count, atLeast: 0, atMost: 16 };
   return form === 'some' ? { count, atLeast: 17, atMost: some } : { count, atLeast: some + 1 };
 }
 
 /** Element type of a weight, and name of a form, as kernels' names end. */
-export const tileSuffix = (form: TileForm, type: TileType) => (form === 'many' ? type : `${form}_${type}`);
+export const tileSuffix = (form: TileVariant, type: TileType) => (form === 'many' ? type : `${form}_${type}`);
 
 /** Of a sum of `in` products: eight segments in order, each a chain of products. */
 const sumRoundings = (inner: number) => inner / 16 + 12;
 
-export const matmulTile = (type: TileType, form: TileForm) =>
+export const matmulTile = (type: TileType, form: TileVariant) =>
   defineKernel({
     name: `matmul_tile_${tileSuffix(form, type)}`,
     source: 'matmul_tile.hip',
@@ -55,8 +55,8 @@ export const matmulTile = (type: TileType, form: TileForm) =>
       i32('accumulate'),
     ],
     grid: [
-      { of: 'rows', per: TILE_FORMS[form].tokens },
-      { of: 'out', per: TILE_FORMS[form].rows },
+      { of: 'rows', per: TILE_VARIANTS[form].tokens },
+      { of: 'out', per: TILE_VARIANTS[form].rows },
     ],
     multiples: [['in', `${TILE_INPUT_MULTIPLE}`]],
     order: ORDER.tile,
@@ -73,12 +73,12 @@ export function launchMatmulTile(
   rows: Rows,
   values: Omit<ValuesOf<ReturnType<typeof matmulTile>>, 'tokens'>,
 ): void {
-  for (const form of TILE_FORM_NAMES) {
-    const condition = tileFormRows(rows, form, values.out);
+  for (const form of TILE_VARIANT_NAMES) {
+    const condition = tileVariantRows(rows, form, values.out);
     launch(matmulTile(type, form), { ...values, tokens: rows.present }, { rows: rows.count }, condition);
   }
 }
 
 export const matmulTileContracts: readonly KernelContract[] = [
-  ...TILE_TYPES.flatMap((type) => TILE_FORM_NAMES.map((form) => matmulTile(type, form))),
+  ...TILE_TYPES.flatMap((type) => TILE_VARIANT_NAMES.map((form) => matmulTile(type, form))),
 ];

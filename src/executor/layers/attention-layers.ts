@@ -6,14 +6,14 @@ import type { Limits } from '../model/limits.js';
 import type { Attention, HeadNorms } from '../model/values.js';
 import { COMBINED_FORM, NORMED_APPEND } from './fusions.js';
 import {
-  type AttentionForm,
+  type AttentionVariant,
   type AttentionSite,
   type AttentionSplits,
   type HeadNormValues,
   PagedAttention,
   type RopeTables,
 } from './paged-attention.js';
-import type { Activation, InputForm, Products } from './products.js';
+import type { Activation, ActivationEncoding, Products } from './products.js';
 import type { RecordedModel } from './recorded-model.js';
 import { UnfusedAttention } from './unfused-attention.js';
 
@@ -31,7 +31,7 @@ function refuseSinks(attention: Limits['attention'], headDim: number): void {
 /** Attention of a model's layers, from q, k and v on: norms, what queries are multiplied by, RoPE, cache, scores. */
 export class AttentionLayers {
   /** One for each shape that layers have. */
-  private readonly forms = new Map<string, AttentionForm>();
+  private readonly forms = new Map<string, AttentionVariant>();
 
   /** `[rows, columns]` f32: what rows attend to, or what of it is between. */
   private readonly out: DeviceBuffer;
@@ -55,7 +55,7 @@ export class AttentionLayers {
     this.formed = isFormed ? products.roomInAnyForm(memory, limits.maxStepTokens, columns) : undefined;
   }
 
-  /** How attention is split among blocks, for graphs: {@link AttentionForm.splits}. */
+  /** How attention is split among blocks, for graphs: {@link AttentionVariant.splits}. */
   get splits(): AttentionSplits | undefined {
     return [...this.forms.values()].find(({ splits }) => splits !== undefined)?.splits;
   }
@@ -72,7 +72,7 @@ export class AttentionLayers {
    *
    * @param unrotated in which steps q and k are not rotated yet; default: all
    */
-  record(value: Attention, qkv: DeviceBuffer, wanted: InputForm, unrotated?: LaunchCondition): Activation['forms'] {
+  record(value: Attention, qkv: DeviceBuffer, wanted: ActivationEncoding, unrotated?: LaunchCondition): Activation['forms'] {
     const { headNorms, rope, layer } = value;
     const { form, tables, norms, isApart } = this.partsOf(value);
     if (norms !== undefined && isApart) {
@@ -91,7 +91,7 @@ export class AttentionLayers {
   private partsOf(value: Attention) {
     const { headNorms, rope } = value;
     const tables = this.recorded.ropes.get(rope) as RopeTables;
-    const form = this.formFor(value);
+    const form = this.variantFor(value);
     const norms = headNorms && this.normsOf(headNorms);
     const isFused =
       headNorms?.over === 'head' && tables.queryFactors === undefined && form.normalizes && NORMED_APPEND.when(rope);
@@ -118,7 +118,7 @@ export class AttentionLayers {
   }
 
   /** How layers of this shape attend. */
-  private formFor({ heads, kvHeads, headDim, scale, window, softcap, sinks }: Attention): AttentionForm {
+  private variantFor({ heads, kvHeads, headDim, scale, window, softcap, sinks }: Attention): AttentionVariant {
     const shape = { heads, kvHeads, headDim, scale, window, softcap, hasSinks: sinks !== undefined };
     const key = Object.values(shape).join();
     let form = this.forms.get(key);

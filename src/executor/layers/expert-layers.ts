@@ -10,7 +10,7 @@ import type { Experts } from '../model/values.js';
 import type { Weights } from '../model/weights.js';
 import { type ColumnsSite, type Fusion, GATED_FUSIONS } from './fusions.js';
 import type { NormedRow, SingleToken } from './single-token.js';
-import { type Activation, asForm, Products, type SentRows, type Target } from './products.js';
+import { type Activation, asEncoding, Products, type SentRows, type Target } from './products.js';
 
 /** What expert layers are recorded with. */
 export interface ExpertSite {
@@ -140,7 +140,7 @@ export class ExpertLayers {
     plan.launch(kernels.routeExperts, { scores: this.scores, ...chosen, ...routing, experts }, { rows: count }, multiToken);
     if (singleToken !== undefined) {
       const { gateUp, down } = weights.experts(value);
-      const room = { scores: this.scores, gated: asForm(this.gated.other, this.placed.formOf(down)) };
+      const room = { scores: this.scores, gated: asEncoding(this.gated.other, this.placed.encodingOf(down)) };
       singleToken.by.addExperts(weight, gateUp[0] as Matrix, down, routing, singleToken.row, room);
     }
     const places = { row_of: this.rowOf, place_of: this.placeOf };
@@ -236,12 +236,12 @@ export class ExpertLayers {
       this.placed.multiplyExperts(weight, sentRows, sent, { y: this.gateUp, stride: 2 * ffn, column: i * ffn });
     }
     this.addGateBiases(value);
-    const form = this.placed.formOf(down);
+    const form = this.placed.encodingOf(down);
     const rule =
       value.activation === 'silu'
         ? GATED_FUSIONS.find((candidate) => this.site.fusions.has(candidate) && candidate.into.includes(form))
         : undefined;
-    const gated = rule === undefined ? this.gated.f32 : asForm(this.gated.other, form);
+    const gated = rule === undefined ? this.gated.f32 : asEncoding(this.gated.other, form);
     if (value.activation === 'clamped') {
       const clamp = { alpha: kernels.CLAMPED_ALPHA, limit: kernels.CLAMPED_LIMIT };
       plan.launch(kernels.swigluClamped, { gate_up: this.gateUp, y: gated, ffn, ...clamp }, { rows: placedRows });
@@ -274,8 +274,8 @@ export class ExpertLayers {
     const shared = { place_of: this.placeOf, tokens, saturated, y_rows, used };
     const rows = { count: pairs, present: tokens };
     for (const [i, weight] of gateUp.entries()) {
-      const form = this.placed.formOf(weight) as kernels.TileType;
-      const y = asForm(this.sentColumns as DeviceBuffer, form);
+      const form = this.placed.encodingOf(weight) as kernels.TileType;
+      const y = asEncoding(this.sentColumns as DeviceBuffer, form);
       // The second takes what the first did, in the same form.
       if (i === 0 || weight.type !== gate.type)
         plan.launch(
@@ -288,8 +288,8 @@ export class ExpertLayers {
       this.placed.multiplyExperts(weight, { columns: hidden, rows, forms: { [form]: y } }, sent, target, when);
     }
     this.addGateBiases(value);
-    const form = this.placed.formOf(down) as kernels.TileType;
-    const y = asForm(this.gated.other, form);
+    const form = this.placed.encodingOf(down) as kernels.TileType;
+    const y = asEncoding(this.gated.other, form);
     const gated = { gate_up: this.gateUp, y, ffn, ...shared };
     const gatedDims = { ...dims, chunks: kernels.chunksOf(ffn) };
     if (value.activation === 'clamped') {

@@ -50,7 +50,7 @@ import {
 import { type NormedRow, SingleToken } from './single-token.js';
 import type { ProductPart } from './single-token-matrices.js';
 import type { AttentionSplits } from './paged-attention.js';
-import { type Activation, asForm, bothOf, gatedApart, type InputForm, Products } from './products.js';
+import { type Activation, asEncoding, bothOf, gatedApart, type ActivationEncoding, Products } from './products.js';
 import { AllReduce } from './all-reduce.js';
 import type { PlanParts, RecordedModel, Stream } from './recorded-model.js';
 import { QueryGates, RecurrentLayers } from './recurrent-layers.js';
@@ -192,7 +192,7 @@ export class ForwardPass {
     this.memory.release();
   }
 
-  /** How attention is split among blocks, for graphs: {@link AttentionForm.splits}. */
+  /** How attention is split among blocks, for graphs: {@link AttentionVariant.splits}. */
   get splits(): AttentionSplits | undefined {
     return this.attentions.splits;
   }
@@ -271,11 +271,11 @@ export class ForwardPass {
     if (value.kind === 'linear' && value.biases === undefined && value.weights.length === 1) {
       const [weight] = this.matricesOf(value) as [Matrix];
       const input = this.activation(value.of, [weight], stream);
-      const form = this.products.formOf(weight);
+      const form = this.products.encodingOf(weight);
       if (this.fusions.has(ADDED_PRODUCT) && ADDED_PRODUCT.when(weight, form)) {
         const target = { y: stream.x, stride: hidden, accumulate: true };
         const row = this.singleToken?.canSum(weight) ? this.singleToken : undefined;
-        row?.add(weight, this.products.inForm(input, form), stream.x);
+        row?.add(weight, this.products.encoded(input, form), stream.x);
         this.products.multiply(weight, input, target, row?.multiToken);
         return row !== undefined;
       }
@@ -341,7 +341,7 @@ export class ForwardPass {
     stream: Stream,
     when?: LaunchCondition,
   ): Activation {
-    const form = this.products.commonForm(matrices);
+    const form = this.products.commonEncoding(matrices);
     const { rows } = stream;
     const columns = columnsOf(value, this.model.hiddenSize);
     switch (value.kind) {
@@ -428,7 +428,7 @@ export class ForwardPass {
   }
 
   /** The norm in the form, or in f32, from which others are made; what several values are computed from is normalized once. */
-  private normalized(value: Norm, form: InputForm, stream: Stream, when?: LaunchCondition): Activation {
+  private normalized(value: Norm, form: ActivationEncoding, stream: Stream, when?: LaunchCondition): Activation {
     const latest = this.latestNorm?.value === value ? this.latestNorm.input : undefined;
     if (latest?.forms[form] !== undefined || latest?.forms.f32 !== undefined) return latest;
     const columns = columnsOf(value, this.model.hiddenSize);
@@ -437,14 +437,14 @@ export class ForwardPass {
     return input;
   }
 
-  private norm(value: Norm, form: InputForm, stream: Stream, when?: LaunchCondition): Activation['forms'] {
+  private norm(value: Norm, form: ActivationEncoding, stream: Stream, when?: LaunchCondition): Activation['forms'] {
     const x = this.source(value.of, stream);
     const rule = NORM_FUSIONS.find((candidate) => this.fusions.has(candidate) && candidate.into.includes(form));
     if (rule === undefined || value.isCentered) {
       this.plainNorm(value, x, this.normed.f32, stream.rows, when);
       return { f32: this.normed.f32 };
     }
-    const y = asForm(this.normed.other, form);
+    const y = asEncoding(this.normed.other, form);
     const weight = this.recorded.weights.vector(value.weight);
     const input = { x, weight, columns: value.weight.length, epsilon: value.epsilon };
     rule.launch(this.site(stream), input, form, y, when);
@@ -467,19 +467,19 @@ export class ForwardPass {
     this.plan.launch(isCentered ? kernels.layerNorm : kernels.rmsNorm, values, { rows: rows.count }, when);
   }
 
-  private gate({ activation, of }: Gated, form: InputForm, stream: Stream): Activation['forms'] {
+  private gate({ activation, of }: Gated, form: ActivationEncoding, stream: Stream): Activation['forms'] {
     const matrices = this.matricesOf(of);
     const both = joined(matrices);
     const ffn = columnsOf(of, this.model.hiddenSize) / 2;
-    const y = asForm(this.gated.other, form);
+    const y = asEncoding(this.gated.other, form);
     const rule =
       activation === 'silu'
         ? GATED_FUSIONS.find((candidate) => this.fusions.has(candidate) && candidate.into.includes(form))
         : undefined;
     const row = this.singleTokenOf(of, matrices, stream);
     // What gates writes the form that such weights take; the value's consumer may be of others.
-    const isInForm = this.products.commonForm(matrices) === form;
-    const isGatedAlone = rule !== undefined && of.biases === undefined && isInForm && row?.canGate(matrices) === true;
+    const isEncoded = this.products.commonEncoding(matrices) === form;
+    const isGatedAlone = rule !== undefined && of.biases === undefined && isEncoded && row?.canGate(matrices) === true;
     if (isGatedAlone) row?.gate(matrices, this.normedRow(of), y);
     else row?.multiply(this.partsOf(matrices), this.normedRow(of), this.gateUp);
     const input = this.activation(of.of, matrices, stream, row?.multiToken);
@@ -491,7 +491,7 @@ export class ForwardPass {
       GATED_PRODUCT.into.includes(form as kernels.TileType) &&
       both !== undefined &&
       GATED_PRODUCT.when(both) &&
-      this.products.formOf(both) === form;
+      this.products.encodingOf(both) === form;
     // One launch for all of it where that is the faster, two for fewer rows.
     const few = isOne ? gatedApart(both, stream.rows) : undefined;
     this.products.multiplyEach(matrices, input, this.gateUp, bothOf(few, row?.multiToken));
@@ -508,7 +508,7 @@ export class ForwardPass {
     return { [form]: y };
   }
 
-  private attend(value: Attention, form: InputForm, stream: Stream): Activation['forms'] {
+  private attend(value: Attention, form: ActivationEncoding, stream: Stream): Activation['forms'] {
     if (!value.isGated) {
       const unrotated = this.product(value.qkv, this.qkv, stream, this.attentions.rotating(value));
       return this.attentions.record(value, this.qkv, form, unrotated);

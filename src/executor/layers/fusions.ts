@@ -4,7 +4,7 @@ import * as kernels from '../kernels/index.js';
 import type { LaunchCondition, LaunchPlanRecorder, Rows } from '../kernels/launch-plan.js';
 import type { Matrix } from '../model/matrix.js';
 import type { Rope } from '../model/values.js';
-import type { InputForm } from './products.js';
+import type { ActivationEncoding } from './products.js';
 
 /**
  * Which operations share a launch. Every rule says what it takes the place of: without it the plain launches are recorded,
@@ -43,9 +43,9 @@ export function fusionsOn(device: DeviceClass, without: readonly Fusion[]): Read
 
 /** A value written in the form that its consumer takes, rather than in f32 for another launch to convert. */
 interface FormFusion<Input> extends Fusion {
-  readonly into: readonly InputForm[];
+  readonly into: readonly ActivationEncoding[];
   /** @param when in which steps; default: in all */
-  launch(site: FusionSite, input: Input, form: InputForm, y: DeviceBuffer, when?: LaunchCondition): void;
+  launch(site: FusionSite, input: Input, form: ActivationEncoding, y: DeviceBuffer, when?: LaunchCondition): void;
 }
 
 /** Rows to be normalized, `columns` wide. */
@@ -136,7 +136,7 @@ export const GATED_PRODUCT: Fusion & {
 };
 
 /** A product that is added to the residual stream where it is computed. */
-export const ADDED_PRODUCT: Fusion & { when(weight: Matrix, form: InputForm): boolean } = {
+export const ADDED_PRODUCT: Fusion & { when(weight: Matrix, form: ActivationEncoding): boolean } = {
   replaces: 'matmul, residual_add',
   on: 'gpu',
   when: (weight, form) => form !== 'f32' && (weight.layout !== 'file' || !kernels.isBlockType(weight.type)),

@@ -59,7 +59,7 @@ export interface AttentionExtras {
   /** Heads are normalized first. */
   readonly norms?: HeadNormValues | undefined;
   /** What the rows attend to is left there, and `out` is for what is between. */
-  readonly attended?: kernels.AttendedForm | undefined;
+  readonly attended?: kernels.AttendedEncoding | undefined;
   /** `[heads]` f32: a score more of each head's softmax, which nothing is added for. */
   readonly sinks?: DeviceBuffer | undefined;
   /** Steps whose rows are not rotated and stored yet; undefined: all. */
@@ -67,7 +67,7 @@ export interface AttentionExtras {
 }
 
 /** A way to attend. */
-export interface AttentionForm {
+export interface AttentionVariant {
   /** Absent where no context is split. */
   readonly splits: AttentionSplits | undefined;
   /** Whether it takes heads to normalize first. */
@@ -96,7 +96,7 @@ export interface AttentionForm {
  * Causal attention of a step's rows over the paged cache. On a GPU with matrix units few rows are split over many blocks,
  * and many rows share the keys and values of their sequence; a row's bits are the same in either form.
  */
-export class PagedAttention implements AttentionForm {
+export class PagedAttention implements AttentionVariant {
   private readonly tokens: StepCount;
   /** `[split_rows, heads, splits, 2 + head_dim]`; undefined: row by row. */
   private readonly parts: (kernels.ContextParts & { readonly buffer: DeviceBuffer }) | undefined;

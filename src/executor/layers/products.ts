@@ -5,13 +5,13 @@ import { joined, type Matrix } from '../model/matrix.js';
 import type { ColumnsSite } from './fusions.js';
 
 /** How a matrix takes its input: as it is, quantized, or in the 16 bits of a matrix unit. */
-export type InputForm = 'f32' | 'q8' | kernels.TileType;
+export type ActivationEncoding = 'f32' | 'q8' | kernels.TileType;
 
 /** Rows that were just written, `columns` wide: the input of matrices. In one form at least. */
 export interface Activation {
   readonly columns: number;
   readonly rows: Rows;
-  readonly forms: Readonly<Partial<Record<InputForm, DeviceBuffer>>>;
+  readonly forms: Readonly<Partial<Record<ActivationEncoding, DeviceBuffer>>>;
 }
 
 /** Where a product goes: rows `stride` elements apart. `accumulate`: it is added to what is there. */
@@ -42,7 +42,7 @@ export class Products {
   /** What was in f32 before. */
   private readonly converted: DeviceBuffer;
   /** What `converted` holds. */
-  private latest: { readonly x: Activation; readonly form: InputForm; readonly y: DeviceBuffer } | undefined;
+  private latest: { readonly x: Activation; readonly form: ActivationEncoding; readonly y: DeviceBuffer } | undefined;
   private readonly usesTiles: boolean;
   /** Where 16-bit floats are multiplied as columns: on Hopper. */
   readonly columns: ColumnsSite | undefined;
@@ -91,8 +91,8 @@ export class Products {
    * @param within the steps in which it is launched, by their rows; default: all
    */
   multiply(weight: Matrix, x: Activation, { y, stride, accumulate = false }: Target, within?: LaunchCondition): void {
-    const form = this.formOf(weight);
-    const input = this.inForm(x, form);
+    const form = this.encodingOf(weight);
+    const input = this.encoded(x, form);
     const { columns, type } = weight;
     const { count, present: tokens } = x.rows;
     const shared = { weight: weight.buffer, x: input, y, out: weight.rows, y_stride: stride };
@@ -125,8 +125,8 @@ export class Products {
     { y, stride, column = 0 }: PlacedTarget,
     within?: LaunchCondition,
   ): void {
-    const form = this.formOf(weight);
-    const input = this.inForm(x, form);
+    const form = this.encodingOf(weight);
+    const input = this.encoded(x, form);
     const { columns, type } = weight;
     const shared = { weight: weight.buffer, x: input, y: bufferFrom(y, column), runs: sent.table, out: weight.rows };
     const launch = this.launchWithin(within);
@@ -151,7 +151,7 @@ export class Products {
   /** y = silu(gate · x) * (up · x) of gate and up side by side, in all steps but those of {@link gatedApart}. */
   multiplyGated(both: Matrix, input: Activation, form: kernels.TileType, y: DeviceBuffer): void {
     const launch: Launch = (...launched) => this.plan.launch(...launched);
-    const x = this.inForm(input, form);
+    const x = this.encoded(input, form);
     const values = { weight: both.buffer, x, y, ffn: both.rows / 2, hidden: input.columns };
     if (both.layout === 'fragments') {
       const format = kernels.fragmentFormat(both.type as kernels.FragmentType);
@@ -170,7 +170,7 @@ export class Products {
   }
 
   /** The form in which a matrix takes its input. */
-  formOf(weight: Matrix): InputForm {
+  encodingOf(weight: Matrix): ActivationEncoding {
     if (weight.layout === 'fragments') return weight.type === 'bf16' ? 'bf16' : 'f16';
     if (kernels.isBlockType(weight.type)) return 'q8';
     if (!this.usesTiles || weight.type === 'f32') return 'f32';
@@ -178,20 +178,20 @@ export class Products {
   }
 
   /** The one form that all the matrices take; f32, from which every other is made, when they differ. */
-  commonForm(matrices: readonly Matrix[]): InputForm {
-    const forms = new Set(matrices.map((matrix) => this.formOf(matrix)));
+  commonEncoding(matrices: readonly Matrix[]): ActivationEncoding {
+    const forms = new Set(matrices.map((matrix) => this.encodingOf(matrix)));
     const [form] = forms;
     return forms.size === 1 && form !== undefined ? form : 'f32';
   }
 
   /** The activation in one form, made now unless it was just before: matrices that share their input share this too. */
-  inForm(x: Activation, form: InputForm): DeviceBuffer {
+  encoded(x: Activation, form: ActivationEncoding): DeviceBuffer {
     const given = x.forms[form];
     if (given !== undefined) return given;
     if (this.latest?.x === x && this.latest.form === form) return this.latest.y;
     const source = x.forms.f32 as DeviceBuffer;
     const { columns, rows } = x;
-    const y = asForm(this.converted, form);
+    const y = asEncoding(this.converted, form);
     if (form === 'q8') {
       const blocks = columns / kernels.Q8_BLOCK;
       this.plan.launch(kernels.quantizeQ8, { x: source, y, in: columns }, { rows: rows.count, blocks });
@@ -213,9 +213,9 @@ export class Products {
   }
 
   /** Memory as attention writes a form into it; undefined: it writes f32. */
-  attendedAs(memory: DeviceBuffer | undefined, form: InputForm): kernels.AttendedForm | undefined {
+  attendedAs(memory: DeviceBuffer | undefined, form: ActivationEncoding): kernels.AttendedEncoding | undefined {
     if (memory === undefined || form === 'f32') return undefined;
-    const y = asForm(memory, form);
+    const y = asEncoding(memory, form);
     return form === 'q8' ? { form, y } : { form, y, columns: this.columns };
   }
 
@@ -240,7 +240,7 @@ export function gatedApart(both: Matrix, rows: Rows): LaunchCondition {
 }
 
 /** Memory as elements of a form. */
-export function asForm({ address, elements }: DeviceBuffer, form: InputForm): DeviceBuffer {
+export function asEncoding({ address, elements }: DeviceBuffer, form: ActivationEncoding): DeviceBuffer {
   const dtype = form === 'q8' ? 'u8' : form;
   return { address, dtype, elements: Math.floor(elements / DTYPE_BYTES[dtype]) };
 }

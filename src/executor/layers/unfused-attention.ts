@@ -3,7 +3,7 @@ import * as kernels from '../kernels/index.js';
 import type { LayerCache } from '../model/kv-cache.js';
 import { COUNT_TOKENS } from '../model/step-counts.js';
 import type { Rope } from '../model/values.js';
-import { type AttentionForm, type AttentionSite, type RopeTables, rotateAndAppend } from './paged-attention.js';
+import { type AttentionVariant, type AttentionSite, type RopeTables, rotateAndAppend } from './paged-attention.js';
 
 /** Memory for the scores of a group of rows; groups take their turns in it. */
 const SCORE_BYTES = 64 << 20;
@@ -12,7 +12,7 @@ const SCORE_BYTES = 64 << 20;
  * Attention written out: one kernel an operation, every score in memory. Slow and plain, to hold the fused kernels
  * against. It weighs what a window hides by 0, and so needs all blocks: those of layers with a window stay, too.
  */
-export class UnfusedAttention implements AttentionForm {
+export class UnfusedAttention implements AttentionVariant {
   readonly splits = undefined;
   readonly normalizes = false;
   readonly writesForms = false;
