@@ -23,12 +23,12 @@ const MOST_GRAPHS = 160;
  * How a step's tokens come of its logits: the largest of each row, drawn with filters, or in any way. The first two are for
  * steps of few rows, where what is launched for nothing is a part of what they take.
  */
-const WAYS = {
+const MODES = {
   largest: [],
   drawn: [COUNT_DRAWN, COUNT_FILTERED],
   any: [COUNT_DRAWN, COUNT_FILTERED, COUNT_ADJUSTED, COUNT_TOLD],
 } as const;
-export type SamplingWay = keyof typeof WAYS;
+export type SamplingMode = keyof typeof MODES;
 const FEW_ROWS = 8;
 
 /** A kind of step that a graph is captured for. */
@@ -36,7 +36,7 @@ export interface GraphBucket {
   readonly rows: number;
   /** Of each context; 0 where none is split. */
   readonly splits: number;
-  readonly way: SamplingWay;
+  readonly mode: SamplingMode;
 }
 
 /**
@@ -62,15 +62,15 @@ export class GraphBuckets {
   /** Every bucket, smallest first. */
   all(): readonly GraphBucket[] {
     return this.rows.flatMap((rows) =>
-      this.splitsOf(rows).flatMap((splits) => waysOf(rows).map((way) => ({ rows, splits, way }))),
+      this.splitsOf(rows).flatMap((splits) => modesOf(rows).map((mode) => ({ rows, splits, mode }))),
     );
   }
 
   /** The least bucket that holds a step of at most as many rows and splits as there may be. */
-  of(rows: number, splits: number, way: SamplingWay): GraphBucket {
+  of(rows: number, splits: number, mode: SamplingMode): GraphBucket {
     const least = leastFrom(this.rows, rows);
-    const ways = waysOf(least);
-    return { rows: least, splits: leastFrom(this.splitsOf(least), splits), way: ways.includes(way) ? way : 'any' };
+    const modes = modesOf(least);
+    return { rows: least, splits: leastFrom(this.splitsOf(least), splits), mode: modes.includes(mode) ? mode : 'any' };
   }
 
   private splitsOf(rows: number): readonly number[] {
@@ -79,28 +79,28 @@ export class GraphBuckets {
 
   private count(splits: readonly number[]): number {
     const isSplit = (rows: number): boolean => this.split !== undefined && rows <= this.split.rows;
-    return this.rows.reduce((sum, rows) => sum + waysOf(rows).length * (isSplit(rows) ? splits.length : 1), 0);
+    return this.rows.reduce((sum, rows) => sum + modesOf(rows).length * (isSplit(rows) ? splits.length : 1), 0);
   }
 }
 
-const ALL_WAYS = Object.keys(WAYS) as readonly SamplingWay[];
-const waysOf = (rows: number): readonly SamplingWay[] => (rows <= FEW_ROWS ? ALL_WAYS : ['any']);
+const ALL_MODES = Object.keys(MODES) as readonly SamplingMode[];
+const modesOf = (rows: number): readonly SamplingMode[] => (rows <= FEW_ROWS ? ALL_MODES : ['any']);
 
 /** The first way in which all is launched that a step's rows need. */
-export function wayOf(counts: Int32Array): SamplingWay {
-  const needed = WAYS.any.filter((index) => counts[index] !== 0);
-  const holds = (way: SamplingWay): boolean =>
-    needed.every((index) => (WAYS[way] as readonly number[]).includes(index));
-  return ALL_WAYS.find(holds) as SamplingWay;
+export function samplingMode(counts: Int32Array): SamplingMode {
+  const needed = MODES.any.filter((index) => counts[index] !== 0);
+  const holds = (mode: SamplingMode): boolean =>
+    needed.every((index) => (MODES[mode] as readonly number[]).includes(index));
+  return ALL_MODES.find(holds) as SamplingMode;
 }
 
 /** The counts of a step of that kind. */
-export function countsOf({ rows, splits, way }: GraphBucket): Int32Array {
+export function countsOf({ rows, splits, mode }: GraphBucket): Int32Array {
   const counts = new Int32Array(STEP_COUNTS);
   for (const index of [COUNT_TOKENS, COUNT_SAMPLES, COUNT_DRAWS, COUNT_SLICES]) counts[index] = rows;
   counts[splits === 0 ? COUNT_TILES : COUNT_SPLIT_ROWS] = rows;
   counts[COUNT_SPLITS] = splits;
-  for (const index of WAYS[way]) counts[index] = 1;
+  for (const index of MODES[mode]) counts[index] = 1;
   settle(counts);
   return counts;
 }

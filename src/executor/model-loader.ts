@@ -319,7 +319,7 @@ async function runNullStep(device: Device, forward: ForwardPass, plan: number, r
   input[tables.offsets.samples] = samples;
   input[tables.offsets.pass] = 1;
   input.fill(limits.maxSequences, tables.offsets.rowSlot, tables.offsets.rowSlot + rows);
-  const counts = countsOf({ rows, splits: 0, way: 'any' });
+  const counts = countsOf({ rows, splits: 0, mode: 'any' });
   counts[COUNT_SAMPLES] = samples;
   counts[COUNT_DRAWS] = samples;
   settle(counts);

@@ -1,5 +1,5 @@
 import type { ExecuteRequest } from '../shared/generated/rocmforge/executor/v1/executor.js';
-import { countsOf, wayOf } from './graph-buckets.js';
+import { countsOf, samplingMode } from './graph-buckets.js';
 import { SLICE_WORDS } from './kernels/index.js';
 import type { LoadedModel } from './loaded-model.js';
 import type { MicroBatch } from './micro-batches.js';
@@ -22,7 +22,7 @@ export function filledUp({ forward, buckets }: LoadedModel, { input: words, coun
   const { offsets } = tables;
   const rows = counts[COUNT_TOKENS] as number;
   const { source, target } = nullStates(limits);
-  const bucket = buckets.of(rows, counts[COUNT_SPLITS] as number, wayOf(counts));
+  const bucket = buckets.of(rows, counts[COUNT_SPLITS] as number, samplingMode(counts));
   for (let row = rows; row < bucket.rows; row++) {
     words[offsets.rowToken + row] = 0;
     words[offsets.rowPosition + row] = 0;

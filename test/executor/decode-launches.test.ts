@@ -6,7 +6,7 @@ import { type ModelShape, SHAPES } from '../../src/cli/synth/shapes.js';
 import { synth } from '../../src/cli/synth.js';
 import type { NativeGridDim, NativeLaunch } from '../../src/executor/device/addon.js';
 import { Device } from '../../src/executor/device/device.js';
-import { countsOf, type GraphBucket, type SamplingWay } from '../../src/executor/graph-buckets.js';
+import { countsOf, type GraphBucket, type SamplingMode } from '../../src/executor/graph-buckets.js';
 import { FOLDED_SPLITS, type KvCacheType } from '../../src/executor/kernels/index.js';
 import { loadModel } from '../../src/executor/loaded-model.js';
 import { COUNT_TILES, COUNT_TOKENS, STEP_COUNTS, settle } from '../../src/executor/model/step-counts.js';
@@ -118,7 +118,7 @@ const HOPPER = 'sm_90';
 const GPU = 'gfx1100';
 
 /** A step of one row whose context is of so many splits. */
-const alone = (splits: number) => ({ rows: 1, splits, way: 'largest' }) as const;
+const alone = (splits: number) => ({ rows: 1, splits, mode: 'largest' }) as const;
 
 /** The most launches from a layer's attention to the next one's. */
 function mostOfLayer(launched: readonly string[]): number {
@@ -175,9 +175,9 @@ it.each([
 });
 
 /** What is launched behind the last layer of a model. */
-async function behindLayers(target: string, way: SamplingWay, rows = 1): Promise<readonly string[]> {
+async function behindLayers(target: string, mode: SamplingMode, rows = 1): Promise<readonly string[]> {
   const hidden = target === HOPPER ? 1024 : 256;
-  const launched = await launchesOf('llama', 'Q8_0', target, 1, { rows, splits: 1, way }, hidden);
+  const launched = await launchesOf('llama', 'Q8_0', target, 1, { rows, splits: 1, mode }, hidden);
   const last = launched.findLastIndex((name) => /^(linear|matmul)_summed/.test(name) || name === 'swiglu_columns_f16');
   return launched.slice(last + 1);
 }
@@ -197,7 +197,7 @@ it.each([
 });
 
 it('of several rows those that are sampled are gathered', async () => {
-  const several = await launchesOf('llama', 'Q8_0', GPU, 1, { rows: 2, splits: 1, way: 'largest' });
+  const several = await launchesOf('llama', 'Q8_0', GPU, 1, { rows: 2, splits: 1, mode: 'largest' });
   expect(several.slice(-5)).toEqual([
     'gather_rows',
     'rms_norm_quantize',

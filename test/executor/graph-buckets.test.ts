@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { countsOf, GraphBuckets, wayOf } from '../../src/executor/graph-buckets.js';
+import { countsOf, GraphBuckets, samplingMode } from '../../src/executor/graph-buckets.js';
 import { FOLDED_SPLITS } from '../../src/executor/kernels/index.js';
 import {
   COUNT_ADJUSTED,
@@ -29,9 +29,9 @@ describe('the sizes of captured graphs', () => {
     expect(
       buckets(12)
         .all()
-        .map(({ rows, splits, way }) => [rows, splits, way]),
+        .map(({ rows, splits, mode }) => [rows, splits, mode]),
     ).toEqual([
-      ...[1, 2, 4, 8].flatMap((rows) => ['largest', 'drawn', 'any'].map((way) => [rows, 0, way])),
+      ...[1, 2, 4, 8].flatMap((rows) => ['largest', 'drawn', 'any'].map((mode) => [rows, 0, mode])),
       [12, 0, 'any'],
     ]);
     expect(buckets(1).all()).toHaveLength(3);
@@ -40,7 +40,7 @@ describe('the sizes of captured graphs', () => {
   it('times powers of two of splits, for as many rows as are split', () => {
     const some = buckets(128, { rows: 64, most: 32 }).all();
     expect(some.filter(({ rows }) => rows === 64).map(({ splits }) => splits)).toEqual([1, 2, 4, 8, 16, 32]);
-    expect(some.filter(({ rows }) => rows === 128)).toEqual([{ rows: 128, splits: 0, way: 'any' }]);
+    expect(some.filter(({ rows }) => rows === 128)).toEqual([{ rows: 128, splits: 0, mode: 'any' }]);
     expect(some).toHaveLength((4 * 3 + 3) * 6 + 1);
   });
 
@@ -71,12 +71,12 @@ describe('the sizes of captured graphs', () => {
         fc.double({ min: 0, max: 1, noNaN: true }),
         fc.double({ min: 0, max: 1, noNaN: true }),
         fc.constantFrom(...(['largest', 'drawn', 'any'] as const)),
-        ({ sequences, most, rows }, a, b, way) => {
+        ({ sequences, most, rows }, a, b, mode) => {
           const graphs = buckets(sequences, { rows, most });
           const [steps, splits] = [1 + Math.floor(a * (sequences - 1)), 1 + Math.floor(b * (most - 1))];
-          const bucket = graphs.of(steps, splits, way);
+          const bucket = graphs.of(steps, splits, mode);
           expect(graphs.all()).toContainEqual(bucket);
-          expect([way, 'any']).toContain(bucket.way);
+          expect([mode, 'any']).toContain(bucket.mode);
           expect(bucket.rows).toBeGreaterThanOrEqual(steps);
           expect(bucket.rows).toBeLessThan(2 * steps);
           if (bucket.rows <= rows) expect(bucket.splits).toBeGreaterThanOrEqual(splits);
@@ -86,12 +86,12 @@ describe('the sizes of captured graphs', () => {
   });
 
   it('are counts of a step whose rows are all drawn from', () => {
-    const counts = countsOf({ rows: 8, splits: 4, way: 'largest' });
+    const counts = countsOf({ rows: 8, splits: 4, mode: 'largest' });
     for (const index of [COUNT_TOKENS, COUNT_SAMPLES, COUNT_DRAWS, COUNT_SLICES, COUNT_SPLIT_ROWS])
       expect(counts[index]).toBe(8);
     expect(counts[COUNT_SPLITS]).toBe(4);
     expect(counts[COUNT_TILES]).toBe(0);
-    const tiled = countsOf({ rows: 8, splits: 0, way: 'largest' });
+    const tiled = countsOf({ rows: 8, splits: 0, mode: 'largest' });
     expect([COUNT_TILES, COUNT_SPLIT_ROWS, COUNT_SPLITS].map((index) => tiled[index])).toEqual([8, 0, 0]);
     // And the rows whose splits a launch folds.
     expect(counts.reduce((sum, count) => sum + count)).toBe(60);
@@ -104,14 +104,14 @@ describe('the sizes of captured graphs', () => {
       for (const index of indices) counts[index] = 1;
       return counts;
     };
-    expect(wayOf(step())).toBe('largest');
-    expect(wayOf(step(COUNT_DRAWN))).toBe('drawn');
-    expect(wayOf(step(COUNT_DRAWN, COUNT_FILTERED))).toBe('drawn');
-    expect(wayOf(step(COUNT_TOLD))).toBe('any');
-    expect(wayOf(step(COUNT_DRAWN, COUNT_ADJUSTED))).toBe('any');
+    expect(samplingMode(step())).toBe('largest');
+    expect(samplingMode(step(COUNT_DRAWN))).toBe('drawn');
+    expect(samplingMode(step(COUNT_DRAWN, COUNT_FILTERED))).toBe('drawn');
+    expect(samplingMode(step(COUNT_TOLD))).toBe('any');
+    expect(samplingMode(step(COUNT_DRAWN, COUNT_ADJUSTED))).toBe('any');
     fc.assert(
       fc.property(fc.subarray(needed), fc.integer({ min: 1, max: 300 }), (some, rows) => {
-        const counts = countsOf(buckets(300).of(rows, 0, wayOf(step(...some))));
+        const counts = countsOf(buckets(300).of(rows, 0, samplingMode(step(...some))));
         for (const index of some) expect(counts[index]).toBe(1);
       }),
     );
@@ -126,7 +126,7 @@ describe('the sizes of captured graphs', () => {
       [2, 1, 0, 2],
       [2, 0, 0, 0],
     ] as const) {
-      const counts = countsOf({ rows, splits, way: 'any' });
+      const counts = countsOf({ rows, splits, mode: 'any' });
       expect([counts[COUNT_FOLDED], counts[COUNT_PARTED]]).toEqual([folded, parted]);
     }
   });
@@ -136,7 +136,7 @@ describe('the sizes of captured graphs', () => {
       [1, 1, 0],
       [2, 0, 2],
     ] as const) {
-      const counts = countsOf({ rows, splits: 0, way: 'any' });
+      const counts = countsOf({ rows, splits: 0, mode: 'any' });
       expect([counts[COUNT_SINGLE_TOKEN], counts[COUNT_GATHERED]]).toEqual([alone, gathered]);
     }
   });
