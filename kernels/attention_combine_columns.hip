@@ -7,12 +7,12 @@ KERNEL(attention_combine_columns_f16, const float* __restrict parts,  // [tokens
        forge::half_t* __restrict out,                                 // [chunks, out_rows, CHUNK]
        const int32_t* __restrict row_position,                        // [tokens]
        int heads, int head_dim, int splits, int out_rows) {
-  const forge::AttendedColumns<forge::half_t> columns{out, out_rows};
+  const forge::AttendedColumnTiles<forge::half_t> columns{out, out_rows};
   forge::attention_combine(BLOCK_INDEX, parts, columns, row_position, heads, head_dim, splits);
 }
 
 KERNEL(attention_combine_columns_bf16, const float* __restrict parts, forge::bfloat_t* __restrict out,
        const int32_t* __restrict row_position, int heads, int head_dim, int splits, int out_rows) {
-  const forge::AttendedColumns<forge::bfloat_t> columns{out, out_rows};
+  const forge::AttendedColumnTiles<forge::bfloat_t> columns{out, out_rows};
   forge::attention_combine(BLOCK_INDEX, parts, columns, row_position, heads, head_dim, splits);
 }

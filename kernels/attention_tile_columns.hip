@@ -6,7 +6,7 @@ namespace {
 template <class T>
 struct Whole {
   static constexpr bool IS_WHOLE = true;
-  forge::AttendedColumns<T> to;
+  forge::AttendedColumnTiles<T> to;
 };
 }  // namespace
 

@@ -108,11 +108,11 @@ export const attentionCombineQuantize = defineKernel({
 
 /** Where attention is written in the form that products take: as columns, `[chunks, rows, FRAGMENT_CHUNK]`, or as rows. */
 export type AttendedEncoding =
-  | { readonly form: TileType; readonly y: DeviceBuffer; readonly columns?: AttendedColumns | undefined }
+  | { readonly form: TileType; readonly y: DeviceBuffer; readonly columns?: AttendedColumnTiles | undefined }
   | { readonly form: 'q8'; readonly y: DeviceBuffer; readonly columns?: undefined };
 
 /** How many rows a chunk of columns has, and where it is counted that a number is beyond f16's range. */
-export interface AttendedColumns {
+export interface AttendedColumnTiles {
   readonly rows: number;
   readonly saturated: DeviceBuffer;
 }

@@ -8,7 +8,7 @@ import type { StepTables } from '../model/step-tables.js';
 import type { VectorRef } from '../model/tensors.js';
 import type { Experts } from '../model/values.js';
 import type { Weights } from '../model/weights.js';
-import { type ColumnsSite, type Fusion, GATED_FUSIONS } from './fusions.js';
+import { type ColumnTiles, type Fusion, GATED_FUSIONS } from './fusions.js';
 import type { NormedRow, SingleToken } from './single-token.js';
 import { type Activation, asEncoding, Products, type SentRows, type Target } from './products.js';
 
@@ -44,7 +44,7 @@ export class ExpertLayers {
   private readonly runs: DeviceBuffer;
   private readonly rowOf: DeviceBuffer;
   /** Of the places, as columns; undefined where they are not taken so. */
-  private readonly sentColumns: DeviceBuffer | undefined;
+  private readonly columnTiledRows: DeviceBuffer | undefined;
   /** Of the places: `[places, hidden]`, `[places, 2, ffn]`, `[places, ffn]` and `[places, hidden]`. */
   private readonly sent: DeviceBuffer;
   private readonly gateUp: DeviceBuffer;
@@ -90,7 +90,7 @@ export class ExpertLayers {
     const room = this.places + (device.deviceClass === 'hopper' ? kernels.COLUMNS_MULTIPLE : 0);
     this.placed = new Products(device, memory, plan, room, Math.max(hidden, ffn), tables.saturated);
     this.gated = this.placed.roomInBoth(memory, room, ffn);
-    this.sentColumns = this.placed.roomForColumns(memory, room, hidden);
+    this.columnTiledRows = this.placed.roomForColumnTiles(memory, room, hidden);
   }
 
   /** How a step of one row takes a layer; undefined: as all others do. @param by what steps of one row are launched by */
@@ -206,7 +206,7 @@ export class ExpertLayers {
   }
 
   /** Where places are columns; undefined where they are rows. */
-  private columnsOf(value: Experts): ColumnsSite | undefined {
+  private columnsOf(value: Experts): ColumnTiles | undefined {
     const { gateUp, down } = this.site.weights.experts(value);
     const layouts = new Set([...gateUp, down].map(({ layout }) => layout));
     if (this.placed.columns === undefined || !layouts.has('fragments')) return undefined;
@@ -260,7 +260,7 @@ export class ExpertLayers {
     value: Experts,
     x: DeviceBuffer,
     sent: SentRows,
-    site: ColumnsSite,
+    site: ColumnTiles,
     when: LaunchCondition | undefined,
   ): void {
     const { plan, weights } = this.site;
@@ -275,7 +275,7 @@ export class ExpertLayers {
     const rows = { count: pairs, present: tokens };
     for (const [i, weight] of gateUp.entries()) {
       const form = this.placed.encodingOf(weight) as kernels.TileType;
-      const y = asEncoding(this.sentColumns as DeviceBuffer, form);
+      const y = asEncoding(this.columnTiledRows as DeviceBuffer, form);
       // The second takes what the first did, in the same form.
       if (i === 0 || weight.type !== gate.type)
         plan.launch(

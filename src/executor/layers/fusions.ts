@@ -22,7 +22,7 @@ export interface Fusion {
 }
 
 /** Activations as columns: rows that there is room for, and where it is counted that one is beyond f16's range. */
-export interface ColumnsSite {
+export interface ColumnTiles {
   readonly rows: number;
   readonly saturated: DeviceBuffer;
 }
@@ -32,7 +32,7 @@ export interface FusionSite {
   readonly plan: LaunchPlanRecorder;
   readonly rows: Rows;
   /** Where 16-bit floats are written as columns. */
-  readonly columns: ColumnsSite | undefined;
+  readonly columns: ColumnTiles | undefined;
 }
 
 /** The rules that are worth it on a device, but for those that are to be left out. */

@@ -2,7 +2,7 @@ import { type Allocator, bufferFrom, type Device, type DeviceBuffer, DTYPE_BYTES
 import * as kernels from '../kernels/index.js';
 import type { Launch, LaunchCondition, LaunchPlanRecorder, Rows } from '../kernels/launch-plan.js';
 import { joined, type Matrix } from '../model/matrix.js';
-import type { ColumnsSite } from './fusions.js';
+import type { ColumnTiles } from './fusions.js';
 
 /** How a matrix takes its input: as it is, quantized, or in the 16 bits of a matrix unit. */
 export type ActivationEncoding = 'f32' | 'q8' | kernels.TileType;
@@ -45,7 +45,7 @@ export class Products {
   private latest: { readonly x: Activation; readonly form: ActivationEncoding; readonly y: DeviceBuffer } | undefined;
   private readonly usesTiles: boolean;
   /** Where 16-bit floats are multiplied as columns: on Hopper. */
-  readonly columns: ColumnsSite | undefined;
+  readonly columns: ColumnTiles | undefined;
 
   /**
    * @param widest the most columns of any input
@@ -155,7 +155,7 @@ export class Products {
     const values = { weight: both.buffer, x, y, ffn: both.rows / 2, hidden: input.columns };
     if (both.layout === 'fragments') {
       const format = kernels.fragmentFormat(both.type as kernels.FragmentType);
-      const { rows: x_rows, saturated } = this.columns as ColumnsSite;
+      const { rows: x_rows, saturated } = this.columns as ColumnTiles;
       kernels.launchLinearGated(launch, format, input.rows, { ...values, saturated, x_rows });
     } else {
       kernels.launchGateUpSwigluTile(launch, form, input.rows, values);
@@ -208,7 +208,7 @@ export class Products {
   }
 
   /** Room for rows as columns; undefined where none are taken. */
-  roomForColumns(memory: Allocator, maxRows: number, columns: number): DeviceBuffer | undefined {
+  roomForColumnTiles(memory: Allocator, maxRows: number, columns: number): DeviceBuffer | undefined {
     return this.columns === undefined ? undefined : this.roomInAnyForm(memory, maxRows, columns);
   }
 
@@ -229,8 +229,8 @@ export class Products {
   roomInAnyForm(memory: Allocator, maxRows: number, columns: number): DeviceBuffer {
     const blocks = Math.ceil(columns / kernels.Q8_BLOCK);
     const inRows = maxRows * Math.max(blocks * kernels.Q8_BLOCK_BYTES, 2 * columns);
-    const inColumns = (this.columns?.rows ?? 0) * kernels.chunksOf(columns) * kernels.FRAGMENT_CHUNK * 2;
-    return memory.allocate('u8', Math.max(inRows, inColumns));
+    const inColumnTiles = (this.columns?.rows ?? 0) * kernels.chunksOf(columns) * kernels.FRAGMENT_CHUNK * 2;
+    return memory.allocate('u8', Math.max(inRows, inColumnTiles));
   }
 }
 

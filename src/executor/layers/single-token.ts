@@ -3,7 +3,7 @@ import * as kernels from '../kernels/index.js';
 import type { LaunchCondition, LaunchPlanRecorder, Rows, ValuesOf } from '../kernels/launch-plan.js';
 import { joined, type Matrix } from '../model/matrix.js';
 import type { Experts, Linear, Norm, Residual, Value } from '../model/values.js';
-import type { ColumnsSite } from './fusions.js';
+import type { ColumnTiles } from './fusions.js';
 import {
   fitsRow,
   formatOf,
@@ -57,7 +57,7 @@ export class SingleToken {
     values: readonly Value[],
     private readonly hidden: number,
     { count }: Rows,
-    private readonly columns: ColumnsSite | undefined,
+    private readonly columns: ColumnTiles | undefined,
   ) {
     this.singleToken = { count, atLeast: 1, atMost: 1 };
     this.multiToken = { count, atLeast: 2 };
@@ -82,7 +82,7 @@ export class SingleToken {
     if (layout === 'fragments') {
       const kernel = kernels.linearSummed(kernels.fragmentFormat(type as kernels.FragmentType));
       const sizes = { tiles: kernels.tilesOf(out), chunks: kernels.chunksOf(columns), parts };
-      const { rows: x_rows } = this.columns as ColumnsSite;
+      const { rows: x_rows } = this.columns as ColumnTiles;
       this.plan.launch(kernel, { ...values, in: columns, x_rows }, sizes, this.singleToken);
     } else if (layout === 'file') {
       const kernel = kernels.matmulTileSummed(type as kernels.TileType);
@@ -196,7 +196,7 @@ export class SingleToken {
 
   /** What products in fragments take of a row and a bias. */
   private sharedOf(row: NormedRow, bias: DeviceBuffer | undefined) {
-    return { ...this.inputOf(row), ...biasOf(bias, row), saturated: (this.columns as ColumnsSite).saturated };
+    return { ...this.inputOf(row), ...biasOf(bias, row), saturated: (this.columns as ColumnTiles).saturated };
   }
 
   private multiplyOne(
@@ -268,7 +268,7 @@ export class SingleToken {
     const both = joined(matrices);
     if (both?.layout === 'fragments') {
       const ffn = both.rows / 2;
-      const { rows: y_rows, saturated } = this.columns as ColumnsSite;
+      const { rows: y_rows, saturated } = this.columns as ColumnTiles;
       const sizes = { chunks: kernels.chunksOf(columns), parts: kernels.normParts(columns) };
       this.plan.launch(
         kernels.linearSwiglu(kernels.fragmentFormat(both.type as kernels.FragmentType)),
@@ -313,7 +313,7 @@ export class SingleToken {
     { scores, gated }: { readonly scores: DeviceBuffer; readonly gated: DeviceBuffer },
   ): void {
     const { rows: hidden, columns: ffn, experts } = down as Required<Matrix>;
-    const { saturated } = this.columns as ColumnsSite;
+    const { saturated } = this.columns as ColumnTiles;
     const parts = kernels.normParts(hidden);
     const input = this.inputOf(row);
     const scored = { weight: router.buffer, ...input, y: scores, experts, in: hidden };
