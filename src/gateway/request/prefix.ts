@@ -16,7 +16,7 @@ export interface HeldSnapshot {
 }
 
 /** Somebody computes the next blocks of a prompt already: who, and how many blocks the prompt then shares in all. */
-export interface Promised {
-  readonly maker: Sequence;
+export interface InFlightPrefix {
+  readonly producer: Sequence;
   readonly blocks: number;
 }

@@ -1,7 +1,7 @@
 import { NEUTRAL_SAMPLING, type SamplingValues } from '../../shared/sampling-schema.js';
 import type { TokenConstraint, TokenMask } from '../matching/token-constraint.js';
 import { PromptLookupDrafter } from './prompt-lookup-drafter.js';
-import { type HeldSnapshot, NO_PREFIX, type Promised } from './prefix.js';
+import { type HeldSnapshot, NO_PREFIX, type InFlightPrefix } from './prefix.js';
 
 let arrivals = 0;
 
@@ -79,7 +79,7 @@ export class Sequence {
   cachedTokens = 0;
   preemptions = 0;
   /** While it waits: blocks that another sequence computes and this one will find. */
-  awaited: Promised | undefined;
+  awaited: InFlightPrefix | undefined;
   /** Its reader does not keep up: nothing more is computed for now. */
   paused = false;
   /** Its mask had not come in time: nothing is computed for it until its steps have returned and the mask is there. */

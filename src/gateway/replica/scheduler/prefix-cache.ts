@@ -1,7 +1,7 @@
-import { NO_PREFIX, type Promised } from '../../request/prefix.js';
+import { NO_PREFIX, type InFlightPrefix } from '../../request/prefix.js';
 import type { Sequence } from '../../request/sequence.js';
 import { BLOCK_TOKENS, type BlockManager, hashOf } from './block-manager.js';
-import { PromisedPrefixes } from './promised-prefixes.js';
+import { InFlightPrefixes } from './in-flight-prefixes.js';
 import type { StateSnapshots } from './state-snapshots.js';
 import type { PlannedSlice } from './step-plan.js';
 import type { FoundWindow, WindowBlocks } from './window-blocks.js';
@@ -15,7 +15,7 @@ export interface FoundPrefix {
   readonly prefix: number;
   /** How many more blocks were found, behind which no state stands. */
   readonly beyond: number;
-  /** Its hash, as {@link PromisedPrefixes} goes on from. */
+  /** Its hash, as {@link InFlightPrefixes} goes on from. */
   readonly hash: number;
 }
 
@@ -23,7 +23,7 @@ const NO_TOKENS = new Uint32Array(0);
 
 /** Finds the beginnings of prompts among blocks that were computed before or are being computed. Pure. */
 export class PrefixCache {
-  private readonly promised = new PromisedPrefixes();
+  private readonly inFlight = new InFlightPrefixes();
 
   /** @param enabled without it nothing is found and nothing kept */
   constructor(
@@ -90,22 +90,22 @@ export class PrefixCache {
   }
 
   /** Who computes what a sequence needs next. */
-  awaited(sequence: Sequence, found: FoundPrefix): Promised | undefined {
+  awaited(sequence: Sequence, found: FoundPrefix): InFlightPrefix | undefined {
     const { length } = found.blocks;
-    const promised = this.isFor(sequence) ? this.promised.find(sequence, length, found.hash) : undefined;
-    if (promised === undefined || this.snapshots === undefined) return promised;
-    const { maker, blocks } = promised;
-    return this.snapshots.ask(maker, blocks * BLOCK_TOKENS, length * BLOCK_TOKENS) ? promised : undefined;
+    const inFlight = this.isFor(sequence) ? this.inFlight.find(sequence, length, found.hash) : undefined;
+    if (inFlight === undefined || this.snapshots === undefined) return inFlight;
+    const { producer, blocks } = inFlight;
+    return this.snapshots.ask(producer, blocks * BLOCK_TOKENS, length * BLOCK_TOKENS) ? inFlight : undefined;
   }
 
   /** The sequence is going to compute what it knows beyond what was found. */
   promise(sequence: Sequence, found: FoundPrefix): void {
-    if (this.enabled) this.promised.promise(sequence, found.blocks.length, found.hash);
+    if (this.enabled) this.inFlight.promise(sequence, found.blocks.length, found.hash);
   }
 
   /** The sequence computes nothing any more. */
   forget(sequence: Sequence): void {
-    this.promised.forget(sequence);
+    this.inFlight.forget(sequence);
   }
 
   /** Makes the full blocks that a sequence has computed findable. */
@@ -129,6 +129,6 @@ export class PrefixCache {
 
   /** The blocks belong to a new executor, whose contents are unknown. */
   reset(): void {
-    this.promised.clear();
+    this.inFlight.clear();
   }
 }

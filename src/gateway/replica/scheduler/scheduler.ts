@@ -6,7 +6,7 @@ import { BLOCK_TOKENS, BlockManager, blocksFor } from './block-manager.js';
 import { byUrgency, PeerQueue } from './peer-queue.js';
 import { holderOfTooMany, isProtected, unread, victimFor } from './preemption.js';
 import { type FoundPrefix, PrefixCache } from './prefix-cache.js';
-import { isComing } from './promised-prefixes.js';
+import { isPending } from './in-flight-prefixes.js';
 import { Slots } from './slots.js';
 import { type SnapshotRule, StateSnapshots } from './state-snapshots.js';
 import {
@@ -349,7 +349,7 @@ export class Scheduler {
     const { leader } = sequence.options;
     if (sequence.paused || !this.mayRun(sequence)) return false;
     const { awaited } = sequence;
-    if (awaited !== undefined && isComing(awaited) && this.mayRun(awaited.maker)) return false;
+    if (awaited !== undefined && isPending(awaited) && this.mayRun(awaited.producer)) return false;
     if (leader === undefined || leader.state === 'ended' || !this.cache.findsPrompt(sequence)) return true;
     return leader.computed >= leader.options.promptIds.length;
   }
@@ -416,7 +416,7 @@ export class Scheduler {
   /** Whether another sequence computes what this one needs now; see {@link mayStart}. */
   private waitsForPrefix(sequence: Sequence, found: FoundPrefix): boolean {
     sequence.awaited = this.cache.awaited(sequence, found);
-    return sequence.awaited !== undefined && this.mayRun(sequence.awaited.maker);
+    return sequence.awaited !== undefined && this.mayRun(sequence.awaited.producer);
   }
 
   /** Gives a waiting sequence a slot and the blocks of its first slice, as many as possible from the prefix cache. */

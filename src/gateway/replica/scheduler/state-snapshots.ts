@@ -80,12 +80,12 @@ export class StateSnapshots {
    * @param start where he could go on without that
    * @returns whether it is worth waiting for: a snapshot comes
    */
-  ask(maker: Sequence, position: number, start: number): boolean {
+  ask(producer: Sequence, position: number, start: number): boolean {
     if (this.count === 0 || position - start < this.rule.least) return false;
-    if (maker.scheduled >= position) {
-      return maker.snapshots.some((held) => held.position > start && held.position <= position);
+    if (producer.scheduled >= position) {
+      return producer.snapshots.some((held) => held.position > start && held.position <= position);
     }
-    this.branch(maker, position);
+    this.branch(producer, position);
     return true;
   }
 

@@ -1,4 +1,4 @@
-import type { Promised } from '../../request/prefix.js';
+import type { InFlightPrefix } from '../../request/prefix.js';
 import type { Sequence } from '../../request/sequence.js';
 import { BLOCK_TOKENS, hashOf } from './block-manager.js';
 
@@ -6,7 +6,7 @@ import { BLOCK_TOKENS, hashOf } from './block-manager.js';
  * Which full blocks running sequences are going to compute, so that others with the same prompt wait for those instead of
  * computing them as well. Kept by hash alone: a collision costs a wait, never a wrong block.
  */
-export class PromisedPrefixes {
+export class InFlightPrefixes {
   private readonly makers = new Map<number, Sequence>();
   private readonly hashes = new Map<Sequence, number[]>();
 
@@ -35,24 +35,24 @@ export class PromisedPrefixes {
   }
 
   /** Who computes at least half of what a sequence would have to from block `first` on. Arguments as of {@link promise}. */
-  find(sequence: Sequence, first: number, hash: number): Promised | undefined {
+  find(sequence: Sequence, first: number, hash: number): InFlightPrefix | undefined {
     const ids = sequence.tokens();
-    let maker: Sequence | undefined;
+    let producer: Sequence | undefined;
     let blocks = first;
     for (let end = (first + 1) * BLOCK_TOKENS; end < ids.length; end += BLOCK_TOKENS) {
       hash = hashOf(hash, ids.subarray(end - BLOCK_TOKENS, end));
       const candidate = this.makers.get(hash);
-      if (candidate === undefined || (maker !== undefined && candidate !== maker)) break;
-      maker = candidate;
+      if (candidate === undefined || (producer !== undefined && candidate !== producer)) break;
+      producer = candidate;
       blocks += 1;
     }
-    if (maker === undefined || !isComing({ maker, blocks })) return undefined;
+    if (producer === undefined || !isPending({ producer, blocks })) return undefined;
     const shared = (blocks - first) * BLOCK_TOKENS;
-    return 2 * shared >= ids.length - first * BLOCK_TOKENS ? { maker, blocks } : undefined;
+    return 2 * shared >= ids.length - first * BLOCK_TOKENS ? { producer, blocks } : undefined;
   }
 }
 
 /** Whether the blocks are not there yet but will be. */
-export function isComing({ maker, blocks }: Promised): boolean {
-  return maker.state === 'running' && !maker.paused && maker.registeredBlocks < blocks;
+export function isPending({ producer, blocks }: InFlightPrefix): boolean {
+  return producer.state === 'running' && !producer.paused && producer.registeredBlocks < blocks;
 }
