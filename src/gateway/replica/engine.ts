@@ -485,7 +485,7 @@ export class Engine implements Backend {
     try {
       scheduler.check();
     } catch (error) {
-      this.log.error({ err: error }, 'the block books do not add up');
+      this.log.error({ err: error }, 'KV block accounting is inconsistent');
     }
   }
 }
