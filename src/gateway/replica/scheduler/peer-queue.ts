@@ -9,7 +9,7 @@ export interface Waiting {
 
 /** What one peer has in the scheduler. */
 interface Peer {
-  /** By urgency. */
+  /** By priority. */
   readonly waiting: Sequence[];
   /** Tokens that are known of those that wait. */
   tokens: number;
@@ -57,7 +57,7 @@ export class PeerQueue {
     for (const peer of this.peers.keys()) yield [peer, this.waitingOf(peer)];
   }
 
-  /** The sequences of a peer that wait, most urgent first. */
+  /** The sequences of a peer that wait, highest-priority first. */
   waitingSequences(peer: string): readonly Sequence[] {
     return this.peers.get(peer)?.waiting ?? [];
   }
@@ -69,7 +69,7 @@ export class PeerQueue {
   add(sequence: Sequence): void {
     const { waiting } = this.peerOf(sequence);
     // Most come last.
-    const after = waiting.findLastIndex((other) => byUrgency(other, sequence) < 0);
+    const after = waiting.findLastIndex((other) => byPriority(other, sequence) < 0);
     waiting.splice(after + 1, 0, sequence);
     this.counted(sequence, 1);
   }
@@ -84,9 +84,9 @@ export class PeerQueue {
     this.forgetIdle(sequence);
   }
 
-  /** All that wait, most urgent first; none waits any more. */
+  /** All that wait, highest-priority first; none waits any more. */
   takeAll(): readonly Sequence[] {
-    const sequences = [...this.peers.values()].flatMap(({ waiting }) => waiting).sort(byUrgency);
+    const sequences = [...this.peers.values()].flatMap(({ waiting }) => waiting).sort(byPriority);
     for (const sequence of sequences) this.remove(sequence);
     return sequences;
   }
@@ -113,7 +113,7 @@ export class PeerQueue {
     return best?.sequence;
   }
 
-  /** The most urgent sequence of each peer that may start. */
+  /** The highest-priority sequence of each peer that may start. */
   *firsts(mayStart: (sequence: Sequence) => boolean): Generator<{ sequence: Sequence; peer: Peer }> {
     for (const peer of this.peers.values()) {
       const sequence = peer.waiting.find(mayStart);
@@ -154,7 +154,7 @@ export class PeerQueue {
 }
 
 /** Higher priority first, then older first. */
-export function byUrgency(a: Sequence, b: Sequence): number {
+export function byPriority(a: Sequence, b: Sequence): number {
   return b.options.priority - a.options.priority || a.arrival - b.arrival;
 }
 

@@ -14,7 +14,7 @@ export function isProtected(sequence: Sequence): boolean {
   return sequence.preemptions >= MAX_PREEMPTIONS;
 }
 
-/** The least urgent sequence whose reader does not keep up: nothing is computed for it, so it can give up what it has. */
+/** The lowest-priority sequence whose reader does not keep up: nothing is computed for it, so it can give up what it has. */
 export function unread(running: readonly Sequence[]): Sequence | undefined {
   return running.findLast((sequence) => sequence.paused && sequence.state === 'running');
 }
@@ -23,7 +23,7 @@ export function unread(running: readonly Sequence[]): Sequence | undefined {
  * Who gives up its blocks for a running sequence: of those of the lowest priority, no higher than that one's, one of the
  * peer that holds the most slots; of those, the newest. That may be the one in need itself.
  *
- * @param running by urgency
+ * @param running by priority
  */
 export function victimFor(needy: Sequence, running: readonly Sequence[], slotsOf: SlotsOf): Sequence {
   let victim: Sequence | undefined;
@@ -40,10 +40,10 @@ export function victimFor(needy: Sequence, running: readonly Sequence[], slotsOf
  * Who gives up its slot for the next one that waits: the newest sequence of the peer that holds the most slots, if those
  * are at least two more than the waiting one's peer holds, and none of a higher priority.
  *
- * Each such exchange makes what peers hold more equal, so nobody is sent to and fro; and a peer's most urgent sequence
+ * Each such exchange makes what peers hold more equal, so nobody is sent to and fro; and a peer's highest-priority sequence
  * always keeps its slot, so each comes to its end.
  *
- * @param running by urgency
+ * @param running by priority
  */
 export function holderOfTooMany(next: Sequence, running: readonly Sequence[], slotsOf: SlotsOf): Sequence | undefined {
   let victim: Sequence | undefined;

@@ -3,7 +3,7 @@
 import type { TokenMask } from '../../matching/token-constraint.js';
 import type { DraftToken, Sequence } from '../../request/sequence.js';
 import { BLOCK_TOKENS, BlockManager, blocksFor } from './block-manager.js';
-import { byUrgency, PeerQueue } from './peer-queue.js';
+import { byPriority, PeerQueue } from './peer-queue.js';
 import { holderOfTooMany, isProtected, unread, victimFor } from './preemption.js';
 import { type FoundPrefix, PrefixCache } from './prefix-cache.js';
 import { isPending } from './in-flight-prefixes.js';
@@ -126,7 +126,7 @@ export class Scheduler {
     );
   }
 
-  /** All sequences, most urgent first, for another scheduler to run. Nothing may be under way; see {@link reset}. */
+  /** All sequences, highest-priority first, for another scheduler to run. Nothing may be under way; see {@link reset}. */
   takeOut(): readonly Sequence[] {
     return this.queue.takeAll();
   }
@@ -453,7 +453,7 @@ export class Scheduler {
     this.queue.remove(sequence);
     this.queue.took(sequence);
     this.running.push(sequence);
-    this.running.sort(byUrgency);
+    this.running.sort(byPriority);
     return true;
   }
 
