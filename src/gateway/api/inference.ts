@@ -32,7 +32,7 @@ import { generateComplete, promptLogprobs, tokenLogprobs } from './messages.js';
 import { CONTROL_MESSAGE_BYTES, INLINE_MESSAGE_BYTES, type Method, methodBytes } from './method-bytes.js';
 import { StreamWriter } from './stream-writer.js';
 import { wholeAnswer } from './whole-answer.js';
-import { WriteRounds } from './write-rounds.js';
+import { FlushScheduler } from './flush-scheduler.js';
 
 /** Tokens a slow reader's stream holds before its generation is paused. */
 const MAX_HELD_TOKENS = 1024;
@@ -69,7 +69,7 @@ interface OpenedRequest {
 
 /** The public API over one model, as messages: what every server serves, each in its protocol. */
 export class Inference {
-  private readonly rounds = new WriteRounds();
+  private readonly rounds = new FlushScheduler();
   private readonly budgets: ReasoningBudgets;
 
   constructor(

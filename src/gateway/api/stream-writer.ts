@@ -3,7 +3,7 @@ import type { GenerateChunk, GenerateComplete, TokenLogprobs } from '../../share
 import { type AnswerParts, addDelta } from '../request/answer.js';
 import type { PromptProgress } from '../request/generation.js';
 import type { AnswerStream } from './answer-stream.js';
-import type { DueWriter, WriteRounds } from './write-rounds.js';
+import type { FlushTarget, FlushScheduler } from './flush-scheduler.js';
 
 export interface StreamWriterOptions {
   readonly requestId: string;
@@ -12,7 +12,7 @@ export interface StreamWriterOptions {
   /** Tokens of a completion that are written together; default 1. */
   readonly streamInterval?: number;
   /** When streams are written; all of a server's share them. */
-  readonly rounds: WriteRounds;
+  readonly rounds: FlushScheduler;
   /** The reader has become slow, or has caught up again. */
   onSlow(slow: boolean): void;
   /** Something could not be written: nobody need compute more. The writer ends the stream. */
@@ -24,7 +24,7 @@ export interface StreamWriterOptions {
  * the loop or the stream's socket is behind, or until `streamInterval` of a completion have come, tokens are joined into
  * one chunk. The first one of a stream never waits, and neither does what ends a completion.
  */
-export class StreamWriter implements DueWriter {
+export class StreamWriter implements FlushTarget {
   private readonly held = new Map<number, GenerateChunk>();
   private heldTokens = 0;
   private completes: GenerateComplete[] = [];

@@ -2,7 +2,7 @@ import { credentials, type ServiceError, status } from '@grpc/grpc-js';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { AnswerStream } from '../../../src/gateway/api/answer-stream.js';
 import { StreamWriter } from '../../../src/gateway/api/stream-writer.js';
-import { WriteRounds } from '../../../src/gateway/api/write-rounds.js';
+import { FlushScheduler } from '../../../src/gateway/api/flush-scheduler.js';
 import type { RocmForgeError } from '../../../src/shared/errors.js';
 import {
   type GenerateStreamResponse,
@@ -53,7 +53,7 @@ describe('the writer of a stream', () => {
       requestId: 'r',
       maxHeldTokens: 3,
       streamInterval,
-      rounds: new WriteRounds(() => 0),
+      rounds: new FlushScheduler(() => 0),
       onSlow: (isSlow) => slow.push(isSlow),
       onBroken: () => {
         broken += 1;
@@ -149,7 +149,7 @@ describe('the writer of a stream with log probabilities', () => {
     const options = {
       requestId: 'r',
       maxHeldTokens: 20,
-      rounds: new WriteRounds(() => 0),
+      rounds: new FlushScheduler(() => 0),
       onSlow: (isSlow: boolean) => slow.push(isSlow),
       onBroken: () => undefined,
     };

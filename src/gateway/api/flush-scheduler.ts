@@ -5,7 +5,7 @@ const LEAST_WAIT_MS = 4;
 const MOST_WAIT_MS = 20;
 
 /** What has something to write. */
-export interface DueWriter {
+export interface FlushTarget {
   /** Writes what is held. */
   flush(): void;
   /** Is told what `flush` threw. */
@@ -19,9 +19,9 @@ export interface DueWriter {
  * three that counts: in a single one the process may have stood still, or taken connections by the hundred, which is no
  * writing and not shortened by less of it. Nobody's first token waits, and nobody's last.
  */
-export class WriteRounds {
-  private readonly urgent = new Set<DueWriter>();
-  private readonly others = new Set<DueWriter>();
+export class FlushScheduler {
+  private readonly urgent = new Set<FlushTarget>();
+  private readonly others = new Set<FlushTarget>();
   private next: NodeJS.Immediate | undefined;
   private waiting: NodeJS.Timeout | undefined;
   private notBefore = 0;
@@ -31,7 +31,7 @@ export class WriteRounds {
   /** @param now milliseconds of a clock that never goes back */
   constructor(private readonly now: () => number = () => performance.now()) {}
 
-  add(writer: DueWriter, isUrgent: boolean): void {
+  add(writer: FlushTarget, isUrgent: boolean): void {
     (isUrgent ? this.urgent : this.others).add(writer);
     if (this.next !== undefined || (this.waiting !== undefined && !isUrgent)) return;
     const waitMs = isUrgent ? 0 : this.waitMs;
@@ -40,7 +40,7 @@ export class WriteRounds {
   }
 
   /** Flushes one writer out of turn. */
-  flush(writer: DueWriter): void {
+  flush(writer: FlushTarget): void {
     try {
       writer.flush();
     } catch (error) {
@@ -70,10 +70,10 @@ export class WriteRounds {
     const began = this.now();
     for (const writer of writers) this.flush(writer);
     // HTTP/2 hands what was written to the system before the loop comes here again.
-    if (isRound) setImmediate(() => this.putOff(began));
+    if (isRound) setImmediate(() => this.backOff(began));
   }
 
-  private putOff(began: number): void {
+  private backOff(began: number): void {
     const now = this.now();
     this.lastTook.shift();
     this.lastTook.push(now - began);

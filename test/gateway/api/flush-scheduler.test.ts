@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { type DueWriter, WriteRounds } from '../../../src/gateway/api/write-rounds.js';
+import { type FlushTarget, FlushScheduler } from '../../../src/gateway/api/flush-scheduler.js';
 
 describe('rounds of writes', () => {
   let clock = 0;
   let written: string[] = [];
-  const writerOf = (name: string, costMs = 0): DueWriter => ({
+  const writerOf = (name: string, costMs = 0): FlushTarget => ({
     flush: () => {
       clock += costMs;
       written.push(name);
@@ -20,7 +20,7 @@ describe('rounds of writes', () => {
   };
 
   /** Rounds that take so long each, as many as it takes for them to put off the next. */
-  const longOnes = (rounds: WriteRounds, costMs: number, name = 'long') => {
+  const longOnes = (rounds: FlushScheduler, costMs: number, name = 'long') => {
     for (let i = 0; i < 3; i++) {
       rounds.add(writerOf(name, costMs), false);
       pass(1);
@@ -36,7 +36,7 @@ describe('rounds of writes', () => {
   });
 
   it('come at once while they take no time', () => {
-    const rounds = new WriteRounds(() => clock);
+    const rounds = new FlushScheduler(() => clock);
     for (let i = 0; i < 5; i++) {
       rounds.add(writerOf(`${i}`), false);
       pass(1);
@@ -45,7 +45,7 @@ describe('rounds of writes', () => {
   });
 
   it('wait three times as long as the last ones took, and then write all that came', () => {
-    const rounds = new WriteRounds(() => clock);
+    const rounds = new FlushScheduler(() => clock);
     longOnes(rounds, 3);
     const again = writerOf('again');
     for (let i = 0; i < 8; i++) {
@@ -58,7 +58,7 @@ describe('rounds of writes', () => {
   });
 
   it('do not wait for two that took long beside one that did not', () => {
-    const rounds = new WriteRounds(() => clock);
+    const rounds = new FlushScheduler(() => clock);
     for (const costMs of [5, 5, 0, 5, 5, 0]) {
       rounds.add(writerOf(`${costMs}`, costMs), false);
       pass(1);
@@ -67,7 +67,7 @@ describe('rounds of writes', () => {
   });
 
   it('do not put off what is urgent', () => {
-    const rounds = new WriteRounds(() => clock);
+    const rounds = new FlushScheduler(() => clock);
     longOnes(rounds, 3);
     rounds.add(writerOf('later'), false);
     rounds.add(writerOf('first token'), true);
@@ -78,7 +78,7 @@ describe('rounds of writes', () => {
   });
 
   it('wait no longer than a reader sees', () => {
-    const rounds = new WriteRounds(() => clock);
+    const rounds = new FlushScheduler(() => clock);
     longOnes(rounds, 5000, 'stopped');
     rounds.add(writerOf('next'), false);
     pass(22);
