@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { RocmForgeError } from '../shared/errors.js';
 import type { Fault } from '../shared/fault-log.js';
 import { createLogger, type Logger } from '../shared/log.js';
-import type { LoopBudget } from '../shared/loop-budget.js';
+import type { EventLoopBudget } from '../shared/event-loop-budget.js';
 import type { TemplateSettings } from './chat/chat-template.js';
 import type { ChangeableLimits } from './api/admin/admin-server.js';
 import { encodeWorkerFile } from './api/encode-worker-file.js';
@@ -48,7 +48,7 @@ export interface SharedParts {
   readonly trust: Trust;
   readonly log: Logger;
   /** What may be done at once on this thread for all of them. */
-  readonly budget: LoopBudget;
+  readonly budget: EventLoopBudget;
   /** Some replica's state is another. */
   readonly onState: () => void;
   readonly onFault: (fault: Fault) => void;

@@ -7,7 +7,7 @@ import { TemplateError } from './jinja/errors.js';
 import { strftime } from './jinja/globals.js';
 import { Template } from './jinja/template.js';
 import { Dict, Sequence, UNPRINTABLE_NONE, type Value } from './jinja/values.js';
-import type { WorkLimits } from './jinja/work.js';
+import type { WorkLimits } from './jinja/budget.js';
 import { continuedPrompt, markedEnd } from './prefill.js';
 import {
   type Conversation,

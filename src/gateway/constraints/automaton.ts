@@ -1,6 +1,6 @@
 import { type CodePointSet, ofRanges, pairs } from './code-points.js';
 import { CONSTRAINT_LIMITS } from './limits.js';
-import type { Work } from './work.js';
+import type { Budget } from './budget.js';
 
 /** The scalar values cut into intervals, each of a class: what no automaton tells apart has one class. */
 export interface Alphabet {
@@ -92,7 +92,7 @@ export function explore<State>(
     readonly next: (state: State, of: number) => State;
     readonly accepts: (state: State) => boolean;
   },
-  work: Work,
+  work: Budget,
 ): Automaton {
   const ids = new Map([[steps.key(start), 0]]);
   const states = [start];
@@ -107,7 +107,7 @@ export function explore<State>(
         id = states.push(target) - 1;
         ids.set(key, id);
         if (id >= CONSTRAINT_LIMITS.states) {
-          work.tooMuch(
+          work.exceed(
             `it needs an automaton of more than ${CONSTRAINT_LIMITS.states} states; count less or ask for less`,
           );
         }
@@ -120,7 +120,7 @@ export function explore<State>(
 }
 
 /** The texts that both accept (`both`), or at least one (`either`). */
-export function combine(a: Automaton, b: Automaton, how: 'both' | 'either', work: Work): Automaton {
+export function combine(a: Automaton, b: Automaton, how: 'both' | 'either', work: Budget): Automaton {
   const starts = [...new Set([...a.alphabet.starts, ...b.alphabet.starts])].sort((x, y) => x - y);
   const classes = new Map<number, number>();
   const ofA: number[] = [];
@@ -153,8 +153,8 @@ export function combine(a: Automaton, b: Automaton, how: 'both' | 'either', work
   return minimized(product, work);
 }
 
-export const bothOf = (a: Automaton, b: Automaton, work: Work) => combine(a, b, 'both', work);
-export const eitherOf = (a: Automaton, b: Automaton, work: Work) => combine(a, b, 'either', work);
+export const bothOf = (a: Automaton, b: Automaton, work: Budget) => combine(a, b, 'both', work);
+export const eitherOf = (a: Automaton, b: Automaton, work: Budget) => combine(a, b, 'either', work);
 
 export function isEmpty({ accepting }: Automaton): boolean {
   // Every state that `explore` found can be reached.
@@ -162,7 +162,7 @@ export function isEmpty({ accepting }: Automaton): boolean {
 }
 
 /** The same language with the fewest states: E. F. Moore's refinement, given up where it would cost more than it is worth. */
-export function minimized(automaton: Automaton, work: Work): Automaton {
+export function minimized(automaton: Automaton, work: Budget): Automaton {
   const { alphabet, next, accepting } = automaton;
   const states = accepting.length;
   let block: number[] = [...accepting];
@@ -198,7 +198,7 @@ export function minimized(automaton: Automaton, work: Work): Automaton {
 }
 
 /** The texts of so many characters. */
-export function lengthAutomaton(min: number, max: number, work: Work): Automaton {
+export function lengthAutomaton(min: number, max: number, work: Budget): Automaton {
   const last = Number.isFinite(max) ? max + 1 : min;
   return explore(
     alphabetOf([]),
@@ -213,7 +213,7 @@ export function lengthAutomaton(min: number, max: number, work: Work): Automaton
 }
 
 /** Exactly these texts: a tree of their characters. */
-export function textsAutomaton(texts: readonly string[], work: Work): Automaton {
+export function textsAutomaton(texts: readonly string[], work: Budget): Automaton {
   const characters = [...new Set(texts.flatMap((text) => [...text]))];
   const alphabet = alphabetOf(characters.map((character) => [character.codePointAt(0)!, character.codePointAt(0)!]));
   type Branch = { readonly children: Map<number, Branch>; readonly id: number; isEnd: boolean };

@@ -1,6 +1,6 @@
 import { choiceOf, Grammar, type Surroundings, text } from './grammar.js';
 import { invalid, unsupported } from './refusal.js';
-import { Work } from './work.js';
+import { Budget } from './budget.js';
 
 /**
  * The grammar of exactly these texts; one given twice is there once.
@@ -15,6 +15,6 @@ export function choiceGrammar(options: readonly string[], around: Surroundings =
   if (empty >= 0) throw unsupported('choice', place(empty), 'an option is empty; leave it out');
   const lone = options.findIndex((option) => /\p{Surrogate}/u.test(option));
   if (lone >= 0) throw invalid('choice', place(lone), 'an option has half of a surrogate pair; send whole characters');
-  const grammar = new Grammar(new Work('choice'));
+  const grammar = new Grammar(new Budget('choice'));
   return grammar.toText(around(choiceOf([...new Set(options)].map(text)), grammar))!;
 }

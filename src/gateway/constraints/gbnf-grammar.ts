@@ -1,7 +1,7 @@
 import { lineAndColumn, parseGbnf } from './gbnf-syntax.js';
 import { type Expression, Grammar, rule, type Surroundings } from './grammar.js';
 import { invalid } from './refusal.js';
-import { Work } from './work.js';
+import { Budget } from './budget.js';
 
 /**
  * The grammar of the texts that a grammar in GBNF produces from its rule `root`.
@@ -18,7 +18,7 @@ export function gbnfGrammar(source: string, around?: Surroundings): string {
     const place = { at: lineAndColumn(source, offset), keyword: name };
     throw invalid('grammar', place, `the rule ${name} is used and never defined`);
   }
-  const grammar = new Grammar(new Work('grammar'));
+  const grammar = new Grammar(new Budget('grammar'));
   for (const [name, content] of rules) {
     if (around === undefined) grammar.set(name, content);
     else grammar.set(inner(name), renamed(content));

@@ -3,7 +3,7 @@ import { CONSTRAINT_LIMITS } from './limits.js';
 import { withSeparateAlternatives } from './separate-alternatives.js';
 import { SPECIAL_TOKEN_BYTE } from './special-token-names.js';
 import { utf8Sequences } from './utf8.js';
-import type { Work } from './work.js';
+import type { Budget } from './budget.js';
 
 /** What a rule may produce. */
 export type Expression =
@@ -70,7 +70,7 @@ export class Grammar {
 
   /** @param strings how strings of JSON are written: where a tag ends a value, no string may hold one */
   constructor(
-    readonly work: Work,
+    readonly work: Budget,
     readonly strings: 'plain' | 'without-angles' = 'plain',
   ) {}
 
@@ -108,7 +108,7 @@ export class Grammar {
   #free(stem: string): string {
     this.work.spend(100);
     if (this.#rules.size >= CONSTRAINT_LIMITS.rules) {
-      this.work.tooMuch(`its grammar has more than ${CONSTRAINT_LIMITS.rules} rules; ask for less at once`);
+      this.work.exceed(`its grammar has more than ${CONSTRAINT_LIMITS.rules} rules; ask for less at once`);
     }
     return `${stem}-${this.#rules.size}`;
   }
@@ -143,12 +143,12 @@ export class Grammar {
       for (const other of rulesIn(content)) reached.add(other);
       elements += unrolled(content);
       if (elements > CONSTRAINT_LIMITS.elements) {
-        this.work.tooMuch(`with its repetitions it has more than ${CONSTRAINT_LIMITS.elements} elements; count less`);
+        this.work.exceed(`with its repetitions it has more than ${CONSTRAINT_LIMITS.elements} elements; count less`);
       }
       const line = `${name} ::= ${printed(content, false)}`;
       length += line.length + 1;
       if (length > CONSTRAINT_LIMITS.grammarCharacters) {
-        this.work.tooMuch(
+        this.work.exceed(
           `its grammar has more than ${CONSTRAINT_LIMITS.grammarCharacters} characters; ask for less at once`,
         );
       }

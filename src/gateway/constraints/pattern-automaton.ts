@@ -1,7 +1,7 @@
 import { type Automaton, alphabetOf, bothOf, classAt, complementOf, explore, minimized } from './automaton.js';
 import { type CodePointSet, EVERYTHING } from './code-points.js';
 import { type Pattern, PatternError, parsePattern } from './regex-syntax.js';
-import type { Work } from './work.js';
+import type { Budget } from './budget.js';
 
 /** `search`: the pattern may begin and end anywhere, as JSON Schema's. `whole`: it spans the text. */
 export type Matching = 'search' | 'whole';
@@ -19,7 +19,7 @@ const ANYTHING: Pattern = {
  * @throws PatternError where it cannot be read or is not regular
  * @throws RocmForgeError `CONSTRAINT_UNSUPPORTED` where its automaton is too large
  */
-export function patternAutomaton(source: string, matching: Matching, work: Work): Automaton {
+export function patternAutomaton(source: string, matching: Matching, work: Budget): Automaton {
   const parts = topLevel(parsePattern(source));
   const leading = parts.findIndex(({ kind }) => kind !== 'start' && kind !== 'lookahead');
   const head = parts.slice(0, leading < 0 ? parts.length : leading);
@@ -45,7 +45,7 @@ function inContext(pattern: Pattern, matching: Matching): Pattern {
 }
 
 /** The texts of a pattern that spans them, by Thompson's construction and the powerset of its states. */
-export function ofPattern(pattern: Pattern, work: Work): Automaton {
+export function ofPattern(pattern: Pattern, work: Budget): Automaton {
   const machine = new Machine(work);
   const final = machine.add(pattern, machine.state());
   const sets = machine.sets;
@@ -91,12 +91,12 @@ class Machine {
   readonly sets: CodePointSet[] = [];
   readonly #setIds = new Map<string, number>();
 
-  constructor(readonly work: Work) {}
+  constructor(readonly work: Budget) {}
 
   state(): number {
     this.work.spend(10);
     this.reads.push([]);
-    if (this.reads.length > 60_000) this.work.tooMuch('its repetitions in one another are too many');
+    if (this.reads.length > 60_000) this.work.exceed('its repetitions in one another are too many');
     return this.free.push({ always: [], atStart: [], atEnd: [] }) - 1;
   }
 

@@ -3,7 +3,7 @@ import { characters, Grammar, type Surroundings } from './grammar.js';
 import { patternAutomaton } from './pattern-automaton.js';
 import { invalid, unsupported } from './refusal.js';
 import { PatternError } from './regex-syntax.js';
-import { Work } from './work.js';
+import { Budget } from './budget.js';
 
 /**
  * The grammar of the texts that a regular expression matches as a whole.
@@ -12,7 +12,7 @@ import { Work } from './work.js';
  *   not regular or needs too large an automaton; both with the offset
  */
 export function regexGrammar(source: string, around: Surroundings = (root) => root): string {
-  const work = new Work('regex');
+  const work = new Budget('regex');
   const grammar = new Grammar(work);
   try {
     work.at = 'offset 0';

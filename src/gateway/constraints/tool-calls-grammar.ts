@@ -10,7 +10,7 @@ import { patternAutomaton } from './pattern-automaton.js';
 import { behindReasoning, type HeldReasoning } from './reasoning-grammar.js';
 import type { SpecialTokenNames } from './special-token-names.js';
 import { taggedArguments } from './tagged-arguments.js';
-import { Work } from './work.js';
+import { Budget } from './budget.js';
 
 /** Calls that a turn must have, or may. */
 export interface HeldCalls {
@@ -37,7 +37,7 @@ const NO_PARAMETERS = '{"type": "object", "additionalProperties": false}';
 export function toolCallsGrammar(held: HeldCalls, names: SpecialTokenNames): string {
   const { calls, reasoning } = held;
   refuseLength(calls.tools);
-  const work = new Work('json_schema');
+  const work = new Budget('json_schema');
   const { argumentsForm: form } = calls;
   const grammar = new Grammar(work, form === 'json' ? 'plain' : 'without-angles');
   const markup = (value: string) => markupExpression(value, names, TOOLS);

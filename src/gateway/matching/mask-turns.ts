@@ -1,5 +1,5 @@
 /**
- * Work that waits, of several clients. The turn goes to the client whose work has taken the least time; of each client, what came
+ * Budget that waits, of several clients. The turn goes to the client whose work has taken the least time; of each client, what came
  * first is first. A client that comes, or comes back, starts level with the one that is served: time in which it asked for nothing
  * gives it no credit (start-time fair queueing: Goyal, Vin and Cheng, 1996).
  */

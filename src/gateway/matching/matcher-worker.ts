@@ -238,11 +238,11 @@ function onlyOf(words: Int32Array): number | undefined {
 }
 
 /** One answer's part of a job. */
-type Work = Extract<MatcherJob, { kind: 'open' | 'close' }> | ({ readonly kind: 'accept' } & AcceptedTokens);
+type Budget = Extract<MatcherJob, { kind: 'open' | 'close' }> | ({ readonly kind: 'accept' } & AcceptedTokens);
 
 /** Runs jobs, by turns of the clients whose answers they are for. */
 class Worker {
-  private readonly turns = new MaskTurns<Work>();
+  private readonly turns = new MaskTurns<Budget>();
   private readonly clients = new Map<number, string>();
   private isBusy = false;
 
@@ -260,7 +260,7 @@ class Worker {
     if (!this.isBusy) void this.work();
   }
 
-  private add(work: Work): void {
+  private add(work: Budget): void {
     const client = this.clients.get(work.id) ?? '';
     if (work.kind === 'close') {
       this.clients.delete(work.id);
@@ -295,7 +295,7 @@ class Worker {
     this.isBusy = false;
   }
 
-  private async do(work: Work): Promise<NextMasks | undefined> {
+  private async do(work: Budget): Promise<NextMasks | undefined> {
     if (work.kind === 'close') this.matchers.close(work.id);
     else if (work.kind === 'open') await this.matchers.open(work);
     else {

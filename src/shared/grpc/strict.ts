@@ -1,7 +1,7 @@
 import { configureTextEncoding, getTextEncoding } from '@bufbuild/protobuf/wire';
 import type { MethodDefinition, ServiceDefinition } from '@grpc/grpc-js';
 import { RocmForgeError } from '../errors.js';
-import type { LoopBudget } from '../loop-budget.js';
+import type { EventLoopBudget } from '../event-loop-budget.js';
 
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
@@ -30,7 +30,7 @@ export interface RequestBytes {
   /** Larger ones reach the handler as a {@link LargeRequest}. */
   readonly inline: number;
   /** When it is spent, so do those of more than {@link ALWAYS_INLINE_BYTES}. */
-  readonly budget: LoopBudget;
+  readonly budget: EventLoopBudget;
 }
 
 /** Requests up to this size are decoded at once in any case: handing them on would take as long. */

@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { parseJson, toJson } from '../../../src/gateway/chat/jinja/json.js';
-import { Work } from '../../../src/gateway/chat/jinja/work.js';
+import { Budget } from '../../../src/gateway/chat/jinja/budget.js';
 import { runs } from '../../support/run-size.js';
 
 const style = { ensureAscii: false, indent: undefined, itemSeparator: ',', keySeparator: ':', sortKeys: false };
-const rewrite = (text: string) => toJson(parseJson(text), style, new Work({ steps: 1e6, units: 1e6 }));
+const rewrite = (text: string) => toJson(parseJson(text), style, new Budget({ steps: 1e6, units: 1e6 }));
 
 describe('JSON', () => {
   it('is read and written as JavaScript does where that loses nothing', () => {

@@ -17,7 +17,7 @@ import {
   Undefined,
   type Value,
 } from './values.js';
-import type { Work } from './work.js';
+import type { Budget } from './budget.js';
 
 const DICT_METHODS: ReadonlyMap<string, Method<Dict>> = new Map<string, Method<Dict>>([
   [
@@ -43,7 +43,7 @@ const DICT_METHODS: ReadonlyMap<string, Method<Dict>> = new Map<string, Method<D
 
 function view(kind: 'dict_items' | 'dict_keys' | 'dict_values', items: Value[], args: Arguments): Sequence {
   args.bind(kind);
-  args.work.charge(items.length);
+  args.budget.charge(items.length);
   return new Sequence(kind, items);
 }
 
@@ -52,15 +52,15 @@ const SEQUENCE_METHODS: ReadonlyMap<string, Method<Sequence>> = new Map<string, 
     'index',
     (sequence, args) => {
       const wanted = args.bind('index', 'value')[0] ?? fail('index() needs a value');
-      const at = sequence.items.findIndex((item) => equals(item, wanted, args.work));
-      return at >= 0 ? at : fail(`${repr(wanted, args.work)} is not in the ${sequence.kind}`);
+      const at = sequence.items.findIndex((item) => equals(item, wanted, args.budget));
+      return at >= 0 ? at : fail(`${repr(wanted, args.budget)} is not in the ${sequence.kind}`);
     },
   ],
   [
     'count',
     (sequence, args) => {
       const wanted = args.bind('count', 'value')[0] ?? fail('count() needs a value');
-      return sequence.items.filter((item) => equals(item, wanted, args.work)).length;
+      return sequence.items.filter((item) => equals(item, wanted, args.budget)).length;
     },
   ],
 ]);
@@ -131,11 +131,11 @@ export function getAttribute(target: Value, name: string): Value {
 }
 
 /** The attribute for an item that is not there: `{{ target['name'] }}`. */
-export function getAttributeAsItem(target: Value, index: Value, work: Work): Value {
+export function getAttributeAsItem(target: Value, index: Value, budget: Budget): Value {
   if (target instanceof Undefined) target.fail();
   const name = asText(index);
   const value = name === undefined ? undefined : attributeOf(target, name);
-  return value ?? new Undefined(`'${describe(target)}' has no element ${name ?? str(index, work)}`);
+  return value ?? new Undefined(`'${describe(target)}' has no element ${name ?? str(index, budget)}`);
 }
 
 function describe(target: Value): string {
@@ -151,7 +151,7 @@ export function callMethod(target: Value, name: string, args: Arguments): Value 
 
 /** @throws TemplateError for what is not callable */
 export function call(callee: Value, args: Arguments): Value {
-  args.work.charge(1);
+  args.budget.charge(1);
   if (callee instanceof Callable) return callee.call(args);
   if (callee instanceof Undefined) callee.fail();
   if (callee instanceof HostObject && callee.call !== undefined) return callee.call(args);

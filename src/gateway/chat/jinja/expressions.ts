@@ -48,7 +48,7 @@ export class ExpressionCompiler {
         return (frame) =>
           concat(
             items.map((item) => item(frame)),
-            frame.rendering.work,
+            frame.rendering.budget,
           );
       }
       case 'attribute': {
@@ -58,9 +58,9 @@ export class ExpressionCompiler {
       case 'item': {
         const [target, index] = [this.compile(node.target), this.compile(node.index)];
         return (frame) => {
-          const { work } = frame.rendering;
+          const { budget } = frame.rendering;
           const [from, at] = [target(frame), index(frame)];
-          return subscript(from, at, work) ?? getAttributeAsItem(from, at, work);
+          return subscript(from, at, budget) ?? getAttributeAsItem(from, at, budget);
         };
       }
       case 'slice': {
@@ -70,7 +70,7 @@ export class ExpressionCompiler {
           slice(
             target(frame),
             bounds.map((bound) => bound?.(frame)),
-            frame.rendering.work,
+            frame.rendering.budget,
           );
       }
       case 'call':
@@ -91,7 +91,7 @@ export class ExpressionCompiler {
       }
       case 'binary': {
         const [left, right] = [this.compile(node.left), this.compile(node.right)];
-        return (frame) => binary(node.operator, left(frame), right(frame), frame.rendering.work);
+        return (frame) => binary(node.operator, left(frame), right(frame), frame.rendering.budget);
       }
       case 'and':
       case 'or': {
@@ -120,7 +120,7 @@ export class ExpressionCompiler {
       new Arguments(
         values.map((value) => value(frame)),
         new Map(pairs.map(([name, value]) => [name, value(frame)])),
-        frame.rendering.work,
+        frame.rendering.budget,
       );
   }
 
@@ -152,7 +152,7 @@ export class ExpressionCompiler {
       let left = first(frame);
       for (const { operator, operand } of rest) {
         const right = operand(frame);
-        if (!compare(operator, left, right, frame.rendering.work)) return false;
+        if (!compare(operator, left, right, frame.rendering.budget)) return false;
         left = right;
       }
       return true;

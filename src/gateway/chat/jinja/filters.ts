@@ -20,23 +20,23 @@ import {
   Undefined,
   type Value,
 } from './values.js';
-import type { Work } from './work.js';
+import type { Budget } from './budget.js';
 
 /** @throws TemplateError for a filter that Jinja has not, or that is not supported */
 export function applyFilter(name: string, value: Value, args: Arguments): Value {
   const filter = FILTERS.get(name) ?? fail(`the filter "${name}" is not supported`);
-  args.work.charge(1);
+  args.budget.charge(1);
   return filter(value, args);
 }
 
 /** What `attribute='a.b.0'` picks out of an item; the item itself without an attribute. */
-function picker(attribute: Value | undefined, work: Work, fallback?: Value): (item: Value) => Value {
+function picker(attribute: Value | undefined, budget: Budget, fallback?: Value): (item: Value) => Value {
   if (attribute === undefined || attribute instanceof None) return (item) => item;
   const path = asText(attribute)?.split('.') ?? [attribute];
   const parts = path.map((part) => (typeof part === 'string' && /^\d+$/.test(part) ? Number(part) : part));
   return (item) =>
     parts.reduce<Value>((at, part) => {
-      const picked = subscript(at, part, work) ?? getAttributeAsItem(at, part, work);
+      const picked = subscript(at, part, budget) ?? getAttributeAsItem(at, part, budget);
       return fallback !== undefined && picked instanceof Undefined ? fallback : picked;
     }, item);
 }
@@ -44,29 +44,29 @@ function picker(attribute: Value | undefined, work: Work, fallback?: Value): (it
 const foldCase = (value: Value): Value => (typeof value === 'string' ? value.toLowerCase() : value);
 
 /** The value that items are ordered by: of a comma-separated list of attributes, all of them. */
-function sortKey(attribute: Value | undefined, caseSensitive: Value | undefined, work: Work): (item: Value) => Value {
+function sortKey(attribute: Value | undefined, caseSensitive: Value | undefined, budget: Budget): (item: Value) => Value {
   const fold = isTruthy(caseSensitive ?? false) ? (value: Value) => value : foldCase;
   const names = asText(attribute)?.split(',') ?? [attribute];
-  const pickers = names.map((name) => picker(name, work));
+  const pickers = names.map((name) => picker(name, budget));
   if (pickers.length === 1) return (item) => fold(pickers[0]!(item));
   return (item) => list(pickers.map((pick) => fold(pick(item))));
 }
 
-function sorted(items: readonly Value[], key: (item: Value) => Value, reverse: boolean, work: Work): Value[] {
-  work.charge(items.length * 8);
+function sorted(items: readonly Value[], key: (item: Value) => Value, reverse: boolean, budget: Budget): Value[] {
+  budget.charge(items.length * 8);
   const keyed = items.map((item) => ({ item, key: key(item) }));
   const sign = reverse ? -1 : 1;
-  return keyed.sort((a, b) => sign * order(a.key, b.key, work)).map(({ item }) => item);
+  return keyed.sort((a, b) => sign * order(a.key, b.key, budget)).map(({ item }) => item);
 }
 
 const extreme =
   (name: 'min' | 'max'): Filter =>
   (value, args) => {
     const [caseSensitive, attribute] = args.bind(name, 'case_sensitive', 'attribute');
-    const key = sortKey(attribute, caseSensitive, args.work);
+    const key = sortKey(attribute, caseSensitive, args.budget);
     let best: Value | undefined;
-    for (const item of iterate(value, args.work)) {
-      const sign = best === undefined ? 1 : order(key(item), key(best), args.work);
+    for (const item of iterate(value, args.budget)) {
+      const sign = best === undefined ? 1 : order(key(item), key(best), args.budget);
       if (best === undefined || (name === 'min' ? sign < 0 : sign > 0)) best = item;
     }
     return best ?? new Undefined('no aggregated item, sequence was empty');
@@ -82,34 +82,34 @@ const selecting =
     let pick = (item: Value) => item;
     if (byAttribute) {
       if (positional.length === 0) fail('the name of the attribute is missing');
-      pick = picker(positional[0], args.work);
+      pick = picker(positional[0], args.budget);
       positional = positional.slice(1);
     }
     const [test, ...rest] = positional;
-    const testArguments = new Arguments(rest, args.named, args.work);
+    const testArguments = new Arguments(rest, args.named, args.budget);
     const passes = (item: Value) =>
       test === undefined ? isTruthy(item) : applyTest(asText(test) ?? '', item, testArguments);
-    return generator(iterate(value, args.work).filter((item) => passes(pick(item)) === wanted));
+    return generator(iterate(value, args.budget).filter((item) => passes(pick(item)) === wanted));
   };
 
 const map: Filter = (value, args) => {
   if (!isTruthy(value)) return generator([]);
   const attribute = args.named.get('attribute');
   if (args.positional.length === 0 && attribute !== undefined) {
-    const pick = picker(attribute, args.work, args.named.get('default'));
-    return generator(iterate(value, args.work).map(pick));
+    const pick = picker(attribute, args.budget, args.named.get('default'));
+    return generator(iterate(value, args.budget).map(pick));
   }
   const [name, ...rest] = args.positional;
   const filter = asText(name) ?? fail('map needs the name of a filter');
-  const filterArguments = new Arguments(rest, args.named, args.work);
-  return generator(iterate(value, args.work).map((item) => applyFilter(filter, item, filterArguments)));
+  const filterArguments = new Arguments(rest, args.named, args.budget);
+  return generator(iterate(value, args.budget).map((item) => applyFilter(filter, item, filterArguments)));
 };
 
 const length: Filter = (value, args) => {
   args.bind('length');
   const text = asText(value);
   if (text !== undefined) {
-    args.work.charge(text.length / 64);
+    args.budget.charge(text.length / 64);
     return lengthOfText(text);
   }
   if (value instanceof Undefined) return 0;
@@ -122,11 +122,11 @@ const batch: Filter = (value, args) => {
   const [count, fill = NONE] = args.bind('batch', 'linecount', 'fill_with');
   const size = intArgument(count, 0);
   if (size < 1) return fail('batch needs a number above 0');
-  const items = iterate(value, args.work);
+  const items = iterate(value, args.budget);
   const rows: Value[] = [];
   for (let at = 0; at < items.length; at += size) {
     const row = items.slice(at, at + size);
-    args.work.charge(fill instanceof None ? row.length : size);
+    args.budget.charge(fill instanceof None ? row.length : size);
     rows.push(list(fill instanceof None ? row : [...row, ...Array<Value>(size - row.length).fill(fill)]));
   }
   return generator(rows);
@@ -134,12 +134,12 @@ const batch: Filter = (value, args) => {
 
 const groupby: Filter = (value, args) => {
   const [attribute, fallback, caseSensitive = false] = args.bind('groupby', 'attribute', 'default', 'case_sensitive');
-  const pick = picker(attribute, args.work, fallback);
+  const pick = picker(attribute, args.budget, fallback);
   const key = (item: Value) => (isTruthy(caseSensitive) ? pick(item) : foldCase(pick(item)));
   const groups: { key: Value; first: Value; items: Value[] }[] = [];
-  for (const item of sorted(iterate(value, args.work), key, false, args.work)) {
+  for (const item of sorted(iterate(value, args.budget), key, false, args.budget)) {
     const last = groups.at(-1);
-    if (last !== undefined && equals(last.key, key(item), args.work)) last.items.push(item);
+    if (last !== undefined && equals(last.key, key(item), args.budget)) last.items.push(item);
     else groups.push({ key: key(item), first: pick(item), items: [item] });
   }
   return list(
@@ -149,10 +149,10 @@ const groupby: Filter = (value, args) => {
 
 const unique: Filter = (value, args) => {
   const [caseSensitive, attribute] = args.bind('unique', 'case_sensitive', 'attribute');
-  const key = sortKey(attribute, caseSensitive, args.work);
+  const key = sortKey(attribute, caseSensitive, args.budget);
   const seen = new Dict();
   return generator(
-    iterate(value, args.work).filter((item) => {
+    iterate(value, args.budget).filter((item) => {
       const isNew = seen.get(key(item)) === undefined;
       seen.set(key(item), true);
       return isNew;
@@ -164,13 +164,13 @@ const dictsort: Filter = (value, args) => {
   const [caseSensitive, by = 'key', reverse = false] = args.bind('dictsort', 'case_sensitive', 'by', 'reverse');
   if (!(value instanceof Dict)) return fail(`a ${typeName(value)} has no keys to sort by`);
   if (by !== 'key' && by !== 'value') return fail('by must be key or value');
-  const key = sortKey(by === 'key' ? 0 : 1, caseSensitive, args.work);
+  const key = sortKey(by === 'key' ? 0 : 1, caseSensitive, args.budget);
   return list(
     sorted(
       value.entries().map((entry) => tuple(...entry)),
       key,
       isTruthy(reverse),
-      args.work,
+      args.budget,
     ),
   );
 };
@@ -178,7 +178,7 @@ const dictsort: Filter = (value, args) => {
 const reverse: Filter = (value, args) => {
   args.bind('reverse');
   const text = asText(value);
-  const reversed = [...iterate(value, args.work)].reverse();
+  const reversed = [...iterate(value, args.budget)].reverse();
   return text === undefined ? generator(reversed) : (reversed as string[]).join('');
 };
 
@@ -216,47 +216,47 @@ function defaulting(value: Value, args: Arguments): Value {
 
 function firstOf(value: Value, args: Arguments): Value {
   args.bind('first');
-  const first = value instanceof Sequence ? value.take(1)[0] : iterate(value, args.work)[0];
+  const first = value instanceof Sequence ? value.take(1)[0] : iterate(value, args.budget)[0];
   return first ?? new Undefined('no first item, sequence was empty');
 }
 
 function lastOf(value: Value, args: Arguments): Value {
   args.bind('last');
   if (value instanceof Sequence && value.kind === 'generator') return fail('a generator has no last item');
-  return iterate(value, args.work).at(-1) ?? new Undefined('no last item, sequence was empty');
+  return iterate(value, args.budget).at(-1) ?? new Undefined('no last item, sequence was empty');
 }
 
 function itemsOf(value: Value, args: Arguments): Value {
   args.bind('items');
   if (value instanceof Undefined) return generator([]);
   if (!(value instanceof Dict)) return fail('can only get item pairs from a mapping');
-  args.work.charge(value.size);
+  args.budget.charge(value.size);
   return generator(value.entries().map((entry) => tuple(...entry)));
 }
 
 function joined(value: Value, args: Arguments): Value {
   const [separator = '', attribute] = args.bind('join', 'd', 'attribute');
-  const pick = picker(attribute, args.work);
-  const between = str(separator, args.work);
-  const parts = iterate(value, args.work).map((item) => str(pick(item), args.work));
-  args.work.chargeText(parts.reduce((total, part) => total + part.length + between.length, 0));
+  const pick = picker(attribute, args.budget);
+  const between = str(separator, args.budget);
+  const parts = iterate(value, args.budget).map((item) => str(pick(item), args.budget));
+  args.budget.chargeText(parts.reduce((total, part) => total + part.length + between.length, 0));
   return parts.join(between);
 }
 
 function sort(value: Value, args: Arguments): Value {
   const [backwards = false, caseSensitive, attribute] = args.bind('sort', 'reverse', 'case_sensitive', 'attribute');
-  const key = sortKey(attribute, caseSensitive, args.work);
-  return list(sorted(iterate(value, args.work), key, isTruthy(backwards), args.work));
+  const key = sortKey(attribute, caseSensitive, args.budget);
+  return list(sorted(iterate(value, args.budget), key, isTruthy(backwards), args.budget));
 }
 
 function sum(value: Value, args: Arguments): Value {
   const [attribute, start = 0] = args.bind('sum', 'attribute', 'start');
-  const pick = picker(attribute, args.work);
+  const pick = picker(attribute, args.budget);
   if (asText(start) !== undefined) fail('sum() does not add strings; use join');
-  return iterate(value, args.work).reduce<Value>((total, item) => binary('+', total, pick(item), args.work), start);
+  return iterate(value, args.budget).reduce<Value>((total, item) => binary('+', total, pick(item), args.budget), start);
 }
 
 function toList(value: Value, args: Arguments): Value {
   args.bind('list');
-  return list(iterate(value, args.work));
+  return list(iterate(value, args.budget));
 }

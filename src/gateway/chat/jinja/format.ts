@@ -14,13 +14,13 @@ import {
   Undefined,
   type Value,
 } from './values.js';
-import type { Work } from './work.js';
+import type { Budget } from './budget.js';
 
 /** `%(key)`, flags, width, precision, type. */
 const CONVERSION = /%(?:\(([^)]*)\))?([-+ #0]*)(\d{0,9})(?:\.(\d{0,9}))?([a-zA-Z%])/y;
 
 /** `format % values` @throws TemplateError for what Python refuses and for conversions that are not supported */
-export function formatPercent(format: string | Markup, values: Value, work: Work): string | Markup {
+export function formatPercent(format: string | Markup, values: Value, budget: Budget): string | Markup {
   const text = asText(format)!;
   const positional = values instanceof Sequence && values.kind === 'tuple' ? values.items : [values];
   let used = 0;
@@ -48,8 +48,8 @@ export function formatPercent(format: string | Markup, values: Value, work: Work
       value = values instanceof Dict ? values.get(key) : fail('a format with names needs a mapping');
     }
     if (value === undefined) return fail('a format has more conversions than values');
-    const converted = convert(type, value, flags, precision === undefined ? undefined : Number(precision), work);
-    work.chargeText(Math.max(converted.length, Number(width)));
+    const converted = convert(type, value, flags, precision === undefined ? undefined : Number(precision), budget);
+    budget.chargeText(Math.max(converted.length, Number(width)));
     output += pad(converted, flags, Number(width), type);
   }
   // Python forgives what could be a mapping.
@@ -58,21 +58,21 @@ export function formatPercent(format: string | Markup, values: Value, work: Work
   if (!usesKeys && !isForgiven && used < positional.length) {
     fail('a format has fewer conversions than values');
   }
-  work.chargeText(output.length);
+  budget.chargeText(output.length);
   return format instanceof Markup ? new Markup(output) : output;
 }
 
-function convert(type: string, value: Value, flags: string, precision: number | undefined, work: Work): string {
+function convert(type: string, value: Value, flags: string, precision: number | undefined, budget: Budget): string {
   switch (type) {
     case 's':
     case 'r': {
-      const text = type === 's' ? str(value, work) : repr(value, work);
+      const text = type === 's' ? str(value, budget) : repr(value, budget);
       return precision === undefined ? text : [...text].slice(0, precision).join('');
     }
     case 'd':
     case 'i':
     case 'u':
-      return signed(decimal(toInteger(value), work), flags);
+      return signed(decimal(toInteger(value), budget), flags);
     case 'x':
     case 'X': {
       const int = asInteger(value);
@@ -134,10 +134,10 @@ export function formatBraces(text: string, args: Arguments): string {
     const value = /^\d*$/.test(field) ? args.positional[field === '' ? next++ : Number(field)] : args.named.get(field);
     if (value === undefined) return fail(`str.format lacks a value for "${whole}"`);
     if (value instanceof Undefined) return '';
-    const part = str(value, args.work);
-    args.work.chargeText(part.length);
+    const part = str(value, args.budget);
+    args.budget.chargeText(part.length);
     return part;
   });
-  args.work.chargeText(output.length);
+  args.budget.chargeText(output.length);
   return output;
 }

@@ -1,6 +1,6 @@
 import { fail } from './errors.js';
 import type { Value } from './values.js';
-import type { Work } from './work.js';
+import type { Budget } from './budget.js';
 
 /** Macros that call each other, and loops into themselves, no deeper than this: each level is several of JavaScript's. */
 const MAX_CALLS = 100;
@@ -10,10 +10,10 @@ export class Rendering {
   private output = '';
   private calls = 0;
 
-  constructor(readonly work: Work) {}
+  constructor(readonly budget: Budget) {}
 
   write(text: string): void {
-    this.work.chargeText(text.length);
+    this.budget.chargeText(text.length);
     this.output += text;
   }
 

@@ -24,7 +24,7 @@ export function globalValues(now: () => Date): Map<string, Value> {
     define('range', range),
     define('dict', (args) => Dict.of(pairsOf(args))),
     define('namespace', (args) => {
-      const pairs = pairsOf(args).map(([name, value]): [string, Value] => [str(name, args.work), value]);
+      const pairs = pairsOf(args).map(([name, value]): [string, Value] => [str(name, args.budget), value]);
       return new Namespace(new Map(pairs));
     }),
     define('cycler', (args) => new Cycler(args.positional)),
@@ -37,8 +37,8 @@ export function globalValues(now: () => Date): Map<string, Value> {
         return text;
       });
     }),
-    define('raise_exception', (args) => fail(str(args.bind('raise_exception', 'message')[0] ?? NONE, args.work))),
-    define('strftime_now', (args) => strftime(str(args.bind('strftime_now', 'format')[0] ?? NONE, args.work), now())),
+    define('raise_exception', (args) => fail(str(args.bind('raise_exception', 'message')[0] ?? NONE, args.budget))),
+    define('strftime_now', (args) => strftime(str(args.bind('strftime_now', 'format')[0] ?? NONE, args.budget), now())),
   ]);
 }
 
@@ -50,8 +50,8 @@ function pairsOf(args: Arguments): (readonly [Value, Value])[] {
       ? []
       : first instanceof Dict
         ? first.entries()
-        : iterate(first, args.work).map((item): [Value, Value] => {
-            const [key, value, ...rest] = iterate(item, args.work);
+        : iterate(first, args.budget).map((item): [Value, Value] => {
+            const [key, value, ...rest] = iterate(item, args.budget);
             if (key === undefined || value === undefined || rest.length > 0) return fail('expected pairs of two items');
             return [key, value];
           });
@@ -70,7 +70,7 @@ function range(args: Arguments): Sequence {
   if (step === 0) fail('range() step must not be zero');
   const length = Math.max(0, Math.ceil((stop - start) / step));
   if (!(length <= MAX_RANGE)) fail(`a range of more than ${MAX_RANGE} items`);
-  args.work.chargeCopy(length);
+  args.budget.chargeCopy(length);
   const label = step === 1 ? `range(${start}, ${stop})` : `range(${start}, ${stop}, ${step})`;
   return new Sequence(
     'range',

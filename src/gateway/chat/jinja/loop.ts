@@ -47,9 +47,9 @@ export class LoopContext extends HostObject {
           positional.length === 0 ? fail('no items for cycling given') : positional[index % positional.length]!,
         );
       case 'changed':
-        return new Callable('changed', ({ positional, work }) => {
+        return new Callable('changed', ({ positional, budget }) => {
           const value = list(positional);
-          const isNew = this.lastChecked === undefined || !equals(value, this.lastChecked, work);
+          const isNew = this.lastChecked === undefined || !equals(value, this.lastChecked, budget);
           this.lastChecked = value;
           return isNew;
         });

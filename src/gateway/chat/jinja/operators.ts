@@ -17,38 +17,38 @@ import {
   Undefined,
   type Value,
 } from './values.js';
-import type { Work } from './work.js';
+import type { Budget } from './budget.js';
 
 /** Ints of more bits are an attack; 4,300 digits, the most that print, are 14,285 bits. */
 const MAX_BITS = 100_000;
 
 /** A binary operation as Python does it. @throws TemplateError for types it is not defined for */
-export function binary(operator: Operator, left: Value, right: Value, work: Work): Value {
+export function binary(operator: Operator, left: Value, right: Value, budget: Budget): Value {
   // By far the most frequent: text and text, small int and small int.
   if (operator === '+' && typeof left === 'string' && typeof right === 'string') {
-    work.chargeJoin(left, right);
+    budget.chargeJoin(left, right);
     return left + right;
   }
   if (left instanceof Undefined) left.fail();
-  if (operator === '%' && asText(left) !== undefined) return formatPercent(left as string | Markup, right, work);
+  if (operator === '%' && asText(left) !== undefined) return formatPercent(left as string | Markup, right, budget);
   if (right instanceof Undefined) right.fail();
   const [a, b] = [asInteger(left), asInteger(right)];
-  if (a !== undefined && b !== undefined) return ofIntegers(operator, a, b, work);
+  if (a !== undefined && b !== undefined) return ofIntegers(operator, a, b, budget);
   const [x, y] = [asFloat(left), asFloat(right)];
   if (x !== undefined && y !== undefined) return new Float(ofFloats(operator, x, y));
-  const result = operator === '+' ? join(left, right, work) : operator === '*' ? repeat(left, right, work) : undefined;
+  const result = operator === '+' ? join(left, right, budget) : operator === '*' ? repeat(left, right, budget) : undefined;
   if (result !== undefined) return result;
   return fail(`unsupported operand types for ${operator}: '${typeName(left)}' and '${typeName(right)}'`);
 }
 
-function ofIntegers(operator: Operator, a: number | bigint, b: number | bigint, work: Work): Value {
+function ofIntegers(operator: Operator, a: number | bigint, b: number | bigint, budget: Budget): Value {
   if (operator === '/') return b === 0 ? divisionByZero() : new Float(quotient(a, b));
   if (operator === '**' && b < 0) return new Float(Number(a) ** Number(b));
   if (typeof a === 'number' && typeof b === 'number') {
     const result = ofSmall(operator, a, b);
     if (Number.isSafeInteger(result)) return result;
   }
-  return integer(ofLarge(operator, BigInt(a), BigInt(b), work));
+  return integer(ofLarge(operator, BigInt(a), BigInt(b), budget));
 }
 
 /** Of large ints the quotient is exact where it is whole. */
@@ -76,12 +76,12 @@ function ofSmall(operator: Operator, a: number, b: number): number {
   }
 }
 
-function ofLarge(operator: Operator, a: bigint, b: bigint, work: Work): bigint {
+function ofLarge(operator: Operator, a: bigint, b: bigint, budget: Budget): bigint {
   if ((operator === '//' || operator === '%') && b === 0n) return divisionByZero();
   const bits = (value: bigint) => value.toString(16).length * 4;
   const size = operator === '**' ? bits(a) * Number(b) : operator === '*' ? bits(a) + bits(b) : 0;
   if (size > MAX_BITS) fail(`an int has more than ${MAX_BITS} bits`);
-  work.charge(bits(a) + bits(b));
+  budget.charge(bits(a) + bits(b));
   switch (operator) {
     case '+':
       return a + b;
@@ -128,31 +128,31 @@ function divisionByZero(): never {
   return fail('division by zero');
 }
 
-function join(left: Value, right: Value, work: Work): Value | undefined {
+function join(left: Value, right: Value, budget: Budget): Value | undefined {
   const [a, b] = [asText(left), asText(right)];
   if (a !== undefined && b !== undefined) {
-    const [first, second] = [escapeHtml(left, work).text, escapeHtml(right, work).text];
-    work.chargeJoin(first, second);
+    const [first, second] = [escapeHtml(left, budget).text, escapeHtml(right, budget).text];
+    budget.chargeJoin(first, second);
     return new Markup(first + second);
   }
   if (!(left instanceof Sequence && right instanceof Sequence) || left.kind !== right.kind) return undefined;
   if (left.kind !== 'list' && left.kind !== 'tuple') return undefined;
-  work.chargeCopy(left.items.length + right.items.length);
+  budget.chargeCopy(left.items.length + right.items.length);
   return new Sequence(left.kind, [...left.items, ...right.items]);
 }
 
-function repeat(left: Value, right: Value, work: Work): Value | undefined {
+function repeat(left: Value, right: Value, budget: Budget): Value | undefined {
   const [many, count] = asInteger(left) === undefined ? [left, asInteger(right)] : [right, asInteger(left)];
   if (count === undefined) return undefined;
   const times = count > 0 ? Number(count) : 0;
   const text = asText(many);
   if (text !== undefined) {
-    work.chargeText(text.length * times);
+    budget.chargeText(text.length * times);
     const repeated = text.repeat(times);
     return many instanceof Markup ? new Markup(repeated) : repeated;
   }
   if (!(many instanceof Sequence) || (many.kind !== 'list' && many.kind !== 'tuple')) return undefined;
-  work.charge(many.items.length * times);
+  budget.charge(many.items.length * times);
   return new Sequence(many.kind, Array.from({ length: times }, () => many.items).flat());
 }
 
@@ -165,29 +165,29 @@ export function negate(operator: '-' | '+', value: Value): Value {
   return operator === '+' ? int : typeof int === 'number' ? 0 - int : integer(-int);
 }
 
-export function compare(operator: Comparison, left: Value, right: Value, work: Work): boolean {
+export function compare(operator: Comparison, left: Value, right: Value, budget: Budget): boolean {
   switch (operator) {
     case '==':
-      return equals(left, right, work);
+      return equals(left, right, budget);
     case '!=':
-      return !equals(left, right, work);
+      return !equals(left, right, budget);
     case 'in':
-      return contains(right, left, work);
+      return contains(right, left, budget);
     case 'not in':
-      return !contains(right, left, work);
+      return !contains(right, left, budget);
     case '<':
-      return order(left, right, work) < 0;
+      return order(left, right, budget) < 0;
     case '<=':
-      return order(left, right, work) <= 0;
+      return order(left, right, budget) <= 0;
     case '>':
-      return order(left, right, work) > 0;
+      return order(left, right, budget) > 0;
     case '>=':
-      return order(left, right, work) >= 0;
+      return order(left, right, budget) >= 0;
   }
 }
 
-export function equals(left: Value, right: Value, work: Work): boolean {
-  work.charge(1);
+export function equals(left: Value, right: Value, budget: Budget): boolean {
+  budget.charge(1);
   if (left === right) return true;
   const [x, y] = [numeric(left), numeric(right)];
   if (x !== undefined && y !== undefined) return isSameNumber(x, y);
@@ -197,13 +197,13 @@ export function equals(left: Value, right: Value, work: Work): boolean {
   if (left instanceof None) return right instanceof None;
   if (left instanceof Sequence && right instanceof Sequence) {
     if (left.kind !== right.kind || left.kind === 'generator' || left.items.length !== right.items.length) return false;
-    return left.items.every((item, i) => equals(item, right.items[i]!, work));
+    return left.items.every((item, i) => equals(item, right.items[i]!, budget));
   }
   if (left instanceof Dict && right instanceof Dict) {
     if (left.size !== right.size) return false;
     return left.entries().every(([key, value]) => {
       const other = right.get(key);
-      return other !== undefined && equals(value, other, work);
+      return other !== undefined && equals(value, other, budget);
     });
   }
   return false;
@@ -215,8 +215,8 @@ function isSameNumber(x: number | bigint, y: number | bigint): boolean {
 }
 
 /** Below 0, 0 or above 0, as `left` is less than, equal to or more than `right`; NaN where neither. */
-export function order(left: Value, right: Value, work: Work): number {
-  work.charge(1);
+export function order(left: Value, right: Value, budget: Budget): number {
+  budget.charge(1);
   if (left instanceof Undefined) left.fail();
   if (right instanceof Undefined) right.fail();
   const [x, y] = [numeric(left), numeric(right)];
@@ -226,7 +226,7 @@ export function order(left: Value, right: Value, work: Work): number {
   if (left instanceof Sequence && right instanceof Sequence && left.kind === right.kind) {
     if (left.kind === 'list' || left.kind === 'tuple') {
       for (let i = 0; i < left.items.length && i < right.items.length; i++) {
-        if (!equals(left.items[i]!, right.items[i]!, work)) return order(left.items[i]!, right.items[i]!, work);
+        if (!equals(left.items[i]!, right.items[i]!, budget)) return order(left.items[i]!, right.items[i]!, budget);
       }
       return left.items.length - right.items.length;
     }
@@ -239,21 +239,21 @@ function numeric(value: Value): number | bigint | undefined {
 }
 
 /** `item in container` */
-export function contains(container: Value, item: Value, work: Work): boolean {
+export function contains(container: Value, item: Value, budget: Budget): boolean {
   const text = asText(container);
   if (text !== undefined) {
     if (item instanceof Undefined) item.fail();
     const part = asText(item);
     if (part === undefined) return fail(`'in <string>' needs a string on its left, not ${typeName(item)}`);
-    work.chargeSearch(text, part);
+    budget.chargeSearch(text, part);
     return text.includes(part);
   }
   if (container instanceof Dict) return container.get(item) !== undefined;
-  return iterate(container, work).some((other) => equals(item, other, work));
+  return iterate(container, budget).some((other) => equals(item, other, budget));
 }
 
 /** `target[index]` as Python has it; `undefined` where it raises. */
-export function subscript(target: Value, index: Value, work: Work): Value | undefined {
+export function subscript(target: Value, index: Value, budget: Budget): Value | undefined {
   if (target instanceof Dict) {
     // A list cannot be a key: as where it is no key.
     if (index instanceof Sequence || index instanceof Dict) return undefined;
@@ -264,7 +264,7 @@ export function subscript(target: Value, index: Value, work: Work): Value | unde
   const text = asText(target);
   const items =
     text !== undefined
-      ? charactersOf(text, work)
+      ? charactersOf(text, budget)
       : target instanceof Sequence && target.isSubscriptable
         ? target.items
         : [];
@@ -272,23 +272,23 @@ export function subscript(target: Value, index: Value, work: Work): Value | unde
 }
 
 /** `target[start:stop:step]` @throws TemplateError for a type without slices */
-export function slice(target: Value, bounds: readonly (Value | undefined)[], work: Work): Value {
+export function slice(target: Value, bounds: readonly (Value | undefined)[], budget: Budget): Value {
   const text = asText(target);
   if (target instanceof Undefined) target.fail();
   if (text === undefined && !(target instanceof Sequence && target.isSubscriptable)) {
     return fail(`'${typeName(target)}' object has no slices`);
   }
-  const items = text === undefined ? (target as Sequence).items : charactersOf(text, work);
+  const items = text === undefined ? (target as Sequence).items : charactersOf(text, budget);
   const [start, stop, step] = bounds.map((bound) =>
     bound === undefined || bound instanceof None ? undefined : toIndex(bound),
   );
   if (step === 0) fail('slice step cannot be zero');
   const picked = pick(items, start, stop, step ?? 1);
   if (typeof picked === 'string') {
-    work.chargeText(picked.length);
+    budget.chargeText(picked.length);
     return picked;
   }
-  work.chargeCopy(picked.length);
+  budget.chargeCopy(picked.length);
   if (text !== undefined) return (picked as readonly string[]).join('');
   const sequence = target as Sequence;
   return new Sequence(sequence.kind === 'range' ? 'list' : sequence.kind, picked as readonly Value[]);
@@ -324,11 +324,11 @@ function pick<T>(
 }
 
 /** The texts of the values, one behind the other: the operator `~`. */
-export function concat(values: readonly Value[], work: Work): string {
+export function concat(values: readonly Value[], budget: Budget): string {
   let text = '';
   for (const value of values) {
-    const next = str(value, work);
-    work.chargeJoin(text, next);
+    const next = str(value, budget);
+    budget.chargeJoin(text, next);
     text += next;
   }
   return text;

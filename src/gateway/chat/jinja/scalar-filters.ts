@@ -33,7 +33,7 @@ export const intArgument = (value: Value | undefined, fallback: number): number 
 const byMethod =
   (name: string): Filter =>
   (value, args) => {
-    const result = STRING_METHODS.get(name)!(str(value, args.work), args);
+    const result = STRING_METHODS.get(name)!(str(value, args.budget), args);
     return value instanceof Markup ? new Markup(result as string) : result;
   };
 
@@ -88,12 +88,12 @@ const indent: Filter = (value, args) => {
   const [width = 4, first = false, blank = false] = args.bind('indent', 'width', 'first', 'blank');
   const text = asText(value) ?? fail(`a ${typeName(value)} cannot be indented`);
   const spaces = asText(width);
-  if (spaces === undefined) args.work.chargeText(intArgument(width, 4));
+  if (spaces === undefined) args.budget.chargeText(intArgument(width, 4));
   const margin = spaces ?? ' '.repeat(Math.max(0, intArgument(width, 4)));
   const [head = '', ...lines] = (
-    STRING_METHODS.get('splitlines')!(`${text}\n`, new Arguments([], new Map(), args.work)) as Sequence
+    STRING_METHODS.get('splitlines')!(`${text}\n`, new Arguments([], new Map(), args.budget)) as Sequence
   ).items as string[];
-  args.work.chargeText(text.length + lines.length * margin.length);
+  args.budget.chargeText(text.length + lines.length * margin.length);
   const indented = lines.map((line) => (line === '' && !isTruthy(blank) ? line : margin + line));
   return (isTruthy(first) ? margin : '') + [head, ...indented].join('\n');
 };
@@ -107,7 +107,7 @@ const tojson: Filter = (value, args) => {
     'sort_keys',
   );
   const width = asInteger(indentation);
-  if (width !== undefined) args.work.chargeText(Number(width));
+  if (width !== undefined) args.budget.chargeText(Number(width));
   const indentText = width === undefined ? asText(indentation) : ' '.repeat(Math.max(0, Number(width)));
   let [itemSeparator, keySeparator] = [indentText === undefined ? ', ' : ',', ': '];
   if (separators instanceof Sequence) {
@@ -116,14 +116,14 @@ const tojson: Filter = (value, args) => {
     [itemSeparator, keySeparator] = given as [string, string];
   }
   const style = { ensureAscii: isTruthy(ensureAscii), indent: indentText, itemSeparator, keySeparator };
-  return toJson(value, { ...style, sortKeys: isTruthy(sortKeys) }, args.work);
+  return toJson(value, { ...style, sortKeys: isTruthy(sortKeys) }, args.budget);
 };
 
 const truncate: Filter = (value, args) => {
   const [most, killWords = false, end = '...', leeway] = args.bind('truncate', 'length', 'killwords', 'end', 'leeway');
   const characters = [...(asText(value) ?? fail(`a ${typeName(value)} cannot be truncated`))];
-  args.work.charge(characters.length);
-  const tail = str(end, args.work);
+  args.budget.charge(characters.length);
+  const tail = str(end, args.budget);
   const size = intArgument(most, 255);
   if (characters.length <= size + intArgument(leeway, 5)) return value;
   const kept = characters.slice(0, size - lengthOfText(tail)).join('');
@@ -134,8 +134,8 @@ const truncate: Filter = (value, args) => {
 /** Jinja's own, which knows other words than `str.title`. */
 const title: Filter = (value, args) => {
   args.bind('title');
-  const parts = str(value, args.work).split(/([-\s({[<]+)/);
-  args.work.charge(parts.length);
+  const parts = str(value, args.budget).split(/([-\s({[<]+)/);
+  args.budget.charge(parts.length);
   return parts.map((part) => part.slice(0, 1).toUpperCase() + part.slice(1).toLowerCase()).join('');
 };
 
@@ -149,14 +149,14 @@ function absolute(value: Value, args: Arguments): Value {
 function formatted(value: Value, args: Arguments): Value {
   if (args.positional.length > 0 && args.named.size > 0) fail('format takes positional or named values, not both');
   const values = args.named.size > 0 ? Dict.of(args.named) : tuple(...args.positional);
-  return formatPercent(value instanceof Markup ? value : str(value, args.work), values, args.work);
+  return formatPercent(value instanceof Markup ? value : str(value, args.budget), values, args.budget);
 }
 
 function replaced(value: Value, args: Arguments): Value {
   const [from, to, count] = args.bind('replace', 'old', 'new', 'count');
   if (from === undefined || to === undefined) return fail('replace needs two strings');
-  const texts = [value, from, to].map((each) => str(each, args.work)) as [string, string, string];
-  return replaceText(...texts, count instanceof None ? -1 : intArgument(count, -1), args.work);
+  const texts = [value, from, to].map((each) => str(each, args.budget)) as [string, string, string];
+  return replaceText(...texts, count instanceof None ? -1 : intArgument(count, -1), args.budget);
 }
 
 /** Filters of one string or number. */
@@ -185,27 +185,27 @@ export const SCALAR_FILTERS: readonly (readonly [name: string, filter: Filter])[
 
 function center(value: Value, args: Arguments): Value {
   const [width = 80] = args.bind('center', 'width');
-  return byMethod('center')(value, new Arguments([width], new Map(), args.work));
+  return byMethod('center')(value, new Arguments([width], new Map(), args.budget));
 }
 
 function escaped(value: Value, args: Arguments): Value {
   args.bind('escape');
-  return escapeHtml(value, args.work);
+  return escapeHtml(value, args.budget);
 }
 
 function safe(value: Value, args: Arguments): Value {
   args.bind('safe');
-  return new Markup(str(value, args.work));
+  return new Markup(str(value, args.budget));
 }
 
 function toText(value: Value, args: Arguments): Value {
   args.bind('string');
-  return value instanceof Markup ? value : str(value, args.work);
+  return value instanceof Markup ? value : str(value, args.budget);
 }
 
 function wordcount(value: Value, args: Arguments): Value {
   args.bind('wordcount');
-  const text = str(value, args.work);
-  args.work.charge(text.length);
+  const text = str(value, args.budget);
+  args.budget.charge(text.length);
   return text.match(/[\p{L}\p{N}_]+/gu)?.length ?? 0;
 }

@@ -51,7 +51,7 @@ class StatementCompiler {
     if (statement.kind === 'text') {
       const { text } = statement;
       return (frame) => {
-        frame.rendering.work.charge(1);
+        frame.rendering.budget.charge(1);
         frame.rendering.write(text);
         return 'done';
       };
@@ -60,7 +60,7 @@ class StatementCompiler {
     const execute = this.compileStatement(statement);
     const steps = 1 + this.expressions.nodes - before;
     return (frame) => {
-      frame.rendering.work.charge(steps);
+      frame.rendering.budget.charge(steps);
       return execute(frame);
     };
   }
@@ -70,7 +70,7 @@ class StatementCompiler {
       case 'print': {
         const value = this.expressions.compile(statement.value);
         return (frame) => {
-          frame.rendering.write(str(value(frame), frame.rendering.work));
+          frame.rendering.write(str(value(frame), frame.rendering.budget));
           return 'done';
         };
       }
@@ -102,7 +102,7 @@ class StatementCompiler {
       case 'filterBlock': {
         const capture = this.compileCapture(statement.filters, statement.body);
         return (frame) => {
-          frame.rendering.write(str(capture(frame), frame.rendering.work));
+          frame.rendering.write(str(capture(frame), frame.rendering.budget));
           return 'done';
         };
       }
@@ -152,10 +152,10 @@ class StatementCompiler {
 
     const run = (frame: Frame, value: Value, depth: number): Outcome => {
       const { rendering } = frame;
-      let items = iterate(value, rendering.work);
+      let items = iterate(value, rendering.budget);
       if (condition !== undefined) {
         items = items.filter((item) => {
-          rendering.work.charge(1);
+          rendering.budget.charge(1);
           const inner = frame.inner();
           assign(inner, item);
           return isTruthy(condition(inner));
@@ -167,7 +167,7 @@ class StatementCompiler {
       };
       const loop = new LoopContext(items, depth, statement.isRecursive ? recurse : undefined);
       for (loop.index = 0; loop.index < items.length; loop.index++) {
-        rendering.work.charge(1);
+        rendering.budget.charge(1);
         const inner = frame.inner();
         inner.set('loop', loop);
         assign(inner, items[loop.index]!);
@@ -190,7 +190,7 @@ class StatementCompiler {
     }
     const parts = target.items.map((item) => this.compileTarget(item));
     return (frame, value) => {
-      const values = iterate(value, frame.rendering.work);
+      const values = iterate(value, frame.rendering.budget);
       if (values.length !== parts.length) fail(`${values.length} values cannot be unpacked into ${parts.length} names`);
       parts.forEach((assign, i) => {
         assign(frame, values[i]!);
@@ -214,9 +214,9 @@ class StatementCompiler {
     const callee = this.expressions.compile(statement.call.callee);
     const args = this.expressions.compileArguments(statement.call.args);
     return (frame) => {
-      const { positional, named, work } = args(frame);
+      const { positional, named, budget } = args(frame);
       const withCaller = new Map([...named, ['caller', make(frame)]]);
-      frame.rendering.write(str(call(callee(frame), new Arguments(positional, withCaller, work)), work));
+      frame.rendering.write(str(call(callee(frame), new Arguments(positional, withCaller, budget)), budget));
       return 'done';
     };
   }
@@ -264,7 +264,7 @@ class StatementCompiler {
         (args) => {
           const frame = definition.inner();
           const { rendering } = frame;
-          rendering.work.charge(1 + args.positional.length + args.named.size);
+          rendering.budget.charge(1 + args.positional.length + args.named.size);
           return rendering.enter(() => {
             bind(frame, args);
             return rendering.capture(() => body(frame));

@@ -15,7 +15,7 @@ import {
   typeName,
   type Value,
 } from './values.js';
-import type { Work } from './work.js';
+import type { Budget } from './budget.js';
 
 export type Method<T> = (self: T, args: Arguments) => Value;
 
@@ -31,7 +31,7 @@ const stripping =
   (name: string, side: 'left' | 'right' | 'both'): Method<string> =>
   (text, args) => {
     const [characters] = args.bind(name, 'chars');
-    args.work.chargeText(text.length);
+    args.budget.chargeText(text.length);
     return strip(text, side, isNone(characters) ? undefined : textArgument(name, characters));
   };
 
@@ -39,7 +39,7 @@ const changing =
   (name: string, change: (text: string) => string): Method<string> =>
   (text, args) => {
     args.bind(name);
-    args.work.chargeText(text.length);
+    args.budget.chargeText(text.length);
     return change(text);
   };
 
@@ -48,8 +48,8 @@ const affix =
   (name: 'startswith' | 'endswith'): Method<string> =>
   (text, args) => {
     const [given, start, end] = args.bind(name, 'prefix', 'start', 'end');
-    args.work.charge(1);
-    const part = bounded(name, text, start, end, args.work).text;
+    args.budget.charge(1);
+    const part = bounded(name, text, start, end, args.budget).text;
     const affixes = given instanceof Sequence && given.kind === 'tuple' ? given.items : [given];
     return affixes.some((each) => {
       const wanted = textArgument(name, each);
@@ -58,9 +58,9 @@ const affix =
   };
 
 /** `text[start:end]`, and the code points in front of it. */
-function bounded(name: string, text: string, start: Value | undefined, end: Value | undefined, work: Work) {
+function bounded(name: string, text: string, start: Value | undefined, end: Value | undefined, budget: Budget) {
   if (isNone(start) && isNone(end)) return { text, offset: 0 };
-  const characters = charactersOf(text, work);
+  const characters = charactersOf(text, budget);
   const clamp = (at: number) => Math.min(Math.max(at < 0 ? at + characters.length : at, 0), characters.length);
   const from = isNone(start) ? 0 : clamp(intArgument(name, start));
   const part = characters.slice(from, isNone(end) ? characters.length : clamp(intArgument(name, end)));
@@ -72,8 +72,8 @@ const finding =
   (text, args) => {
     const [part, start, end] = args.bind(name, 'sub', 'start', 'end');
     const wanted = textArgument(name, part);
-    args.work.chargeSearch(text, wanted);
-    const inside = bounded(name, text, start, end, args.work);
+    args.budget.chargeSearch(text, wanted);
+    const inside = bounded(name, text, start, end, args.budget);
     const at = last ? inside.text.lastIndexOf(wanted) : inside.text.indexOf(wanted);
     if (at >= 0) return inside.offset + lengthOfText(inside.text.slice(0, at));
     return isRequired ? fail('substring not found') : -1;
@@ -84,17 +84,17 @@ const splitting =
   (text, args) => {
     const [separator, most] = args.bind(name, 'sep', 'maxsplit');
     const limit = most === undefined ? -1 : intArgument(name, most);
-    args.work.chargeText(text.length);
+    args.budget.chargeText(text.length);
     const parts = isNone(separator)
       ? splitAtSpace(text, limit, name === 'rsplit')
-      : splitAt(text, textArgument(name, separator), limit, name === 'rsplit', args.work);
-    args.work.charge(parts.length);
+      : splitAt(text, textArgument(name, separator), limit, name === 'rsplit', args.budget);
+    args.budget.charge(parts.length);
     return list(parts);
   };
 
-function splitAt(text: string, separator: string, limit: number, fromRight: boolean, work: Work): string[] {
+function splitAt(text: string, separator: string, limit: number, fromRight: boolean, budget: Budget): string[] {
   if (separator === '') fail('empty separator');
-  work.chargeSearch(text, separator);
+  budget.chargeSearch(text, separator);
   if (limit < 0 && !fromRight) return text.split(separator);
   const parts: string[] = [];
   let start = 0;
@@ -161,7 +161,7 @@ const justifying =
     const [width, fill = ' '] = args.bind(name, 'width', 'fillchar');
     const missing = intArgument(name, width ?? NONE) - lengthOfText(text);
     if (missing <= 0) return text;
-    args.work.chargeText(text.length + missing);
+    args.budget.chargeText(text.length + missing);
     // Python's own rule for the odd one: to the left where both are odd.
     const left =
       place === 'left'
@@ -179,8 +179,8 @@ const partitioning =
     const [given] = args.bind(name, 'sep');
     const separator = textArgument(name, given);
     if (separator === '') fail('empty separator');
-    args.work.chargeSearch(text, separator);
-    args.work.chargeText(text.length);
+    args.budget.chargeSearch(text, separator);
+    args.budget.chargeText(text.length);
     const at = last ? text.lastIndexOf(separator) : text.indexOf(separator);
     if (at < 0) return last ? tuple('', '', text) : tuple(text, '', '');
     return tuple(text.slice(0, at), separator, text.slice(at + separator.length));
@@ -191,7 +191,7 @@ const classed =
   (name: string, classes: number): Method<string> =>
   (text, args) => {
     args.bind(name);
-    args.work.charge(text.length / 8);
+    args.budget.charge(text.length / 8);
     return text !== '' && Array.from(text).every((c) => (CODE_POINT_CLASSES[c.codePointAt(0)!]! & classes) !== 0);
   };
 
@@ -199,7 +199,7 @@ const cased =
   (name: string, wanted: number, other: number): Method<string> =>
   (text, args) => {
     args.bind(name);
-    args.work.charge(text.length / 8);
+    args.budget.charge(text.length / 8);
     let all = 0;
     for (const character of text) all |= CODE_POINT_CLASSES[character.codePointAt(0)!]!;
     return (all & wanted) !== 0 && (all & other) === 0;
@@ -209,7 +209,7 @@ const isDigits =
   (name: string): Method<string> =>
   (text, args) => {
     args.bind(name);
-    args.work.charge(text.length / 8);
+    args.budget.charge(text.length / 8);
     return /^\p{Nd}+$/u.test(text);
   };
 
@@ -219,13 +219,13 @@ export const capitalize = (text: string): string => {
 };
 const titlecase = (text: string): string => text.toLowerCase().replace(/\p{L}+/gu, (word) => capitalize(word));
 
-export function replaceText(text: string, from: string, to: string, count: number, work: Work): string {
+export function replaceText(text: string, from: string, to: string, count: number, budget: Budget): string {
   if (count === 0) return text;
-  work.chargeSearch(text, from);
+  budget.chargeSearch(text, from);
   // The result is at most this long; what is made of it is known when it is made.
-  const parts = from === '' ? ['', ...text, ''] : splitAt(text, from, count, false, work);
+  const parts = from === '' ? ['', ...text, ''] : splitAt(text, from, count, false, budget);
   if (from === '' && count > 0) parts.push(parts.splice(count).join(''));
-  work.chargeText(text.length + (parts.length - 1) * to.length);
+  budget.chargeText(text.length + (parts.length - 1) * to.length);
   return parts.join(to);
 }
 
@@ -268,7 +268,7 @@ export const STRING_METHODS: ReadonlyMap<string, Method<string>> = new Map<strin
     'isspace',
     (text, args) => {
       args.bind('isspace');
-      args.work.charge(text.length / 8);
+      args.budget.charge(text.length / 8);
       return text !== '' && strip(text, 'both') === '';
     },
   ],
@@ -276,9 +276,9 @@ export const STRING_METHODS: ReadonlyMap<string, Method<string>> = new Map<strin
     'splitlines',
     (text, args) => {
       const [keepEnds = false] = args.bind('splitlines', 'keepends');
-      args.work.chargeText(text.length);
+      args.budget.chargeText(text.length);
       const lines = splitLines(text, intArgument('splitlines', keepEnds) !== 0);
-      args.work.charge(lines.length);
+      args.budget.charge(lines.length);
       return list(lines);
     },
   ],
@@ -288,7 +288,7 @@ export const STRING_METHODS: ReadonlyMap<string, Method<string>> = new Map<strin
       const [part] = args.bind('count', 'sub');
       const wanted = textArgument('count', part);
       if (wanted === '') return lengthOfText(text) + 1;
-      return splitAt(text, wanted, -1, false, args.work).length - 1;
+      return splitAt(text, wanted, -1, false, args.budget).length - 1;
     },
   ],
   [
@@ -296,15 +296,15 @@ export const STRING_METHODS: ReadonlyMap<string, Method<string>> = new Map<strin
     (text, args) => {
       const [from, to, count = -1] = args.bind('replace', 'old', 'new', 'count');
       const [old, fresh] = [textArgument('replace', from), textArgument('replace', to)];
-      return replaceText(text, old, fresh, intArgument('replace', count), args.work);
+      return replaceText(text, old, fresh, intArgument('replace', count), args.budget);
     },
   ],
   [
     'join',
     (text, args) => {
       const [items] = args.bind('join', 'iterable');
-      const parts = itemsOf(items ?? NONE, args.work).map((item) => textArgument('join', item));
-      args.work.chargeText(parts.reduce((length, part) => length + part.length + text.length, 0));
+      const parts = itemsOf(items ?? NONE, args.budget).map((item) => textArgument('join', item));
+      args.budget.chargeText(parts.reduce((length, part) => length + part.length + text.length, 0));
       return parts.join(text);
     },
   ],
@@ -327,7 +327,7 @@ export const STRING_METHODS: ReadonlyMap<string, Method<string>> = new Map<strin
     (text, args) => {
       const missing = intArgument('zfill', args.bind('zfill', 'width')[0] ?? NONE) - lengthOfText(text);
       if (missing <= 0) return text;
-      args.work.chargeText(text.length + missing);
+      args.budget.chargeText(text.length + missing);
       const sign = /^[-+]/.test(text) ? 1 : 0;
       return text.slice(0, sign) + '0'.repeat(missing) + text.slice(sign);
     },
@@ -335,14 +335,14 @@ export const STRING_METHODS: ReadonlyMap<string, Method<string>> = new Map<strin
   ['format', (text, args) => formatBraces(text, args)],
 ]);
 
-function itemsOf(value: Value, work: Work): readonly Value[] {
+function itemsOf(value: Value, budget: Budget): readonly Value[] {
   if (value instanceof Sequence) {
-    work.charge(value.items.length);
+    budget.charge(value.items.length);
     return value.take();
   }
   if (value instanceof Dict) return value.keys();
   const text = asText(value);
   if (text === undefined) return fail(`can only join an iterable, not ${typeName(value)}`);
-  work.charge(text.length);
+  budget.charge(text.length);
   return [...text];
 }

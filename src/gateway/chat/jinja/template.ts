@@ -4,7 +4,7 @@ import { globalValues } from './globals.js';
 import { parse } from './parser.js';
 import { compile } from './statements.js';
 import type { Value } from './values.js';
-import { Work, type WorkLimits } from './work.js';
+import { Budget, type WorkLimits } from './budget.js';
 
 /** The most UTF-16 units of a template; real ones have up to 25,000. */
 const MAX_SOURCE = 1_000_000;
@@ -31,7 +31,7 @@ export class Template {
 
   /** @throws TemplateError for what Python would raise for, and past the limits */
   render(variables: ReadonlyMap<string, Value>, { limits, now }: RenderOptions): string {
-    const rendering = new Rendering(new Work(limits));
+    const rendering = new Rendering(new Budget(limits));
     const globals = new Frame(
       rendering,
       undefined,

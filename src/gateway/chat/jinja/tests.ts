@@ -23,7 +23,7 @@ type Test = (value: Value, args: Arguments) => boolean;
 /** `value is name(args)`. @throws TemplateError for a test that Jinja has not */
 export function applyTest(name: string, value: Value, args: Arguments): boolean {
   const test = TESTS.get(name) ?? fail(`the test "${name}" is not supported`);
-  args.work.charge(1);
+  args.budget.charge(1);
   return test(value, args);
 }
 
@@ -38,20 +38,20 @@ const comparing =
   (operator: Comparison): Test =>
   (value, args) => {
     const [other] = args.bind(operator, 'other');
-    return compare(operator, value, other ?? fail(`the test "${operator}" needs a value`), args.work);
+    return compare(operator, value, other ?? fail(`the test "${operator}" needs a value`), args.budget);
   };
 
 const remainder =
   (name: string, divisor: number, wanted: number): Test =>
   (value, args) => {
     args.bind(name);
-    return equals(binary('%', value, divisor, args.work), wanted, args.work);
+    return equals(binary('%', value, divisor, args.budget), wanted, args.budget);
   };
 
 const cased =
   (name: 'islower' | 'isupper'): Test =>
   (value, args) =>
-    STRING_METHODS.get(name)!(str(value, args.work), args) as boolean;
+    STRING_METHODS.get(name)!(str(value, args.budget), args) as boolean;
 
 const isInteger = (value: Value) => typeof value === 'number' || typeof value === 'bigint';
 /** Python asks for `__call__`, which even an undefined value has. */
@@ -85,7 +85,7 @@ const TESTS: ReadonlyMap<string, Test> = new Map<string, Test>([
     'divisibleby',
     (value, args) => {
       const [divisor] = args.bind('divisibleby', 'num');
-      return equals(binary('%', value, divisor ?? NONE, args.work), 0, args.work);
+      return equals(binary('%', value, divisor ?? NONE, args.budget), 0, args.budget);
     },
   ],
   [
@@ -99,7 +99,7 @@ const TESTS: ReadonlyMap<string, Test> = new Map<string, Test>([
     'in',
     (value, args) => {
       const [container] = args.bind('in', 'seq');
-      return contains(container ?? NONE, value, args.work);
+      return contains(container ?? NONE, value, args.budget);
     },
   ],
   ...(

@@ -13,32 +13,32 @@ import {
   Undefined,
   type Value,
 } from './values.js';
-import type { Work } from './work.js';
+import type { Budget } from './budget.js';
 
 const MAX_DEPTH = 200;
 const SURROGATE = /[\ud800-\udfff]/;
 
 /** `str(value)`: what `{{ value }}` prints. */
-export function str(value: Value, work: Work): string {
+export function str(value: Value, budget: Budget): string {
   if (typeof value === 'string') return value;
   if (value instanceof Markup) return value.text;
   if (value instanceof Undefined) return '';
-  return repr(value, work);
+  return repr(value, budget);
 }
 
 /** `repr(value)`: how a value prints inside of a list. */
-export function repr(value: Value, work: Work, depth = 0): string {
+export function repr(value: Value, budget: Budget, depth = 0): string {
   if (depth > MAX_DEPTH) fail(`a value is nested deeper than ${MAX_DEPTH} levels`);
-  const inner = (item: Value) => repr(item, work, depth + 1);
-  work.charge(1);
+  const inner = (item: Value) => repr(item, budget, depth + 1);
+  budget.charge(1);
   if (value instanceof None) return value.isPrintable ? 'None' : fail('it prints a value that is none');
   if (typeof value === 'boolean') return value ? 'True' : 'False';
-  if (typeof value === 'number' || typeof value === 'bigint') return decimal(value, work);
+  if (typeof value === 'number' || typeof value === 'bigint') return decimal(value, budget);
   if (value instanceof Float) return floatRepr(value.value);
   if (value instanceof Undefined) return 'Undefined';
   const text = asText(value);
   if (text !== undefined) {
-    work.chargeText(text.length);
+    budget.chargeText(text.length);
     return value instanceof Markup ? `Markup(${quote(text)})` : quote(text);
   }
   if (value instanceof Dict) {
@@ -64,11 +64,11 @@ function reprOfSequence(sequence: Sequence, inner: (item: Value) => string): str
 }
 
 /** Digits of an int; Python refuses to print more than 4,300. */
-export function decimal(value: number | bigint, work: Work): string {
+export function decimal(value: number | bigint, budget: Budget): string {
   // Printing takes time in the square of the digits: a bit count is known at once.
   if (typeof value === 'bigint' && BigInt.asIntN(15_000, value) !== value) fail('an int has more than 4300 digits');
   const digits = String(value);
-  work.charge(digits.length / 16);
+  budget.charge(digits.length / 16);
   return Object.is(value, -0) ? '0' : digits;
 }
 
@@ -153,10 +153,10 @@ export function lengthOfText(text: string): number {
 }
 
 /** The characters of a text, as a string where one is a unit and as a list where not: both have an index and a length. */
-export function charactersOf(text: string, work: Work): string | readonly string[] {
-  work.charge(text.length / 64);
+export function charactersOf(text: string, budget: Budget): string | readonly string[] {
+  budget.charge(text.length / 64);
   if (!SURROGATE.test(text)) return text;
-  work.charge(text.length);
+  budget.charge(text.length);
   return [...text];
 }
 
@@ -180,9 +180,9 @@ const ESCAPES: Readonly<Record<string, string>> = {
 };
 
 /** Escapes for HTML as `markupsafe` does. */
-export function escapeHtml(value: Value, work: Work): Markup {
+export function escapeHtml(value: Value, budget: Budget): Markup {
   if (value instanceof Markup) return value;
-  const text = str(value, work);
-  work.chargeText(text.length);
+  const text = str(value, budget);
+  budget.chargeText(text.length);
   return new Markup(text.replace(/[&<>'"]/g, (character) => ESCAPES[character]!));
 }

@@ -1,5 +1,5 @@
 import { fail } from './errors.js';
-import type { Work } from './work.js';
+import type { Budget } from './budget.js';
 
 /**
  * A value as Python has it. `number` and `bigint` are ints (a `bigint` only outside of JavaScript's safe integers), floats
@@ -94,7 +94,7 @@ export class Arguments {
   constructor(
     readonly positional: readonly Value[],
     readonly named: ReadonlyMap<string, Value>,
-    readonly work: Work,
+    readonly budget: Budget,
   ) {}
 
   /** The values of `names` in order, `undefined` where none was passed. @throws TemplateError for any other argument */
@@ -243,18 +243,18 @@ export function typeName(value: Value): string {
 }
 
 /** What a `for` visits. @throws TemplateError for a value that cannot be iterated */
-export function iterate(value: Value, work: Work): readonly Value[] {
+export function iterate(value: Value, budget: Budget): readonly Value[] {
   if (value instanceof Sequence) {
-    work.charge(value.items.length / 8);
+    budget.charge(value.items.length / 8);
     return value.kind === 'generator' ? value.take() : value.items;
   }
   const text = asText(value);
   if (text !== undefined) {
-    work.charge(text.length);
+    budget.charge(text.length);
     return [...text];
   }
   if (value instanceof Dict) {
-    work.charge(value.size);
+    budget.charge(value.size);
     return value.keys();
   }
   if (value instanceof Undefined) return [];

@@ -82,7 +82,7 @@ class Counting {
     const key = `${counts.items} ${counts.matches.join()}`;
     this.#known.add(key);
     if (this.#known.size > CONSTRAINT_LIMITS.alternatives)
-      this.values.work.tooMuch('it counts too many items of too many kinds');
+      this.values.work.exceed('it counts too many items of too many kinds');
     const { grammar } = this.values;
     return grammar.shared(`items ${this.#id} ${key}`, 'items', () => {
       const options: Expression[] = [];

@@ -1,7 +1,7 @@
 import type { Automaton } from '../automaton.js';
 import { CONSTRAINT_LIMITS } from '../limits.js';
 import type { Matching } from '../pattern-automaton.js';
-import type { Work } from '../work.js';
+import type { Budget } from '../budget.js';
 import { arrayShape, objectShape } from './containers.js';
 import type { SchemaDocument, SchemaNode } from './document.js';
 import { complaintOf, isAnnotation, NULLABLE } from './keywords.js';
@@ -40,7 +40,7 @@ export class Expansion {
 
   constructor(
     readonly document: SchemaDocument,
-    readonly work: Work,
+    readonly work: Budget,
   ) {
     this.numbers = new NumberAutomata(work);
     this.shapes = new Shapes(this.numbers, work, CONSTRAINT_LIMITS.alternatives, document.hasUnevaluated);
@@ -93,7 +93,7 @@ export class Expansion {
       const reading = new Reading(node, this.work);
       throw reading.unsupported('$ref', 'it refers to itself without anything in between');
     }
-    if (this.#open.size > MOST_OPEN) this.work.tooMuch(`more than ${MOST_OPEN} references lead from one to the next`);
+    if (this.#open.size > MOST_OPEN) this.work.exceed(`more than ${MOST_OPEN} references lead from one to the next`);
     this.#open.add(key);
     const shape = make();
     this.#open.delete(key);

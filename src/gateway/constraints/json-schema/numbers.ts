@@ -4,7 +4,7 @@ import { codePoints, DIGITS } from '../code-points.js';
 import { CONSTRAINT_LIMITS } from '../limits.js';
 import { ofPattern } from '../pattern-automaton.js';
 import type { Pattern } from '../regex-syntax.js';
-import type { Work } from '../work.js';
+import type { Budget } from '../budget.js';
 
 /** A set of numbers. The automaton, where there is one, reads plain decimal texts and goes by their value: 1 and 1.0 are one. */
 export interface NumberSet {
@@ -73,7 +73,7 @@ function magnitudeOf(whole: string, fraction: string): Pattern {
 export class NumberAutomata {
   readonly #known = new Map<string, Automaton>();
 
-  constructor(readonly work: Work) {}
+  constructor(readonly work: Budget) {}
 
   #once(key: string, make: () => Automaton): Automaton {
     let found = this.#known.get(key);
@@ -92,7 +92,7 @@ export class NumberAutomata {
 
   #refuseLength({ plainLength }: Decimal): void {
     if (plainLength <= CONSTRAINT_LIMITS.digits) return;
-    this.work.tooMuch(`it has a number of more than ${CONSTRAINT_LIMITS.digits} digits, which no grammar counts`);
+    this.work.exceed(`it has a number of more than ${CONSTRAINT_LIMITS.digits} digits, which no grammar counts`);
   }
 
   /** Every plain decimal text: no exponent. */

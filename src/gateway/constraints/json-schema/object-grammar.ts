@@ -212,7 +212,7 @@ function otherNames(object: ObjectShape, named: readonly string[], values: Value
         { names: bothOf(names, complementOf(pattern), work), matched },
       ])
       .filter(({ names }) => !isEmpty(names));
-    if (kinds.length > MOST_KINDS) work.tooMuch(`its patterns tell more than ${MOST_KINDS} kinds of names apart`);
+    if (kinds.length > MOST_KINDS) work.exceed(`its patterns tell more than ${MOST_KINDS} kinds of names apart`);
   }
   const found = new Map<string, OtherNames>();
   for (const { names, matched } of kinds) {

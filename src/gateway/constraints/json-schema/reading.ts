@@ -5,7 +5,7 @@ import { CONSTRAINT_LIMITS } from '../limits.js';
 import { type Matching, patternAutomaton } from '../pattern-automaton.js';
 import { invalid, unsupported } from '../refusal.js';
 import { PatternError } from '../regex-syntax.js';
-import type { Work } from '../work.js';
+import type { Budget } from '../budget.js';
 import type { SchemaNode, SchemaObject } from './document.js';
 import { isObject } from './document.js';
 
@@ -15,7 +15,7 @@ export class Reading {
 
   constructor(
     readonly node: SchemaNode,
-    readonly work: Work,
+    readonly work: Budget,
   ) {
     this.schema = node.schema as SchemaObject;
   }

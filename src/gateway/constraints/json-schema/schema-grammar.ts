@@ -1,6 +1,6 @@
 import { type Expression, Grammar, type Surroundings } from '../grammar.js';
 import { invalid } from '../refusal.js';
-import { Work } from '../work.js';
+import { Budget } from '../budget.js';
 import { SchemaDocument } from './document.js';
 import { Expansion } from './expand.js';
 import { conjoin } from './shape.js';
@@ -13,7 +13,7 @@ import { ValueGrammar } from './value-grammar.js';
  *   grammar of ours says exactly; both with a JSON pointer
  */
 export function schemaGrammar(source: string, around: Surroundings = (root) => root): string {
-  const { values, document } = valuesOfSchema(source, new Grammar(new Work('json_schema')));
+  const { values, document } = valuesOfSchema(source, new Grammar(new Budget('json_schema')));
   const { schema } = document.root;
   const isEmpty = typeof schema !== 'boolean' && Object.keys(schema).length === 0;
   const root = isEmpty ? values.anyObject() : values.value([{ node: document.root, isNegated: false }]);

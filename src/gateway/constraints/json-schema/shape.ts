@@ -1,5 +1,5 @@
 import { type Automaton, accepts, bothOf, complementOf, isEmpty, textsAutomaton } from '../automaton.js';
-import type { Work } from '../work.js';
+import type { Budget } from '../budget.js';
 import type { SchemaNode } from './document.js';
 import { ALL_NUMBERS, type NumberAutomata, type NumberSet } from './numbers.js';
 
@@ -113,7 +113,7 @@ export const isNever = (conjunction: Conjunction) => conjunction.some(isFalse);
 export class Shapes {
   constructor(
     readonly numbers: NumberAutomata,
-    readonly work: Work,
+    readonly work: Budget,
     readonly alternatives: number,
     /** Whether unevaluated keywords ask which alternative has looked at what: then one that allows all hides no other. */
     readonly isAnnotated: boolean,
@@ -158,7 +158,7 @@ export class Shapes {
     const count = numbers.length + strings.length + arrays.length + objects.length;
     this.work.spend(count);
     if (count > this.alternatives) {
-      this.work.tooMuch(`its alternatives multiply to more than ${this.alternatives}; write fewer beside one another`);
+      this.work.exceed(`its alternatives multiply to more than ${this.alternatives}; write fewer beside one another`);
     }
     return shape;
   }

@@ -17,7 +17,7 @@ import {
 } from '../grammar.js';
 import { anyJsonCharacters, constantInJson, writtenInJson } from '../json-strings.js';
 import { unsupported } from '../refusal.js';
-import type { Work } from '../work.js';
+import type { Budget } from '../budget.js';
 import { arrayExpression } from './array-grammar.js';
 import type { SchemaNode, SchemaObject } from './document.js';
 import type { Expansion } from './expand.js';
@@ -57,7 +57,7 @@ export class ValueGrammar {
     return sequence(text('"'), this.automaton(names, 'name', this.#written), text('"'));
   }
 
-  get work(): Work {
+  get work(): Budget {
     return this.grammar.work;
   }
 

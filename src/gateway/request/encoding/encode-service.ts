@@ -1,5 +1,5 @@
 import { RocmForgeError } from '../../../shared/errors.js';
-import { LoopBudget } from '../../../shared/loop-budget.js';
+import { EventLoopBudget } from '../../../shared/event-loop-budget.js';
 import type { TemplateSettings } from '../../chat/chat-template.js';
 import { type DetokenizerOptions, detokenize } from '../../tokenizer/detokenizer.js';
 import { encodeInput, type PromptInput } from '../../tokenizer/prompt.js';
@@ -40,7 +40,7 @@ export interface EncodeServiceOptions {
   readonly jobTimeLimitMs?: number;
   readonly inlineCharacters?: number;
   /** What all that is done at once on this thread may take; default: one of its own. */
-  readonly budget?: LoopBudget;
+  readonly budget?: EventLoopBudget;
   /** The most jobs that wait for a thread; default 256. */
   readonly maxJobs?: number;
   /** The program of the threads, compiled: the server's, whose messages it decodes. */
@@ -48,7 +48,7 @@ export interface EncodeServiceOptions {
 }
 
 /** What may be done at once on a thread that serves, by all services there together. */
-export const inlineBudget = (): LoopBudget => new LoopBudget(INLINE_MS);
+export const inlineBudget = (): EventLoopBudget => new EventLoopBudget(INLINE_MS);
 
 /**
  * Encodes and decodes without holding up the event loop: what is certainly cheap at once, long texts and large messages in
@@ -59,7 +59,7 @@ export class EncodeService {
   private readonly threads: TextThreads;
   private readonly inlineCharacters: number;
   /** For all that is decoded and encoded on this thread. */
-  readonly budget: LoopBudget;
+  readonly budget: EventLoopBudget;
 
   constructor(private readonly options: EncodeServiceOptions) {
     const { modelFile, facts, template = {} } = options;

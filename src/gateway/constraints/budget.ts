@@ -2,7 +2,7 @@ import { CONSTRAINT_LIMITS } from './limits.js';
 import { type ConstraintKind, unsupported } from './refusal.js';
 
 /** What has been spent on one constraint, and where in it we are. Deterministic: it counts, it looks at no clock. */
-export class Work {
+export class Budget {
   #spent = 0;
   /** The place that is being worked on: what a refusal names. */
   at = '';
@@ -13,11 +13,11 @@ export class Work {
   /** @throws RocmForgeError `CONSTRAINT_UNSUPPORTED` when all steps together are more than the limit */
   spend(steps: number): void {
     this.#spent += steps;
-    if (this.#spent > CONSTRAINT_LIMITS.work) this.tooMuch('it takes too long to turn into a grammar; make it simpler');
+    if (this.#spent > CONSTRAINT_LIMITS.work) this.exceed('it takes too long to turn into a grammar; make it simpler');
   }
 
   /** @throws RocmForgeError `CONSTRAINT_UNSUPPORTED`, always */
-  tooMuch(sentence: string): never {
+  exceed(sentence: string): never {
     throw unsupported(this.kind, { at: this.at, keyword: this.keyword }, sentence);
   }
 }

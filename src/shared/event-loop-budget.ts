@@ -2,7 +2,7 @@
  * How long the event loop may work at once for those who ask, before it looks at its sockets again. A hundred requests that
  * arrive together may each be cheap; what comes when the budget is spent is done elsewhere.
  */
-export class LoopBudget {
+export class EventLoopBudget {
   private spentMs = 0;
   private isCounting = false;
 

@@ -12,7 +12,7 @@ export interface WorkLimits {
  * Counts what a template does. Templates come with model files, so they are hostile until shown otherwise: one may loop
  * 10^10 times or double a string 40 times.
  */
-export class Work {
+export class Budget {
   private steps: number;
   private units: number;
 
