@@ -31,7 +31,7 @@ import type { AnswerStream } from './answer-stream.js';
 import { generateComplete, promptLogprobs, tokenLogprobs } from './messages.js';
 import { CONTROL_MESSAGE_BYTES, INLINE_MESSAGE_BYTES, type Method, methodBytes } from './method-bytes.js';
 import { StreamWriter } from './stream-writer.js';
-import { wholeAnswer } from './whole-answer.js';
+import { collectResponse } from './collect-response.js';
 import { FlushScheduler } from './flush-scheduler.js';
 
 /** Tokens a slow reader's stream holds before its generation is paused. */
@@ -189,7 +189,7 @@ export class Inference {
     onToken?: () => void,
   ): Promise<GenerateResponse | undefined> {
     const start = (sink: GenerationSink) => this.runner.run(parameters, sink, client.signal, context);
-    return wholeAnswer(parameters, start, {
+    return collectResponse(parameters, start, {
       ...{ requestId: context.id, model: this.model.name, promptText: toldPrompt, client, onToken },
     });
   }

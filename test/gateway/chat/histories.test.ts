@@ -126,7 +126,7 @@ function openAi(turns: readonly Completion[]): GenerateStreamRequest {
 function anthropic(turns: readonly Completion[]): GenerateStreamRequest {
   const writer = new MessagesAnswer({ model: 'm' } as AnswerFacts);
   const messages = turns.flatMap((turn) => {
-    const whole = writer.whole([GenerateResponse.fromPartial({ requestId: 'r', completions: [turn] })]);
+    const whole = writer.unaryBody([GenerateResponse.fromPartial({ requestId: 'r', completions: [turn] })]);
     const results = turn.toolCalls.map(({ id }) => ({ type: 'tool_result', tool_use_id: id, content: 'noon' }));
     const more = { role: 'user', content: [...results, { type: 'text', text: 'And?' }] };
     return [question, { role: 'assistant', content: (whole as { content: unknown }).content }, more];

@@ -73,7 +73,7 @@ export interface AnswerWriter {
   /** The first token of a whole answer has come. */
   begin(): void;
   /** The whole answer. @param responses one for each prompt */
-  whole(responses: readonly GenerateResponse[]): unknown;
+  unaryBody(responses: readonly GenerateResponse[]): unknown;
   /** The events of how far the prompt has come, before all messages. */
   progress?(requestId: string, progress: PromptProgress): readonly string[];
   /** The events of a message of the stream; of one without a name the text behind `data: `. */

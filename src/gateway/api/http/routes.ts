@@ -109,7 +109,7 @@ async function generate(kind: AnswerKind, exchange: Exchange, context: HttpConte
   }
   const responses = await inference.generateAll(messages, client, () => writer.begin());
   // None, and nobody waits for it any more.
-  if (responses !== undefined) await exchange.largeJson(writer.whole(responses));
+  if (responses !== undefined) await exchange.largeJson(writer.unaryBody(responses));
 }
 
 /** Small requests are read at once, large ones in a thread, as those of gRPC are. */

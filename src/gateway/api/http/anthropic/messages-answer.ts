@@ -35,7 +35,7 @@ export class MessagesAnswer implements AnswerWriter {
     this.promptTokens = tokens;
   }
 
-  whole([response]: readonly GenerateResponse[]): unknown {
+  unaryBody([response]: readonly GenerateResponse[]): unknown {
     const [completion] = response?.completions ?? [];
     if (response === undefined || completion === undefined) throw new Error('an answer without a completion');
     return {

@@ -37,7 +37,7 @@ export class LlamaAnswer implements AnswerWriter {
     this.timings.begin();
   }
 
-  whole(responses: readonly GenerateResponse[]): unknown {
+  unaryBody(responses: readonly GenerateResponse[]): unknown {
     const answers = responses.flatMap((response, i) => this.answers(response, i));
     const wanted = answers.map((answer) => this.wanted(answer));
     return wanted.length === 1 ? wanted[0] : wanted;

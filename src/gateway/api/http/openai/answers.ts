@@ -19,7 +19,7 @@ interface Shape {
   readonly object: string;
   readonly chunkObject: string;
   /** The field of a choice that has the text. */
-  whole(completion: Completion): Readonly<Record<string, unknown>>;
+  unaryBody(completion: Completion): Readonly<Record<string, unknown>>;
   /** JSON of the same of a chunk. */
   chunk(chunk: GenerateChunk): string;
   /** JSON of the same where nothing comes any more. */
@@ -33,7 +33,7 @@ const SHAPES: Readonly<Record<'chat' | 'completion', Shape>> = {
     idPrefix: 'chatcmpl-',
     object: 'chat.completion',
     chunkObject: 'chat.completion.chunk',
-    whole: (completion) => ({ message: messageOf(completion) }),
+    unaryBody: (completion) => ({ message: messageOf(completion) }),
     first: '"delta":{"role":"assistant","content":null}',
     chunk: (chunk) => `"delta":${JSON.stringify(deltaOf(chunk))}`,
     last: '"delta":{}',
@@ -42,7 +42,7 @@ const SHAPES: Readonly<Record<'chat' | 'completion', Shape>> = {
     idPrefix: 'cmpl-',
     object: 'text_completion',
     chunkObject: 'text_completion',
-    whole: ({ text }) => ({ text }),
+    unaryBody: ({ text }) => ({ text }),
     chunk: ({ text }) => `"text":${JSON.stringify(text)}`,
     last: '"text":""',
   },
@@ -85,8 +85,8 @@ export class OpenAiAnswer implements AnswerWriter {
     this.cachedBefore = this.counts.cachedTokens;
   }
 
-  whole(responses: readonly GenerateResponse[]): unknown {
-    const { idPrefix, object, whole } = this.shape;
+  unaryBody(responses: readonly GenerateResponse[]): unknown {
+    const { idPrefix, object, unaryBody } = this.shape;
     const all = responses.map(({ usage }) => countsOf(usage));
     const sum = (count: (of: TokenCounts) => number) => all.reduce((total, each) => total + count(each), 0);
     const counts = {
@@ -105,7 +105,7 @@ export class OpenAiAnswer implements AnswerWriter {
       choices: responses.flatMap(({ completions, promptLogprobs }, prompt) =>
         completions.map((completion) => ({
           index: prompt * completions.length + completion.index,
-          ...whole(completion),
+          ...unaryBody(completion),
           logprobs: this.logprobs(this.form.echo ? [...promptLogprobs, ...completion.logprobs] : completion.logprobs),
           finish_reason: finishOf(completion.finishReason),
         })),

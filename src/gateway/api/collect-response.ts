@@ -21,7 +21,7 @@ import {
  * @returns undefined where the client has gone meanwhile
  * @throws RocmForgeError why it did not end; `MESSAGE_TOO_LARGE`
  */
-export function wholeAnswer(
+export function collectResponse(
   { n, promptIds }: Pick<GenerationParameters, 'n' | 'promptIds'>,
   start: (sink: GenerationSink) => { readonly done: boolean },
   {
