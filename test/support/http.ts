@@ -5,7 +5,7 @@ import type { Gateway } from '../../src/gateway/main.js';
 import { readDescriptorSet } from '../../src/shared/grpc/descriptors.js';
 
 /** What an HTTP answer was. */
-export interface HttpAnswer {
+export interface HttpResponse {
   readonly status: number;
   readonly headers: Headers;
   readonly text: string;
@@ -19,7 +19,7 @@ export async function ask(
   path: string,
   body?: unknown,
   options: { readonly method?: string; readonly headers?: Record<string, string>; readonly signal?: AbortSignal } = {},
-): Promise<HttpAnswer> {
+): Promise<HttpResponse> {
   const isRaw = typeof body === 'string' || body instanceof Uint8Array;
   const answer = await fetch(`${baseOf(gateway)}${path}`, {
     method: options.method ?? (body === undefined ? 'GET' : 'POST'),

@@ -27,7 +27,7 @@ import { checkTokenIds, encodeInput, type PromptEncoder } from '../tokenizer/pro
 import { createTokenizer } from '../tokenizer/tokenizer.js';
 import { parseJson, readGeneration } from './http/json-forms.js';
 import type { AnswerKind, FormDefaults } from './http/request.js';
-import { answerText, type TextForm, type TextTools } from './http/text-answers.js';
+import { answerText, type TextForm, type TextTools } from './http/text-responses.js';
 import { modelNameOfJson, modelNameOfMessage } from './model-names.js';
 import { PROTOCOLS } from './protocols/index.js';
 import { translate } from './protocols/protocol.js';

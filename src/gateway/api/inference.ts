@@ -27,7 +27,7 @@ import { RequestSpans } from '../request/spans.js';
 import { checkGeneration, generationParameters } from '../request/validate.js';
 import { checkTokenIds } from '../tokenizer/prompt.js';
 import type { Tokenizer } from '../tokenizer/tokenizer.js';
-import type { AnswerStream } from './answer-stream.js';
+import type { ResponseStream } from './response-stream.js';
 import { generateComplete, promptLogprobs, tokenLogprobs } from './messages.js';
 import { CONTROL_MESSAGE_BYTES, INLINE_MESSAGE_BYTES, type Method, methodBytes } from './method-bytes.js';
 import { StreamWriter } from './stream-writer.js';
@@ -112,7 +112,7 @@ export class Inference {
   async generateStream(
     message: GenerateStreamRequest | LargeRequest,
     client: WaitingClient,
-    answer: AnswerStream,
+    answer: ResponseStream,
   ): Promise<void> {
     const opened = await this.open(message, client, { isUnary: false });
     if (opened === undefined) return;

@@ -2,7 +2,7 @@ import { asRocmForgeError } from '../../shared/errors.js';
 import type { GenerateChunk, GenerateComplete, TokenLogprobs } from '../../shared/generated/rocmforge/v1/inference.js';
 import { type AnswerParts, addDelta } from '../request/answer.js';
 import type { PromptProgress } from '../request/generation.js';
-import type { AnswerStream } from './answer-stream.js';
+import type { ResponseStream } from './response-stream.js';
 import type { FlushTarget, FlushScheduler } from './flush-scheduler.js';
 
 export interface StreamWriterOptions {
@@ -36,7 +36,7 @@ export class StreamWriter implements FlushTarget {
   private hasWritten = false;
 
   constructor(
-    private readonly stream: AnswerStream,
+    private readonly stream: ResponseStream,
     private readonly options: StreamWriterOptions,
   ) {}
 

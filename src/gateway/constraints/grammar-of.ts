@@ -14,12 +14,12 @@ import { type HeldCalls, toolCallsGrammar } from './tool-calls-grammar.js';
 export type GivenConstraint =
   | AnswerConstraint
   | { readonly $case: 'toolCalls'; readonly value: HeldCalls }
-  | { readonly $case: 'chatAnswer'; readonly value: ChatAnswer };
+  | { readonly $case: 'chatAnswer'; readonly value: ChatResponse };
 
 type AnswerConstraint = NonNullable<Constraint['kind']>;
 
 /** A constraint on the answer of a chat alone, which the model may reason before. */
-export interface ChatAnswer {
+export interface ChatResponse {
   readonly constraint: AnswerConstraint;
   readonly before: BeforeAnswer;
 }

@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto';
 import { type ChatInput, type ToolCallDelta, ToolChoiceMode } from '../../shared/generated/rocmforge/v1/inference.js';
-import { AnswerParser, type AnswerStart, answerStart } from '../chat/answer/answer-parser.js';
-import type { AnswerEvent, OfferedTool } from '../chat/answer/events.js';
+import { AnswerParser, type ResponseStart, responseStart } from '../chat/answer/answer-parser.js';
+import type { ResponseEvent, OfferedTool } from '../chat/answer/events.js';
 import { offeredTools } from '../chat/template-input.js';
 import { detokenize } from '../tokenizer/detokenizer.js';
 import type { Tokenizer } from '../tokenizer/tokenizer.js';
@@ -13,7 +13,7 @@ export interface AnswerOptions {
   /** The functions that may be called. */
   readonly tools: readonly OfferedTool[];
   /** Where in the turn the answer starts. */
-  readonly start: AnswerStart;
+  readonly start: ResponseStart;
   /** Behind so many calls the turn is over; absent: never. */
   readonly mostCalls: number | undefined;
 }
@@ -46,7 +46,7 @@ export function answerOptions(
   return {
     format,
     tools: tools.map(({ name, parametersJson }) => ({ name, parametersJson })),
-    start: answerStart(format, promptEnd, chat.continueFinalMessage ? chat.messages.at(-1)?.content : undefined),
+    start: responseStart(format, promptEnd, chat.continueFinalMessage ? chat.messages.at(-1)?.content : undefined),
     mostCalls: chat.parallelToolCalls === false ? 1 : undefined,
   };
 }
@@ -63,7 +63,7 @@ export function demandsCall({ toolChoice }: ChatInput): boolean {
 }
 
 /** The events of a step as its text and what is beside it; undefined where nothing is. */
-export function partsOf(events: readonly AnswerEvent[]): { text: string; beside: AnswerParts | undefined } {
+export function partsOf(events: readonly ResponseEvent[]): { text: string; beside: AnswerParts | undefined } {
   let text = '';
   let reasoning = '';
   const toolCalls: ToolCallDelta[] = [];

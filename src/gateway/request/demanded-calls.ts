@@ -1,6 +1,6 @@
 import type { GenerateStreamRequest } from '../../shared/generated/rocmforge/v1/inference.js';
 import { CALL_FORMATS, REASONING_FORMATS } from '../chat/answer/answer-format.js';
-import type { AnswerStart } from '../chat/answer/answer-parser.js';
+import type { ResponseStart } from '../chat/answer/answer-parser.js';
 import { HARMONY_ANSWER, HARMONY_REASONING } from '../chat/answer/harmony.js';
 import { toolGrammar } from '../chat/answer/tool-grammar.js';
 import { offeredTools } from '../chat/template-input.js';
@@ -65,7 +65,7 @@ function heldCalls(chat: Chat, facts: ModelFacts): Pick<HeldCalls, 'calls' | 'op
   return { calls, openers, isBare };
 }
 
-function reasoningOf({ answerFormat }: ModelFacts, start: AnswerStart): HeldReasoning | undefined {
+function reasoningOf({ answerFormat }: ModelFacts, start: ResponseStart): HeldReasoning | undefined {
   const reasoning = answerFormat?.reasoning;
   const format = reasoning === 'harmony' ? HARMONY_REASONING : reasoning && REASONING_FORMATS[reasoning];
   return format && { ...format, isBegun: start === 'reasoning' };

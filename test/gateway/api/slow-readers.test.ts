@@ -1,6 +1,6 @@
 import { credentials, type ServiceError, status } from '@grpc/grpc-js';
 import { afterEach, describe, expect, it } from 'vitest';
-import type { AnswerStream } from '../../../src/gateway/api/answer-stream.js';
+import type { ResponseStream } from '../../../src/gateway/api/response-stream.js';
 import { StreamWriter } from '../../../src/gateway/api/stream-writer.js';
 import { FlushScheduler } from '../../../src/gateway/api/flush-scheduler.js';
 import type { RocmForgeError } from '../../../src/shared/errors.js';
@@ -14,7 +14,7 @@ import { FAKE_VOCABULARY, type FakeGateway, startFakeGateway } from '../../suppo
 import { request } from '../../support/gateway.js';
 
 /** A stream whose socket is as far behind as a test says. */
-class Stream implements AnswerStream {
+class Stream implements ResponseStream {
   writableNeedDrain = false;
   ended = false;
   readonly written: GenerateStreamResponse[] = [];

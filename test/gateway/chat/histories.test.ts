@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import type { AnswerFormat, ToolParser } from '../../../src/gateway/chat/answer/answer-format.js';
 import { type ChatMessage, ChatTemplate } from '../../../src/gateway/chat/chat-template.js';
-import { MessagesAnswer } from '../../../src/gateway/api/http/anthropic/messages-answer.js';
+import { MessagesResponse } from '../../../src/gateway/api/http/anthropic/messages-response.js';
 import { messagesRequest } from '../../../src/gateway/api/http/anthropic/messages-request.js';
 import { jsonOf } from '../../../src/gateway/api/http/json-slices.js';
 import { chatRequest } from '../../../src/gateway/api/http/openai/chat-request.js';
@@ -124,7 +124,7 @@ function openAi(turns: readonly Completion[]): GenerateStreamRequest {
 }
 
 function anthropic(turns: readonly Completion[]): GenerateStreamRequest {
-  const writer = new MessagesAnswer({ model: 'm' } as AnswerFacts);
+  const writer = new MessagesResponse({ model: 'm' } as AnswerFacts);
   const messages = turns.flatMap((turn) => {
     const whole = writer.unaryBody([GenerateResponse.fromPartial({ requestId: 'r', completions: [turn] })]);
     const results = turn.toolCalls.map(({ id }) => ({ type: 'tool_result', tool_use_id: id, content: 'noon' }));

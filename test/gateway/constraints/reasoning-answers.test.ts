@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { REASONING_FORMATS } from '../../../src/gateway/chat/answer/answer-format.js';
-import type { AnswerStart } from '../../../src/gateway/chat/answer/answer-parser.js';
+import type { ResponseStart } from '../../../src/gateway/chat/answer/answer-parser.js';
 import { grammarOf } from '../../../src/gateway/constraints/grammar-of.js';
 import { constraintOf } from '../../../src/gateway/request/demanded-calls.js';
 import { type Constraint, GenerateStreamRequest } from '../../../src/shared/generated/rocmforge/v1/inference.js';
@@ -16,7 +16,7 @@ const KINDS: readonly (readonly [Kind, answer: string])[] = [
   [{ $case: 'choice', value: { options: ['yes'] } }, 'yes'],
 ];
 
-function grammar(kind: Kind, reasoning: 'think' | 'mistral' | 'harmony' | undefined, start: AnswerStart): string {
+function grammar(kind: Kind, reasoning: 'think' | 'mistral' | 'harmony' | undefined, start: ResponseStart): string {
   const input = { $case: 'chat' as const, value: { messages: [{ role: 'user', content: 'q' }] } };
   const request = GenerateStreamRequest.fromPartial({ input, constraint: { kind } });
   const given = constraintOf(request, { answerFormat: { reasoning } }, { start });

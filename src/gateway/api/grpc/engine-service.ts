@@ -1,10 +1,10 @@
 import { type VllmEngineServer, VllmEngineService } from '../../../shared/generated/vllm/grpc/engine/vllm_engine.js';
 import { packageVersion } from '../../../shared/package.js';
 import type { Load } from '../../replica/load.js';
-import { EngineAnswer } from '../protocols/engine-answer.js';
+import { EngineResponse } from '../protocols/engine-response.js';
 import { check } from '../protocols/protocol.js';
 import { VLLM_ENGINE } from '../protocols/vllm-engine.js';
-import { answerKnown, answerStreamOf } from './answers.js';
+import { answerKnown, responseStreamOf } from './unary-responses.js';
 import { type GrpcService, grpcService, withRefused } from './grpc-service.js';
 import type { LoadReport } from './load-report.js';
 import { serveTranslated, type TranslatedApi } from './translated-generation.js';
@@ -23,13 +23,13 @@ export function vllmEngineService(server: TranslatedApi, report: LoadReport): Gr
   const { inference, load } = models.first;
   const handlers: VllmEngineServer = {
     generate: (call) => {
-      const reader = answerStreamOf(call, report);
+      const reader = responseStreamOf(call, report);
       void serveTranslated(
         server,
         VLLM_ENGINE,
         call,
         reader,
-        (options) => new EngineAnswer(options, (message) => reader.write(message)),
+        (options) => new EngineResponse(options, (message) => reader.write(message)),
       );
     },
     healthCheck: (call, callback) =>

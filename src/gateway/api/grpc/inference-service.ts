@@ -15,7 +15,7 @@ import {
 import { decodeKnown } from '../../../shared/grpc/known-fields.js';
 import { wellFormed } from '../../../shared/grpc/strict.js';
 import type { Models } from '../models.js';
-import { answer, answerStreamOf } from './answers.js';
+import { answer, responseStreamOf } from './unary-responses.js';
 import { clientOf } from './caller.js';
 import { encodeStreamResponse } from './chunk-encoding.js';
 import { type GrpcService, grpcService } from './grpc-service.js';
@@ -68,7 +68,7 @@ async function generateStream(
   load: LoadReport,
   call: ServerWritableStream<GenerateStreamRequest, GenerateStreamResponse>,
 ): Promise<void> {
-  const stream = answerStreamOf(call, load);
+  const stream = responseStreamOf(call, load);
   try {
     const request = wellFormed(call.request);
     const client = clientOf(call);

@@ -1,11 +1,11 @@
 import { asRocmForgeError } from '../../../shared/errors.js';
 import type { GenerateStreamRequest } from '../../../shared/generated/rocmforge/v1/inference.js';
 import { LargeRequest, wellFormed } from '../../../shared/grpc/strict.js';
-import type { AnswerStream } from '../answer-stream.js';
+import type { ResponseStream } from '../response-stream.js';
 import type { WaitingClient } from '../inference.js';
 import type { Models } from '../models.js';
 import { inTermsOf, type Protocol, translate } from '../protocols/protocol.js';
-import { type ProtocolAnswer, TranslatedStream } from '../protocols/translated-stream.js';
+import { type ProtocolResponse, TranslatedStream } from '../protocols/translated-stream.js';
 import type { RunningRequests } from '../running-requests.js';
 import { clientOf, type IncomingCall } from './caller.js';
 
@@ -25,8 +25,8 @@ export async function serveTranslated<Request extends object, Response, Options>
   { models, running }: TranslatedApi,
   protocol: Protocol<Request, Options>,
   call: IncomingCall & { readonly request: Request },
-  reader: AnswerStream<Response>,
-  answerOf: (options: Options) => ProtocolAnswer,
+  reader: ResponseStream<Response>,
+  answerOf: (options: Options) => ProtocolResponse,
 ): Promise<void> {
   const inTheirTerms = (error: unknown) => inTermsOf(protocol, asRocmForgeError(error));
   let stream: TranslatedStream | undefined;

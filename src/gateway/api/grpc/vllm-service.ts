@@ -8,11 +8,11 @@ import {
   InferenceService,
 } from '../../../shared/generated/vllm/inference.js';
 import { packageVersion } from '../../../shared/package.js';
-import type { AnswerStream } from '../answer-stream.js';
+import type { ResponseStream } from '../response-stream.js';
 import { check } from '../protocols/protocol.js';
-import { VllmAnswer, VllmGathered } from '../protocols/vllm-answer.js';
+import { VllmResponse, VllmGathered } from '../protocols/vllm-response.js';
 import { VLLM_INFERENCE } from '../protocols/vllm-inference.js';
-import { answerKnown, answerStreamOf } from './answers.js';
+import { answerKnown, responseStreamOf } from './unary-responses.js';
 import { type GrpcService, grpcService, withRefused } from './grpc-service.js';
 import type { LoadReport } from './load-report.js';
 import { serveTranslated, type TranslatedApi } from './translated-generation.js';
@@ -60,10 +60,10 @@ async function generateStream(
   load: LoadReport,
   call: ServerWritableStream<GenerateRequest, GenerateResponse>,
 ): Promise<void> {
-  const reader = answerStreamOf(call, load);
+  const reader = responseStreamOf(call, load);
   await serveTranslated(api, VLLM_INFERENCE, call, reader, (options) => {
     checkRank(call.metadata);
-    return new VllmAnswer(options, (message) => reader.write(message));
+    return new VllmResponse(options, (message) => reader.write(message));
   });
 }
 
@@ -79,7 +79,7 @@ async function generate(
   callback: sendUnaryData<GenerateResponse>,
 ): Promise<void> {
   const gathered = new VllmGathered();
-  const reader: AnswerStream<GenerateResponse> = {
+  const reader: ResponseStream<GenerateResponse> = {
     writableNeedDrain: false,
     onceDrained: () => undefined,
     write: (message) => gathered.take(message),
@@ -90,7 +90,7 @@ async function generate(
     checkRank(call.metadata);
     const { n } = options;
     check(n === 1, 'sampling.num_sequences', `is ${n}; one answer has one sequence: use GenerateStream`);
-    return new VllmAnswer(options, (message) => reader.write(message));
+    return new VllmResponse(options, (message) => reader.write(message));
   });
 }
 

@@ -42,7 +42,7 @@ import { EncodedResponse } from '../../../shared/grpc/strict.js';
 import { INFERENCE_SERVICE } from '../grpc/inference-service.js';
 import type { WaitingClient } from '../inference.js';
 import type { Models } from '../models.js';
-import { AnswerQueue } from './answer-queue.js';
+import { ResponseQueue } from './response-queue.js';
 import { checkBinary, jsonForLibrary, type MessageHeaders } from './connect-messages.js';
 import { statusOf } from './errors.js';
 import type { Exchange } from './exchange.js';
@@ -159,7 +159,7 @@ export function connectHandler(models: Models): ConnectHandler {
     const desc = method('GenerateStream') as DescMethod & { readonly methodKind: 'server_streaming' };
     router.rpc(desc, async function* (request, context) {
       const client = clientOf(context);
-      const queue = new AnswerQueue(client.signal);
+      const queue = new ResponseQueue(client.signal);
       try {
         const message = decoded(desc, GenerateStreamRequest, request);
         const { inference } = await models.ofMessage(message, client);

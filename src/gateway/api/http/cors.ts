@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isThisMachine } from './hosts.js';
 
 /** Answers requests of pages. @returns whether the request was a preflight, which is answered now */
-export type AnswerCors = (request: IncomingMessage, response: ServerResponse) => boolean;
+export type ResponseCors = (request: IncomingMessage, response: ServerResponse) => boolean;
 
 /** Of origins the one that means pages of this machine, at any port. */
 const LOCALHOST = 'localhost';
@@ -16,12 +16,12 @@ const ANY = '*';
  *
  * @param origins such as `https://chat.example`; `localhost` for pages of this machine, `*` for all
  */
-export function corsOf(origins: readonly string[] | undefined, demandsToken: boolean): AnswerCors {
+export function corsOf(origins: readonly string[] | undefined, demandsToken: boolean): ResponseCors {
   const listed = new Set(origins ?? (demandsToken ? [ANY] : []));
   if (listed.size === 0) return () => false;
   const isTaken = (origin: string): boolean =>
     listed.has(ANY) || listed.has(origin) || (listed.has(LOCALHOST) && isOfThisMachine(origin));
-  return (request, response) => answerCors(request, response, isTaken);
+  return (request, response) => responseCors(request, response, isTaken);
 }
 
 function isOfThisMachine(origin: string): boolean {
@@ -29,7 +29,7 @@ function isOfThisMachine(origin: string): boolean {
   return host !== undefined && isThisMachine(host);
 }
 
-function answerCors(request: IncomingMessage, response: ServerResponse, isTaken: (origin: string) => boolean): boolean {
+function responseCors(request: IncomingMessage, response: ServerResponse, isTaken: (origin: string) => boolean): boolean {
   const { origin, 'access-control-request-method': asked, 'access-control-request-headers': headers } = request.headers;
   if (origin === undefined) return false;
   const mayRead = isTaken(origin);

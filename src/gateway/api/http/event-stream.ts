@@ -1,9 +1,9 @@
 import type { RocmForgeError } from '../../../shared/errors.js';
 import type { GenerateStreamResponse } from '../../../shared/generated/rocmforge/v1/inference.js';
 import type { PromptProgress } from '../../request/generation.js';
-import type { AnswerStream } from '../answer-stream.js';
+import type { ResponseStream } from '../response-stream.js';
 import type { Exchange } from './exchange.js';
-import type { AnswerWriter, NamedEvent } from './request.js';
+import type { ResponseWriter, NamedEvent } from './request.js';
 
 const HEADERS = {
   'content-type': 'text/event-stream; charset=utf-8',
@@ -16,12 +16,12 @@ const HEADERS = {
  * A generation's stream as server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html). Its headers
  * go with the first event, so that what fails before has a status of its own.
  */
-export class EventStream implements AnswerStream {
+export class EventStream implements ResponseStream {
   private hasBegun = false;
 
   constructor(
     private readonly exchange: Exchange,
-    private readonly writer: AnswerWriter,
+    private readonly writer: ResponseWriter,
   ) {}
 
   get writableNeedDrain(): boolean {

@@ -13,7 +13,7 @@ import { hostCheck } from './hosts.js';
 import { OpenRequests } from './open-requests.js';
 import type { ErrorForm } from './request.js';
 import { DEFAULT_ERROR_FORM, type Found, routeOf, serve } from './routes.js';
-import { UnreadAnswers } from './unread-answers.js';
+import { UnreadResponses } from './unread-responses.js';
 
 /** How an HTTP server is opened. */
 export interface HttpOptions extends ConnectionOptions {
@@ -29,7 +29,7 @@ export interface HttpServer {
   readonly port: number;
   readonly connections: ConnectionGuard;
   readonly bodies: Bodies;
-  readonly unread: UnreadAnswers;
+  readonly unread: UnreadResponses;
   /** Requests that were there as a whole, and whose answers are still on their way. */
   readonly unanswered: number;
   /** TLS handshakes that failed so far. */
@@ -68,12 +68,12 @@ export async function openHttpServer(address: string, context: HttpContext, opti
   const connections = new ConnectionGuard({ maxConnections, handshakeTimeoutMs }, requests, files, trust.proxied);
   const most = mostBodyBytes(Math.max(...context.models.all.map(({ served }) => served.contextLength)));
   const bodies = new Bodies({ most, mostUnfinished: MOST_UNFINISHED_BYTES });
-  const unread = new UnreadAnswers({
+  const unread = new UnreadResponses({
     timeoutMs: options.unreadTimeoutMs ?? UNREAD_TIMEOUT_MS,
     most: MOST_UNREAD_BYTES,
   });
   const checkHost = hostCheck(address, { allowed: options.allowedHosts ?? [], demandsToken: trust.demandsBearer });
-  const answerCors = corsOf(options.corsOrigins, trust.demandsBearer);
+  const responseCors = corsOf(options.corsOrigins, trust.demandsBearer);
   const connect = connectHandler(context.models);
   let isEnding = false;
   const answer = (request: IncomingMessage, response: ServerResponse): void => {
@@ -115,7 +115,7 @@ export async function openHttpServer(address: string, context: HttpContext, opti
         return;
       }
     }
-    if (answerCors(request, response)) return;
+    if (responseCors(request, response)) return;
     try {
       checkHost(request.headers.host);
       if (found instanceof RocmForgeError) throw found;

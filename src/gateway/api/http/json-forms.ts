@@ -1,7 +1,7 @@
 import { RocmForgeError } from '../../../shared/errors.js';
 import { type Json, JsonDepthError, parseJson as parseExactly } from '../../../shared/exact-json.js';
 import { messagesRequest } from './anthropic/messages-request.js';
-import { llamaCompletionRequest } from './llama/completion-request.js';
+import { llamaCompletionRequest } from './llama/llama-completion-request.js';
 import { chatRequest } from './openai/chat-request.js';
 import { completionRequest } from './openai/completion-request.js';
 import type { AnswerKind, FormDefaults, JsonGeneration } from './request.js';

@@ -1,7 +1,7 @@
 import { asRocmForgeError, type RocmForgeError } from '../../../shared/errors.js';
 import type { GenerateStreamResponse } from '../../../shared/generated/rocmforge/v1/inference.js';
 import type { PromptProgress } from '../../request/generation.js';
-import type { AnswerStream } from '../answer-stream.js';
+import type { ResponseStream } from '../response-stream.js';
 
 /**
  * Streams the generations of several prompts into one stream, one after the other. The completions are numbered through.
@@ -12,9 +12,9 @@ import type { AnswerStream } from '../answer-stream.js';
  */
 export async function streamEach<Message>(
   messages: readonly Message[],
-  stream: AnswerStream,
+  stream: ResponseStream,
   signal: AbortSignal,
-  run: (message: Message, part: AnswerStream) => Promise<void>,
+  run: (message: Message, part: ResponseStream) => Promise<void>,
 ): Promise<void> {
   let completions = 0;
   for (const [i, message] of messages.entries()) {
@@ -32,7 +32,7 @@ export async function streamEach<Message>(
 }
 
 /** The part of a stream that one generation writes. */
-class PartStream implements AnswerStream {
+class PartStream implements ResponseStream {
   /** How many have ended. */
   completions = 0;
   /** Resolves when it has: whether the next may begin. */
@@ -40,7 +40,7 @@ class PartStream implements AnswerStream {
   private settle: (mayGoOn: boolean) => void = () => undefined;
 
   constructor(
-    private readonly stream: AnswerStream,
+    private readonly stream: ResponseStream,
     private readonly offset: number,
     private readonly isLast: boolean,
     signal: AbortSignal,

@@ -65,7 +65,7 @@ export interface NamedEvent {
 }
 
 /** Writes one generation's answer in a form. */
-export interface AnswerWriter {
+export interface ResponseWriter {
   /** The name of the event that tells an error; absent: it has none. */
   readonly errorEvent?: string;
   /** How many tokens the prompt has, before anything of a stream. */

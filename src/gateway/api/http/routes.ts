@@ -5,21 +5,21 @@ import { LargeRequest } from '../../../shared/grpc/strict.js';
 import type { WaitingClient } from '../inference.js';
 import { INLINE_MESSAGE_BYTES } from '../method-bytes.js';
 import type { OfferedModel } from '../models.js';
-import { MessagesAnswer } from './anthropic/messages-answer.js';
+import { MessagesResponse } from './anthropic/messages-response.js';
 import type { HttpContext, HttpFacts } from './context.js';
 import { anthropicError, inTermsOf, llamaError, openAiError } from './errors.js';
 import { EventStream } from './event-stream.js';
 import type { Exchange } from './exchange.js';
 import { parseJson, readGeneration } from './json-forms.js';
-import { LlamaAnswer } from './llama/answer.js';
+import { LlamaResponse } from './llama/llama-response.js';
 import { metrics } from './llama/metrics.js';
-import { health, props, slots } from './llama/routes.js';
-import { OpenAiAnswer } from './openai/answers.js';
-import { getModel, listModels } from './openai/routes.js';
+import { health, props, slots } from './llama/llama-routes.js';
+import { OpenAiResponse } from './openai/openai-responses.js';
+import { getModel, listModels } from './openai/openai-routes.js';
 import { streamEach } from './prompt-streams.js';
-import type { AnswerForm, AnswerKind, AnswerWriter, ErrorForm } from './request.js';
+import type { AnswerForm, AnswerKind, ResponseWriter, ErrorForm } from './request.js';
 import { FIELD_NAMES } from './sampling-fields.js';
-import type { TextForm } from './text-answers.js';
+import type { TextForm } from './text-responses.js';
 
 /** What is served under a path. */
 export interface Route {
@@ -127,9 +127,9 @@ async function read(
   return { messages: messages.map((message) => new LargeRequest(message)), form: form as AnswerForm };
 }
 
-function writerOf(form: AnswerForm, facts: HttpFacts): AnswerWriter {
-  if (form.kind === 'messages') return new MessagesAnswer(facts);
-  return form.kind === 'llama' ? new LlamaAnswer(form, facts) : new OpenAiAnswer({ ...form, kind: form.kind }, facts);
+function writerOf(form: AnswerForm, facts: HttpFacts): ResponseWriter {
+  if (form.kind === 'messages') return new MessagesResponse(facts);
+  return form.kind === 'llama' ? new LlamaResponse(form, facts) : new OpenAiResponse({ ...form, kind: form.kind }, facts);
 }
 
 /** The route of a request, and what its path matched. */

@@ -4,10 +4,10 @@ import type {
   GenerateComplete,
   GenerateStreamResponse,
 } from '../../../shared/generated/rocmforge/v1/inference.js';
-import type { AnswerStream } from '../answer-stream.js';
+import type { ResponseStream } from '../response-stream.js';
 
 /** What makes another protocol's messages of a generation's. */
-export interface ProtocolAnswer {
+export interface ProtocolResponse {
   /** Before all others. */
   begin(promptIds: Uint32Array): void;
   chunk(chunk: GenerateChunk): void;
@@ -17,7 +17,7 @@ export interface ProtocolAnswer {
 }
 
 /** A generation's stream that another protocol's client reads. */
-export class TranslatedStream implements AnswerStream {
+export class TranslatedStream implements ResponseStream {
   private isOver = false;
 
   /**
@@ -27,8 +27,8 @@ export class TranslatedStream implements AnswerStream {
    * @param over it has ended, whatever way
    */
   constructor(
-    private readonly reader: Pick<AnswerStream<never>, 'writableNeedDrain' | 'onceDrained' | 'end' | 'fail'>,
-    private readonly answer: ProtocolAnswer,
+    private readonly reader: Pick<ResponseStream<never>, 'writableNeedDrain' | 'onceDrained' | 'end' | 'fail'>,
+    private readonly answer: ProtocolResponse,
     private readonly inTheirTerms: (error: RocmForgeError) => RocmForgeError,
     private readonly over: () => void,
   ) {}

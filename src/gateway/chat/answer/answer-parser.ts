@@ -1,6 +1,6 @@
 import { type AnswerFormat, CALL_FORMATS, markersOf, REASONING_FORMATS } from './answer-format.js';
 import { type CallFormat, CallReading, type ReasoningFormat } from './call-format.js';
-import type { AnswerEvent, OfferedTool } from './events.js';
+import type { ResponseEvent, OfferedTool } from './events.js';
 import { HARMONY_MESSAGE, readHarmonyTurn } from './harmony.js';
 import { type Reading, TextReader, type TextSink } from './text-reader.js';
 import { TurnWriter } from './turn-writer.js';
@@ -9,8 +9,8 @@ export interface AnswerParserOptions {
   readonly format: AnswerFormat;
   /** The functions that may be called; empty: nothing is a call. */
   readonly tools: readonly OfferedTool[];
-  /** Where in the turn the text starts, see {@link answerStart}. */
-  readonly start: AnswerStart;
+  /** Where in the turn the text starts, see {@link responseStart}. */
+  readonly start: ResponseStart;
   /** Behind so many whole calls the turn is over; default: never. */
   readonly mostCalls?: number | undefined;
   /** Makes the id of a call that the model gave none. */
@@ -46,7 +46,7 @@ export class AnswerParser {
   }
 
   /** Takes the next piece of the text. */
-  push(text: string): readonly AnswerEvent[] {
+  push(text: string): readonly ResponseEvent[] {
     if (text === '') return [];
     this.reader.feed(text);
     this.reading.next();
@@ -58,7 +58,7 @@ export class AnswerParser {
    *
    * @param isCut whether the model would have gone on: what may be the beginning of markup is dropped then
    */
-  finish(isCut = false): readonly AnswerEvent[] {
+  finish(isCut = false): readonly ResponseEvent[] {
     this.reader.end(isCut);
     this.reading.next();
     this.turn.finish();
@@ -70,7 +70,7 @@ export class AnswerParser {
  * Where in an assistant's turn a text starts: at its beginning, where reasoning may come; within reasoning that the prompt has
  * begun; at the content, where the prompt has ended the reasoning; or within content that the text continues.
  */
-export type AnswerStart = 'turn' | 'reasoning' | 'content' | 'continuation';
+export type ResponseStart = 'turn' | 'reasoning' | 'content' | 'continuation';
 
 /**
  * Where a text starts behind a prompt: some templates begin the reasoning, or end it at once.
@@ -78,7 +78,7 @@ export type AnswerStart = 'turn' | 'reasoning' | 'content' | 'continuation';
  * @param promptEnd the last characters of the prompt
  * @param begun     the content of the final turn where the text continues it; undefined or empty: the turn is new
  */
-export function answerStart({ reasoning, tools }: AnswerFormat, promptEnd: string, begun?: string): AnswerStart {
+export function responseStart({ reasoning, tools }: AnswerFormat, promptEnd: string, begun?: string): ResponseStart {
   const end = promptEnd.trimEnd();
   const isHarmony = reasoning === 'harmony' || tools === 'harmony';
   if (isHarmony && !begun) return end.endsWith(HARMONY_MESSAGE) ? 'content' : 'turn';

@@ -1,5 +1,5 @@
 /** A piece of what an assistant's turn is, in the order in which the model wrote it. */
-export type AnswerEvent =
+export type ResponseEvent =
   | { readonly kind: 'content'; readonly text: string }
   | { readonly kind: 'reasoning'; readonly text: string }
   /** A call begins. `index` counts the calls of the turn from 0. */

@@ -1,11 +1,11 @@
-import type { AnswerEvent } from './events.js';
+import type { ResponseEvent } from './events.js';
 
 /**
  * Writes the events of a turn. White space between markup and text is markup: it is dropped at both ends of the reasoning,
  * around calls and before what follows them. Where content goes on after a call, what stood before the call stays.
  */
 export class TurnWriter {
-  private events: AnswerEvent[] = [];
+  private events: ResponseEvent[] = [];
   private readonly content = new TrimmedText(true);
   private readonly reasoning = new TrimmedText(false);
   private calls = 0;
@@ -32,7 +32,7 @@ export class TurnWriter {
   }
 
   /** Takes what was written since the last time. */
-  take(): readonly AnswerEvent[] {
+  take(): readonly ResponseEvent[] {
     const { events } = this;
     this.events = [];
     return events;
@@ -83,7 +83,7 @@ export class TurnWriter {
     if (rest !== '') this.write({ kind: 'content', text: rest });
   }
 
-  private write(event: AnswerEvent): void {
+  private write(event: ResponseEvent): void {
     if (!this.isOver) this.events.push(event);
   }
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { AnswerFormat, ToolParser } from '../../../../src/gateway/chat/answer/answer-format.js';
-import type { AnswerStart } from '../../../../src/gateway/chat/answer/answer-parser.js';
+import type { ResponseStart } from '../../../../src/gateway/chat/answer/answer-parser.js';
 import { cut, readTurn } from './turns.js';
 
 const JSON_CALL = '{"name": "weather", "arguments": {"place": "Rome", "days": 2}}';
@@ -19,7 +19,7 @@ const CALLS: Readonly<Record<ToolParser, string>> = {
     '<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>commentary to=functions.weather <|constrain|>json<|message|>{"place": "Rome"}<|call|>',
 };
 
-const MORE: Readonly<Record<string, readonly [AnswerFormat, text: string, start?: AnswerStart]>> = {
+const MORE: Readonly<Record<string, readonly [AnswerFormat, text: string, start?: ResponseStart]>> = {
   'llama3 without a tag': [{ tools: 'llama3' }, `${JSON_CALL}; ${JSON_CALL}`],
   'mistral by name': [
     { tools: 'mistral' },
@@ -44,7 +44,7 @@ const MORE: Readonly<Record<string, readonly [AnswerFormat, text: string, start?
 const cases = [
   ...Object.entries(CALLS).map(([tools, text]) => {
     const reasoning = tools === 'harmony' ? ('harmony' as const) : undefined;
-    return [tools, { tools: tools as ToolParser, reasoning }, text, 'turn' as AnswerStart] as const;
+    return [tools, { tools: tools as ToolParser, reasoning }, text, 'turn' as ResponseStart] as const;
   }),
   ...Object.entries(MORE).map(([name, [format, text, start = 'turn']]) => [name, format, text, start] as const),
 ];

@@ -2,7 +2,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { answerFormatOf } from '../../../../src/gateway/chat/answer/answer-format.js';
-import { answerStart } from '../../../../src/gateway/chat/answer/answer-parser.js';
+import { responseStart } from '../../../../src/gateway/chat/answer/answer-parser.js';
 import { type ChatMessage, ChatTemplate, type ChatToolCall } from '../../../../src/gateway/chat/chat-template.js';
 import { smallSpm, tokenizerOf } from '../../tokenizer/vocabularies.js';
 import { readTurn } from './turns.js';
@@ -73,7 +73,7 @@ describe.skipIf(!isThere)('a call as a published template writes it is read as t
     expect(turns[0]?.turn === undefined, 'one call can be written').toBe(FAILING.includes(name));
     for (const { calls, turn } of turns) {
       if (turn === undefined) continue;
-      const read = readTurn(format, [turn.text], { tools, start: answerStart(format, turn.prompt) });
+      const read = readTurn(format, [turn.text], { tools, start: responseStart(format, turn.prompt) });
       const all = (read.calls ?? []).map(({ name, args, isCut }) => [name, JSON.parse(args), isCut]);
       // gpt-oss has one call a turn: its template leaves out the others.
       const written = calls.filter(({ name }) => turn.text.includes(name));

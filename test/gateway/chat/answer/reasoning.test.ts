@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { AnswerFormat } from '../../../../src/gateway/chat/answer/answer-format.js';
-import { type AnswerStart, answerStart } from '../../../../src/gateway/chat/answer/answer-parser.js';
+import { type ResponseStart, responseStart } from '../../../../src/gateway/chat/answer/answer-parser.js';
 import { describeShapes, readTurn } from './turns.js';
 
 const CALL = '<tool_call>\n{"name": "clock", "arguments": {}}\n</tool_call>';
@@ -122,7 +122,7 @@ describeShapes(
 );
 
 describe('where an answer starts', () => {
-  it.each<[AnswerFormat, string, string | undefined, AnswerStart]>([
+  it.each<[AnswerFormat, string, string | undefined, ResponseStart]>([
     [{ reasoning: 'think' }, '<|im_start|>assistant\n<think>\n', undefined, 'reasoning'],
     [{ reasoning: 'think' }, '<｜Assistant｜><think>', '', 'reasoning'],
     [{ reasoning: 'think' }, '<|im_start|>assistant\n', undefined, 'turn'],
@@ -138,7 +138,7 @@ describe('where an answer starts', () => {
     [{}, '<think>', undefined, 'turn'],
     [{}, 'It is', 'It is', 'continuation'],
   ])('of the format %j behind %j with the beginning %j: %s', (format, promptEnd, begun, start) => {
-    expect(answerStart(format, promptEnd, begun)).toBe(start);
+    expect(responseStart(format, promptEnd, begun)).toBe(start);
   });
 });
 

@@ -2,7 +2,7 @@ import { RocmForgeError } from '../../../../shared/errors.js';
 import type { OfferedModel } from '../../models.js';
 import type { HttpContext } from '../context.js';
 import type { Exchange } from '../exchange.js';
-import { DEFAULT_SETTINGS } from './completion-request.js';
+import { DEFAULT_SETTINGS } from './llama-completion-request.js';
 
 /** How llama.cpp writes that a seed is drawn for each request. */
 const RANDOM_SEED = 2 ** 32 - 1;

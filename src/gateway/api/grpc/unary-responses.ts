@@ -1,17 +1,17 @@
 import type { ServerUnaryCall, ServerWritableStream, sendUnaryData } from '@grpc/grpc-js';
 import { toStatus } from '../../../shared/grpc/status.js';
 import { type EncodedResponse, wellFormed } from '../../../shared/grpc/strict.js';
-import type { AnswerStream } from '../answer-stream.js';
+import type { ResponseStream } from '../response-stream.js';
 import type { WaitingClient } from '../inference.js';
 import { refuseUnknown } from '../protocols/protocol.js';
 import { clientOf } from './caller.js';
 import type { LoadReport } from './load-report.js';
 
 /** A server-streaming call as the stream of an answer. */
-export function answerStreamOf<Message>(
+export function responseStreamOf<Message>(
   call: ServerWritableStream<unknown, Message>,
   load: LoadReport,
-): AnswerStream<Message> {
+): ResponseStream<Message> {
   return {
     get writableNeedDrain() {
       return call.writableNeedDrain;

@@ -8,7 +8,7 @@ import {
   type TokenLogprobs,
 } from '../../../../shared/generated/rocmforge/v1/inference.js';
 import type { PromptProgress } from '../../../request/generation.js';
-import type { AnswerFacts, AnswerForm, AnswerWriter } from '../request.js';
+import type { AnswerFacts, AnswerForm, ResponseWriter } from '../request.js';
 import { countsOf, progressOf, Timings, type TokenCounts } from '../timings.js';
 import { deltaOf, messageOf } from './chat-turn.js';
 import { CompletionLogprobs, chatLogprobs } from './logprobs.js';
@@ -51,7 +51,7 @@ const SHAPES: Readonly<Record<'chat' | 'completion', Shape>> = {
 const DONE = '[DONE]';
 
 /** Answers as OpenAI's chat completions and completions have them. */
-export class OpenAiAnswer implements AnswerWriter {
+export class OpenAiResponse implements ResponseWriter {
   private readonly shape: Shape;
   private readonly created = Math.floor(Date.now() / 1000);
   /** JSON of a chunk up to its choices. */

@@ -1,12 +1,12 @@
 import type { RocmForgeError } from '../../../shared/errors.js';
 import type { GenerateStreamResponse } from '../../../shared/generated/rocmforge/v1/inference.js';
-import type { AnswerStream } from '../answer-stream.js';
+import type { ResponseStream } from '../response-stream.js';
 
 /** Messages that may wait for a reader which takes them one by one. */
 const MOST_WAITING = 16;
 
 /** A generation's stream that is taken message by message, for libraries that ask for the next one. */
-export class AnswerQueue implements AnswerStream, AsyncIterable<GenerateStreamResponse> {
+export class ResponseQueue implements ResponseStream, AsyncIterable<GenerateStreamResponse> {
   private readonly waiting: GenerateStreamResponse[] = [];
   private readonly drained: (() => void)[] = [];
   private wake: (() => void) | undefined;

@@ -14,7 +14,7 @@ import {
   type TopLogProbs,
 } from '../../../shared/generated/vllm/grpc/engine/vllm_engine.js';
 import { MAX_LOGPROBS_OF_MESSAGE } from '../../request/limits.js';
-import type { ProtocolAnswer } from './translated-stream.js';
+import type { ProtocolResponse } from './translated-stream.js';
 import type { EngineOptions } from './vllm-engine.js';
 
 /** What has come of one completion. */
@@ -32,7 +32,7 @@ const newCompletion = (): Completion => ({ ids: [], logprobs: [], hasEnded: fals
  * router counts them (model_gateway/src/routers/grpc/common/response_formatting.rs); a complete has all ids, as its proto
  * says, and log probabilities where no chunks have had them.
  */
-export class EngineAnswer implements ProtocolAnswer {
+export class EngineResponse implements ProtocolResponse {
   private readonly completions: Completion[] = [newCompletion()];
   private promptTokens = 0;
   private promptLogprobs: readonly TokenLogprobs[] = [];

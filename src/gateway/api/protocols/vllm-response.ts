@@ -14,11 +14,11 @@ import {
   SequenceOutput,
 } from '../../../shared/generated/vllm/inference.js';
 import { MAX_ANSWER_TEXT_BYTES } from '../../request/limits.js';
-import type { ProtocolAnswer } from './translated-stream.js';
+import type { ProtocolResponse } from './translated-stream.js';
 import type { VllmOptions } from './vllm-inference.js';
 
 /** A generation in messages of `vllm.Inference`: what the prompt was, then each completion's text and its end. */
-export class VllmAnswer implements ProtocolAnswer {
+export class VllmResponse implements ProtocolResponse {
   private prompt: PromptInfo | undefined;
   /** Tokens of each completion so far; absent when it has ended. */
   private readonly tokens: (number | undefined)[] = [0];

@@ -3,7 +3,7 @@ import type { GenerateStreamResponse } from '../../shared/generated/rocmforge/v1
 import type { PromptProgress } from '../request/generation.js';
 
 /** Where a server writes a generation's messages: one client's stream. */
-export interface AnswerStream<Message = GenerateStreamResponse> {
+export interface ResponseStream<Message = GenerateStreamResponse> {
   /** Its reader is behind: what is written waits in memory. */
   readonly writableNeedDrain: boolean;
   /** Tells once that the reader has caught up. */

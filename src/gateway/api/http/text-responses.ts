@@ -32,7 +32,7 @@ export const TEXT_ANSWERS = {
     const input = { $case: 'text', value: { text, parseSpecial, addSpecial } } as const;
     const ids = isNothing ? [] : Array.from(encodeInput(input, encoder));
     if (!withPieces) return { tokens: ids };
-    if (ids.length * PIECE_CHARACTERS > MAX_ANSWER_TEXT_BYTES) throw answerTooLarge();
+    if (ids.length * PIECE_CHARACTERS > MAX_ANSWER_TEXT_BYTES) throw responseTooLarge();
     return { tokens: ids.map((id) => ({ id, piece: pieceOf(encoder.tokenizer.tokenBytes(id)) })) };
   },
   /** llama.cpp's `POST /detokenize`. */
@@ -85,12 +85,12 @@ const PIECE_CHARACTERS = 32;
  */
 export function answerText(form: TextForm, bytes: Uint8Array, tools: TextTools): Uint8Array {
   const answer: Buffer = Buffer.from(JSON.stringify(TEXT_ANSWERS[form](parseJson(bytes), tools)));
-  if (answer.length > MAX_ANSWER_TEXT_BYTES) throw answerTooLarge();
+  if (answer.length > MAX_ANSWER_TEXT_BYTES) throw responseTooLarge();
   // With its memory to itself it goes to another thread without a copy.
   return new Uint8Array(answer);
 }
 
-const answerTooLarge = () =>
+const responseTooLarge = () =>
   new RocmForgeError(
     'MESSAGE_TOO_LARGE',
     `the answer has more than ${MAX_ANSWER_TEXT_BYTES} bytes; send the text in parts`,

@@ -11,7 +11,7 @@ import {
   type Usage,
 } from '../../../../shared/generated/rocmforge/v1/inference.js';
 import { JsonText } from '../json-slices.js';
-import type { AnswerFacts, AnswerWriter, NamedEvent } from '../request.js';
+import type { AnswerFacts, ResponseWriter, NamedEvent } from '../request.js';
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -19,7 +19,7 @@ type Json = Readonly<Record<string, unknown>>;
 type Block = 'thinking' | 'text' | `call ${number}`;
 
 /** Answers as Anthropic's Messages API has them, whole or as its events (https://docs.anthropic.com/en/api/messages-streaming). */
-export class MessagesAnswer implements AnswerWriter {
+export class MessagesResponse implements ResponseWriter {
   readonly errorEvent = 'error';
   private promptTokens = 0;
   private hasBegun = false;

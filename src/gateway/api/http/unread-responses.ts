@@ -22,7 +22,7 @@ const SWEEP_INTERVAL_MS = 250;
  * Bounds answers that nobody reads, as calls of gRPC are bounded: one that makes no progress is given up, and where all
  * together hold too much, the largest of the peer that holds the most.
  */
-export class UnreadAnswers {
+export class UnreadResponses {
   private readonly answers = new Set<Answer>();
   private timer: NodeJS.Timeout | undefined;
   readonly counters = { slowReaders: 0 };

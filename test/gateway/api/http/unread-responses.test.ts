@@ -1,7 +1,7 @@
 import { EventEmitter } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { expect, it } from 'vitest';
-import { UnreadAnswers } from '../../../../src/gateway/api/http/unread-answers.js';
+import { UnreadResponses } from '../../../../src/gateway/api/http/unread-responses.js';
 
 class Answer extends EventEmitter {
   destroyed = false;
@@ -17,7 +17,7 @@ class Answer extends EventEmitter {
 const from = (remoteAddress: string) => ({ socket: { remoteAddress, remotePort: 1 } }) as IncomingMessage;
 
 it('an answer whose reader makes no progress is given up, and one that is being read is not', async () => {
-  const unread = new UnreadAnswers({ timeoutMs: 1000, most: 1 << 20 });
+  const unread = new UnreadResponses({ timeoutMs: 1000, most: 1 << 20 });
   const [stuck, read] = [new Answer(1000), new Answer(1_000_000)];
   const reading = setInterval(() => read.writableLength--, 50);
   for (const answer of [stuck, read]) unread.watch(from('10.0.0.1'), answer as unknown as ServerResponse);
@@ -28,7 +28,7 @@ it('an answer whose reader makes no progress is given up, and one that is being 
 });
 
 it('where all answers together hold too much, the largest of the peer that holds the most is given up', async () => {
-  const unread = new UnreadAnswers({ timeoutMs: 60_000, most: 1000 });
+  const unread = new UnreadResponses({ timeoutMs: 60_000, most: 1000 });
   const single = new Answer(500);
   const greedy = [new Answer(300), new Answer(400)];
   unread.watch(from('10.0.0.1'), single as unknown as ServerResponse);

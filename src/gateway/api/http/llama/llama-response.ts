@@ -9,7 +9,7 @@ import {
 } from '../../../../shared/generated/rocmforge/v1/inference.js';
 import type { PromptProgress } from '../../../request/generation.js';
 import { JsonText, jsonOf, Listed } from '../json-slices.js';
-import type { AnswerFacts, AnswerForm, AnswerWriter } from '../request.js';
+import type { AnswerFacts, AnswerForm, ResponseWriter } from '../request.js';
 import { countsOf, progressOf, Timings, type TokenCounts } from '../timings.js';
 
 /** What the end of a completion tells, wherever it comes from. */
@@ -22,7 +22,7 @@ interface End extends TokenCounts {
 }
 
 /** Answers as llama.cpp's `/completion` has them. */
-export class LlamaAnswer implements AnswerWriter {
+export class LlamaResponse implements ResponseWriter {
   private readonly timings = new Timings();
   private readonly texts = new Map<number, string>();
   /** Of all completions so far. */
