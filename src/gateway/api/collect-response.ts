@@ -2,7 +2,7 @@ import { RocmForgeError } from '../../shared/errors.js';
 import { FinishReason, GenerateResponse, Usage } from '../../shared/generated/rocmforge/v1/inference.js';
 import type { GenerationParameters, GenerationSink } from '../request/generation.js';
 import { MAX_ANSWER_TEXT_BYTES } from '../request/limits.js';
-import type { WaitingClient } from './inference.js';
+import type { WaitingCall } from './inference.js';
 import {
   addParts,
   bytesBeside,
@@ -35,7 +35,7 @@ export function collectResponse(
     readonly model: string;
     /** The prompt's text, where it was asked for. */
     readonly promptText?: string | undefined;
-    readonly client: WaitingClient;
+    readonly client: WaitingCall;
     /** Told when tokens come. */
     readonly onToken: (() => void) | undefined;
   },
@@ -65,7 +65,7 @@ export function collectResponse(
         if (textBytes > MAX_ANSWER_TEXT_BYTES) {
           const what = `the texts have more than the ${MAX_ANSWER_TEXT_BYTES} bytes of one answer; stream them`;
           reject(new RocmForgeError('MESSAGE_TOO_LARGE', what));
-          client.giveUp();
+          client.cancel();
           return;
         }
         completion.text += text;

@@ -18,7 +18,7 @@ import type { RequestContext } from '../request/context.js';
 import { constraintOf } from '../request/demanded-calls.js';
 import type { EncodeService } from '../request/encoding/encode-service.js';
 import type { OpenedGeneration } from '../request/encoding/text-jobs.js';
-import type { Requester } from '../request/encoding/text-threads.js';
+import type { CallContext } from '../request/encoding/text-threads.js';
 import type { GenerationParameters, GenerationSink } from '../request/generation.js';
 import { checkLimits, checkModelName } from '../request/limits.js';
 import type { RequestRunner } from '../request/runner.js';
@@ -47,9 +47,9 @@ export interface Readiness {
 }
 
 /** A client that waits for an answer, and how it is told not to. */
-export interface WaitingClient extends Requester {
+export interface WaitingCall extends CallContext {
   /** Nobody need compute more for it: its signal aborts. */
-  giveUp(): void;
+  cancel(): void;
 }
 
 export interface InferenceOptions {
@@ -111,7 +111,7 @@ export class Inference {
    */
   async generateStream(
     message: GenerateStreamRequest | LargeRequest,
-    client: WaitingClient,
+    client: WaitingCall,
     answer: ResponseStream,
   ): Promise<void> {
     const opened = await this.open(message, client, { isUnary: false });
@@ -124,7 +124,7 @@ export class Inference {
       streamInterval: this.options.streamInterval ?? 1,
       rounds: this.rounds,
       onSlow: (slow) => running.pause(slow),
-      onBroken: () => client.giveUp(),
+      onBroken: () => client.cancel(),
     });
     const sink: GenerationSink = {
       chunk: (index, tokenIds, text, logprobs, beside) =>
@@ -149,7 +149,7 @@ export class Inference {
    */
   async generate(
     message: GenerateStreamRequest | LargeRequest,
-    client: WaitingClient,
+    client: WaitingCall,
     onToken?: () => void,
   ): Promise<GenerateResponse | undefined> {
     const opened = await this.open(message, client, { isUnary: true });
@@ -164,7 +164,7 @@ export class Inference {
    */
   async generateAll(
     messages: readonly (GenerateStreamRequest | LargeRequest)[],
-    client: WaitingClient,
+    client: WaitingCall,
     onToken?: () => void,
   ): Promise<readonly GenerateResponse[] | undefined> {
     const opened = await allOrNone(
@@ -178,14 +178,14 @@ export class Inference {
       const whole = responses.filter((response) => response !== undefined);
       return whole.length === messages.length ? whole : undefined;
     } catch (error) {
-      client.giveUp();
+      client.cancel();
       throw error;
     }
   }
 
   private collect(
     { parameters, context, toldPrompt }: OpenedRequest,
-    client: WaitingClient,
+    client: WaitingCall,
     onToken?: () => void,
   ): Promise<GenerateResponse | undefined> {
     const start = (sink: GenerationSink) => this.runner.run(parameters, sink, client.signal, context);
@@ -197,37 +197,37 @@ export class Inference {
   /** @throws RocmForgeError of limits, the model's name, or the text */
   async tokenize(
     request: TokenizeRequest | LargeRequest,
-    requester: Requester,
+    caller: CallContext,
   ): Promise<TokenizeResponse | EncodedResponse> {
     const {
       model: { facts },
       encoder,
     } = this;
     if (request instanceof LargeRequest) {
-      return new EncodedResponse(await encoder.answerTokenize(request.bytes, requester));
+      return new EncodedResponse(await encoder.answerTokenize(request.bytes, caller));
     }
     checkLimits(request, facts);
     checkModelName(request.model, facts);
-    return { tokenIds: Array.from(await encoder.encode(request.input, requester)) };
+    return { tokenIds: Array.from(await encoder.encode(request.input, caller)) };
   }
 
   /** @throws RocmForgeError of limits, the model's name, or the ids */
   async detokenize(
     request: DetokenizeRequest | LargeRequest,
-    requester: Requester,
+    caller: CallContext,
   ): Promise<DetokenizeResponse | EncodedResponse> {
     const {
       model: { facts },
       encoder,
     } = this;
     if (request instanceof LargeRequest) {
-      return new EncodedResponse(await encoder.answerDetokenize(request.bytes, requester));
+      return new EncodedResponse(await encoder.answerDetokenize(request.bytes, caller));
     }
     checkLimits(request, facts);
     checkModelName(request.model, facts);
     checkTokenIds(request.tokenIds, facts.vocabularySize, 'token_ids');
     const options = { wholeText: true, includeSpecial: request.includeSpecialTokens };
-    return { text: await encoder.detokenize(Uint32Array.from(request.tokenIds), options, requester) };
+    return { text: await encoder.detokenize(Uint32Array.from(request.tokenIds), options, caller) };
   }
 
   /** @throws RocmForgeError of limits, `MODEL_NOT_FOUND` */
@@ -240,14 +240,14 @@ export class Inference {
   /** Checks, encodes, and for a large request decodes. Undefined: its client has gone meanwhile. */
   private async open(
     message: GenerateStreamRequest | LargeRequest,
-    requester: Requester,
+    caller: CallContext,
     { isUnary }: { readonly isUnary: boolean },
   ): Promise<OpenedRequest | undefined> {
-    const spans = RequestSpans.begin(requester, this.model.name);
+    const spans = RequestSpans.begin(caller, this.model.name);
     try {
-      return await this.openWith(message, requester, { isUnary, spans });
+      return await this.openWith(message, caller, { isUnary, spans });
     } catch (error) {
-      if (requester.signal.aborted) {
+      if (caller.signal.aborted) {
         spans?.end('cancelled', 0, false);
         return undefined;
       }
@@ -258,7 +258,7 @@ export class Inference {
 
   private async openWith(
     message: GenerateStreamRequest | LargeRequest,
-    requester: Requester,
+    caller: CallContext,
     { isUnary, spans }: { readonly isUnary: boolean; readonly spans: RequestSpans | undefined },
   ): Promise<OpenedRequest | undefined> {
     const {
@@ -267,14 +267,14 @@ export class Inference {
     } = this;
     const { request, inputField, promptIds } =
       message instanceof LargeRequest
-        ? await encoder.openGeneration(message.bytes, requester)
-        : await this.openSmall(message, requester);
+        ? await encoder.openGeneration(message.bytes, caller)
+        : await this.openSmall(message, caller);
     const textOf = (includeSpecial: boolean) =>
-      encoder.detokenize(promptIds, { wholeText: true, includeSpecial }, requester);
+      encoder.detokenize(promptIds, { wholeText: true, includeSpecial }, caller);
     const { output } = request;
     const promptText = output?.echo ? await textOf(output.includeSpecialTokens) : undefined;
     const toldPrompt = output?.promptText ? await textOf(true) : undefined;
-    const { signal, principal, peer, trace, deadline } = requester;
+    const { signal, principal, peer, trace, deadline } = caller;
     if (signal.aborted) {
       spans?.end('cancelled', 0, false);
       return undefined;
@@ -287,7 +287,7 @@ export class Inference {
     const context = { principal, peer, trace, deadline, id, spans };
     try {
       const constraint = constraintOf(request, facts, parameters.answer);
-      const opened = await this.matchers.openEach(constraint, parameters.n, requester);
+      const opened = await this.matchers.openEach(constraint, parameters.n, caller);
       const constraints = opened?.map((one) => this.budgets.hold(one, constraint, parameters.stop.maxTokens));
       const speculates = this.options.speculates ?? false;
       return { parameters: { ...parameters, constraints, speculates }, context, toldPrompt };
@@ -297,13 +297,13 @@ export class Inference {
     }
   }
 
-  private async openSmall(request: GenerateStreamRequest, requester: Requester): Promise<OpenedGeneration> {
+  private async openSmall(request: GenerateStreamRequest, caller: CallContext): Promise<OpenedGeneration> {
     const {
       model: { facts },
       encoder,
     } = this;
     checkGeneration(request, facts);
-    const promptIds = await encoder.encode(request.input, requester);
+    const promptIds = await encoder.encode(request.input, caller);
     return { request, inputField: request.input?.$case ?? 'input', promptIds };
   }
 

@@ -8,7 +8,7 @@ import { LargeRequest, type RequestBytes } from '../../shared/grpc/strict.js';
 import type { Load } from '../replica/load.js';
 import type { EncodeService } from '../request/encoding/encode-service.js';
 import type { TranslatedGeneration } from '../request/encoding/text-jobs.js';
-import type { Requester } from '../request/encoding/text-threads.js';
+import type { CallContext } from '../request/encoding/text-threads.js';
 import { MOST_MODEL_NAME_CHARACTERS } from '../request/limits.js';
 import type { ServedModel } from '../request/served-model.js';
 import type { Inference } from './inference.js';
@@ -67,21 +67,21 @@ export class Models {
    *
    * @throws RocmForgeError `MODEL_NOT_FOUND`, `MALFORMED_MESSAGE`, or as the threads
    */
-  async ofMessage(message: { readonly model: string } | LargeRequest, requester: Requester): Promise<OfferedModel> {
+  async ofMessage(message: { readonly model: string } | LargeRequest, caller: CallContext): Promise<OfferedModel> {
     if (this.all.length === 1) return this.first;
     if (!(message instanceof LargeRequest)) return this.named(message.model);
-    return this.named(await this.first.encoder.modelName('message', message.bytes, requester));
+    return this.named(await this.first.encoder.modelName('message', message.bytes, caller));
   }
 
   /** The same, of a request in JSON. */
-  async ofJson(bytes: Uint8Array, requester: Requester): Promise<OfferedModel> {
+  async ofJson(bytes: Uint8Array, caller: CallContext): Promise<OfferedModel> {
     const { all, first } = this;
     if (all.length === 1) return first;
     const { budget } = first.encoder;
     if (bytes.length <= INLINE_MESSAGE_BYTES && !budget.isSpent) {
       return this.named(budget.spend(() => modelNameOfJson(bytes)));
     }
-    return this.named(await first.encoder.modelName('json', bytes, requester));
+    return this.named(await first.encoder.modelName('json', bytes, caller));
   }
 
   /**
@@ -89,8 +89,8 @@ export class Models {
    *
    * @throws RocmForgeError why it has none
    */
-  translate(service: string, { bytes }: LargeRequest, requester: Requester): Promise<TranslatedGeneration> {
-    return this.first.encoder.translate(service, bytes, requester);
+  translate(service: string, { bytes }: LargeRequest, caller: CallContext): Promise<TranslatedGeneration> {
+    return this.first.encoder.translate(service, bytes, caller);
   }
 
   /** The bytes that each method's requests may have: of which model it is shows when it is decoded. */

@@ -5,10 +5,10 @@ import type { Generation } from '../request/generation.js';
 export class PausedReaders {
   private readonly timers = new Map<Generation, NodeJS.Timeout>();
 
-  /** @param giveUp told of a generation that stayed paused for `limitMs`, with `SLOW_READER` */
+  /** @param cancel told of a generation that stayed paused for `limitMs`, with `SLOW_READER` */
   constructor(
     private readonly limitMs: number,
-    private readonly giveUp: (generation: Generation, error: RocmForgeError) => void,
+    private readonly cancel: (generation: Generation, error: RocmForgeError) => void,
   ) {}
 
   /** The reader of a generation does not keep up: its time begins. */
@@ -17,7 +17,7 @@ export class PausedReaders {
     const timer = setTimeout(() => {
       this.timers.delete(generation);
       const message = `the stream was not read for ${this.limitMs / 1000} s`;
-      this.giveUp(generation, new RocmForgeError('SLOW_READER', message));
+      this.cancel(generation, new RocmForgeError('SLOW_READER', message));
     }, this.limitMs);
     this.timers.set(generation, timer);
   }

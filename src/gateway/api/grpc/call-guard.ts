@@ -268,19 +268,19 @@ export class CallGuard {
       if (stream.writableLength === 0 || stream.writableLength < call.unread) call.progressAt = now;
       call.unread = stream.writableLength;
       unreadBytes += call.unread;
-      if (now - call.progressAt > unreadTimeoutMs) this.giveUp(call);
+      if (now - call.progressAt > unreadTimeoutMs) this.cancel(call);
     }
     while (unreadBytes > maxUnreadBytes) {
       const greediest = this.largestOfGreediest((call) => call.unread);
       if (greediest === undefined) return;
       unreadBytes -= greediest.unread;
       greediest.unread = 0;
-      this.giveUp(greediest);
+      this.cancel(greediest);
     }
   }
 
   /** Its reader can be told only by the code with which the stream ends: all else would wait behind what is unread. */
-  private giveUp({ stream, peer }: Call): void {
+  private cancel({ stream, peer }: Call): void {
     this.counters.slowReaders += 1;
     this.log.warn({ peer, reason: 'SLOW_READER' }, 'an answer was not read and is given up');
     stream.close(constants.NGHTTP2_ENHANCE_YOUR_CALM);

@@ -1,7 +1,7 @@
 import type { Metadata } from '@grpc/grpc-js';
-import type { Requester } from '../../request/encoding/text-threads.js';
+import type { CallContext } from '../../request/encoding/text-threads.js';
 import { parseTraceparent } from '../../request/trace.js';
-import type { WaitingClient } from '../inference.js';
+import type { WaitingCall } from '../inference.js';
 import { peerOf } from '../peer.js';
 import { peerTold, principalOf } from './trust-interceptor.js';
 
@@ -26,13 +26,13 @@ export function abortWith(call: IncomingCall): AbortController {
 }
 
 /** {@link callerOf}, who can be told that nobody waits any more. */
-export function clientOf(call: IncomingCall): WaitingClient {
+export function clientOf(call: IncomingCall): WaitingCall {
   const gone = abortWith(call);
-  return { ...callerOf(call, gone), giveUp: () => gone.abort(GONE) };
+  return { ...callerOf(call, gone), cancel: () => gone.abort(GONE) };
 }
 
 /** Who sends a call, until when, and whether the answer is still wanted. */
-export function callerOf(call: IncomingCall, { signal } = abortWith(call)): Requester {
+export function callerOf(call: IncomingCall, { signal } = abortWith(call)): CallContext {
   const traceparents = call.metadata.get('traceparent');
   return {
     principal: principalOf(call.metadata),

@@ -2,7 +2,7 @@ import { asRocmForgeError } from '../../../shared/errors.js';
 import type { GenerateStreamRequest } from '../../../shared/generated/rocmforge/v1/inference.js';
 import { LargeRequest, wellFormed } from '../../../shared/grpc/strict.js';
 import type { ResponseStream } from '../response-stream.js';
-import type { WaitingClient } from '../inference.js';
+import type { WaitingCall } from '../inference.js';
 import type { Models } from '../models.js';
 import { inTermsOf, type Protocol, translate } from '../protocols/protocol.js';
 import { type ProtocolResponse, TranslatedStream } from '../protocols/translated-stream.js';
@@ -39,7 +39,7 @@ export async function serveTranslated<Request extends object, Response, Options>
     stream = started;
     forget = running.add(client.principal, requestId, () => {
       started.abort();
-      client.giveUp();
+      client.cancel();
     });
     client.signal.addEventListener('abort', forget, { once: true });
     if (client.signal.aborted) forget();
@@ -55,7 +55,7 @@ async function translated<Request extends object, Options>(
   models: Models,
   protocol: Protocol<Request, Options>,
   request: Request | LargeRequest,
-  client: WaitingClient,
+  client: WaitingCall,
 ): Promise<{
   readonly message: GenerateStreamRequest | LargeRequest;
   readonly requestId: string;

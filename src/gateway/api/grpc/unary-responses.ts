@@ -2,7 +2,7 @@ import type { ServerUnaryCall, ServerWritableStream, sendUnaryData } from '@grpc
 import { toStatus } from '../../../shared/grpc/status.js';
 import { type EncodedResponse, wellFormed } from '../../../shared/grpc/strict.js';
 import type { ResponseStream } from '../response-stream.js';
-import type { WaitingClient } from '../inference.js';
+import type { WaitingCall } from '../inference.js';
 import { refuseUnknown } from '../protocols/protocol.js';
 import { clientOf } from './caller.js';
 import type { LoadReport } from './load-report.js';
@@ -27,7 +27,7 @@ export function responseStreamOf<Message>(
 export function answerKnown<Request extends object, Response>(
   call: ServerUnaryCall<Request, Response>,
   callback: sendUnaryData<Response>,
-  handle: (request: Request, client: WaitingClient) => Response,
+  handle: (request: Request, client: WaitingCall) => Response,
 ): void {
   answer(call, callback, async (request, client) => {
     refuseUnknown(request);
@@ -39,7 +39,7 @@ export function answerKnown<Request extends object, Response>(
 export function answer<Request, Response>(
   call: ServerUnaryCall<Request, Response>,
   callback: sendUnaryData<Response>,
-  handle: (request: Request, client: WaitingClient) => Promise<Response | EncodedResponse>,
+  handle: (request: Request, client: WaitingCall) => Promise<Response | EncodedResponse>,
 ): void {
   Promise.resolve()
     .then(() => handle(wellFormed(call.request), clientOf(call)))

@@ -40,7 +40,7 @@ import { readDescriptorSet } from '../../../shared/grpc/descriptors.js';
 import { toStatus } from '../../../shared/grpc/status.js';
 import { EncodedResponse } from '../../../shared/grpc/strict.js';
 import { INFERENCE_SERVICE } from '../grpc/inference-service.js';
-import type { WaitingClient } from '../inference.js';
+import type { WaitingCall } from '../inference.js';
 import type { Models } from '../models.js';
 import { ResponseQueue } from './response-queue.js';
 import { checkBinary, jsonForLibrary, type MessageHeaders } from './connect-messages.js';
@@ -96,7 +96,7 @@ export function connectHandler(models: Models): ConnectHandler {
     if (!(thrown instanceof ConnectError)) context.values.get(exchangeKey)?.refused(thrown);
     return connectError(thrown);
   };
-  const clientOf = (context: HandlerContext): WaitingClient => {
+  const clientOf = (context: HandlerContext): WaitingCall => {
     const exchange = context.values.get(exchangeKey);
     if (exchange === undefined) throw new RocmForgeError('INTERNAL', 'a call without its exchange');
     const left = context.timeoutMs();
@@ -122,7 +122,7 @@ export function connectHandler(models: Models): ConnectHandler {
     const unary = <Request, Response>(
       name: string,
       codec: Codec<Request, Response>,
-      answer: (request: Request, client: WaitingClient) => Promise<Response | EncodedResponse | undefined>,
+      answer: (request: Request, client: WaitingCall) => Promise<Response | EncodedResponse | undefined>,
     ): void => {
       const desc = method(name) as DescMethod & { readonly methodKind: 'unary' };
       router.rpc(desc, async (request, context) => {

@@ -4,7 +4,7 @@ import { asRocmForgeError, RocmForgeError } from '../../../shared/errors.js';
 import { parseTraceparent } from '../../request/trace.js';
 import type { Trust } from '../../trust/trust.js';
 import { nameOf } from '../grpc/connection-guard.js';
-import type { WaitingClient } from '../inference.js';
+import type { WaitingCall } from '../inference.js';
 import { MIN_FRAME_CHARGE } from '../frame-charge.js';
 import type { Bodies } from './bodies.js';
 import { statusOf } from './errors.js';
@@ -42,7 +42,7 @@ export interface ExchangeOptions {
 export class Exchange {
   private readonly peer: string;
   private readonly gone = new AbortController();
-  private identified: WaitingClient | undefined;
+  private identified: WaitingCall | undefined;
   /** Whether an error was counted that it is answered with. */
   isRefused = false;
 
@@ -79,7 +79,7 @@ export class Exchange {
   }
 
   /** Who asks. @throws Error where nobody has identified it */
-  get client(): WaitingClient {
+  get client(): WaitingCall {
     if (this.identified === undefined) throw new Error('a request reached its handler without being identified');
     return this.identified;
   }
@@ -107,7 +107,7 @@ export class Exchange {
       trace: typeof traceparent === 'string' ? parseTraceparent(traceparent) : undefined,
       deadline: Number.POSITIVE_INFINITY,
       signal: gone.signal,
-      giveUp: () => gone.abort(GONE),
+      cancel: () => gone.abort(GONE),
     };
   }
 

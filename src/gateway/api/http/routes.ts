@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { asRocmForgeError, RocmForgeError } from '../../../shared/errors.js';
 import type { GenerateStreamRequest } from '../../../shared/generated/rocmforge/v1/inference.js';
 import { LargeRequest } from '../../../shared/grpc/strict.js';
-import type { WaitingClient } from '../inference.js';
+import type { WaitingCall } from '../inference.js';
 import { INLINE_MESSAGE_BYTES } from '../method-bytes.js';
 import type { OfferedModel } from '../models.js';
 import { MessagesResponse } from './anthropic/messages-response.js';
@@ -118,7 +118,7 @@ async function read(
   bytes: Buffer,
   { encoder }: OfferedModel,
   { defaults }: HttpContext,
-  client: WaitingClient,
+  client: WaitingCall,
 ): Promise<{ readonly messages: readonly (GenerateStreamRequest | LargeRequest)[]; readonly form: AnswerForm }> {
   if (bytes.length <= INLINE_MESSAGE_BYTES && !encoder.budget.isSpent) {
     return encoder.budget.spend(() => readGeneration(kind, parseJson(bytes), defaults));

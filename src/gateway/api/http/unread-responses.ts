@@ -54,19 +54,19 @@ export class UnreadResponses {
       if (left === 0 || left < answer.unread) answer.progressAt = now;
       answer.unread = left;
       unread += left;
-      if (now - answer.progressAt > this.limits.timeoutMs) this.giveUp(answer);
+      if (now - answer.progressAt > this.limits.timeoutMs) this.cancel(answer);
     }
     while (unread > this.limits.most) {
       const greediest = this.largestOfGreediest();
       if (greediest === undefined) return;
       unread -= greediest.unread;
       greediest.unread = 0;
-      this.giveUp(greediest);
+      this.cancel(greediest);
     }
   }
 
   /** Its reader cannot be told: all that is written would wait behind what is unread. */
-  private giveUp({ response }: Answer): void {
+  private cancel({ response }: Answer): void {
     this.counters.slowReaders += 1;
     response.destroy();
   }

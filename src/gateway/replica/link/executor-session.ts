@@ -98,16 +98,16 @@ export class ExecutorSession {
     let asking: ClientUnaryCall | undefined;
     let isAnswered = false;
     const over = new AbortController();
-    const giveUp = (why: string): void => {
+    const cancel = (why: string): void => {
       over.abort(new RocmForgeError('EXECUTOR_UNAVAILABLE', `no executor answers at ${address}: ${why}`));
       asking?.cancel();
       client.close();
     };
     const late = setTimeout(() => {
       const why = opening.whySilent?.();
-      giveUp(`nothing for ${opening.connectTimeoutMs} ms${why === undefined ? '' : `: ${why}`}`);
+      cancel(`nothing for ${opening.connectTimeoutMs} ms${why === undefined ? '' : `: ${why}`}`);
     }, opening.connectTimeoutMs);
-    opening.abandoned.addEventListener('abort', () => giveUp(String(opening.abandoned.reason)), { once: true });
+    opening.abandoned.addEventListener('abort', () => cancel(String(opening.abandoned.reason)), { once: true });
     try {
       await connected(client, over.signal);
       const info = await new Promise<GetInfoResponse>((resolve, reject) => {

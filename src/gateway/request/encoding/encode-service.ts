@@ -7,7 +7,7 @@ import type { Tokenizer } from '../../tokenizer/tokenizer.js';
 import type { LimitFacts } from '../limits.js';
 import type { ModelFile } from '../model-file.js';
 import type { OpenedGeneration, TextJobs, TranslatedGeneration } from './text-jobs.js';
-import { type Requester, TextThreads } from './text-threads.js';
+import { type CallContext, TextThreads } from './text-threads.js';
 
 /**
  * Longest text, in UTF-16 units, that is encoded at once on the calling thread. The slowest input measured takes 0.6 ms
@@ -83,15 +83,15 @@ export class EncodeService {
   }
 
   /** As {@link encodeInput}, after the checks of limits. Rejects with the same errors, or as {@link TextThreads.run}. */
-  async encode(input: PromptInput | undefined, requester: Requester): Promise<Uint32Array> {
+  async encode(input: PromptInput | undefined, caller: CallContext): Promise<Uint32Array> {
     const { tokenizer, facts } = this.options;
     if (input?.$case === 'chat') {
       this.checkChatTemplate();
-      return this.threads.run('prompt', input, JOB_BYTES + charactersOf(input), requester);
+      return this.threads.run('prompt', input, JOB_BYTES + charactersOf(input), caller);
     }
     const length = input === undefined ? 0 : textLength(input);
     if (input !== undefined && (length > this.inlineCharacters || (length > 0 && this.budget.isSpent))) {
-      return this.threads.run('prompt', input, JOB_BYTES + 2 * length, requester);
+      return this.threads.run('prompt', input, JOB_BYTES + 2 * length, caller);
     }
     const encodeChat = (): never => {
       throw new Error('conversations are encoded in threads');
@@ -109,16 +109,16 @@ export class EncodeService {
   }
 
   /** The text of ids below the vocabulary's size. */
-  async detokenize(ids: Uint32Array, options: DetokenizerOptions, requester: Requester): Promise<string> {
+  async detokenize(ids: Uint32Array, options: DetokenizerOptions, caller: CallContext): Promise<string> {
     if (ids.length <= INLINE_IDS && !this.budget.isSpent) {
       return this.budget.spend(() => detokenize(this.options.tokenizer, ids, options));
     }
-    return this.threads.run('detokenize', { ids, options }, JOB_BYTES + ids.byteLength, requester);
+    return this.threads.run('detokenize', { ids, options }, JOB_BYTES + ids.byteLength, caller);
   }
 
   /** Decodes, checks and encodes a GenerateRequest or GenerateStreamRequest too large to be decoded here. */
-  openGeneration(bytes: Uint8Array, requester: Requester): Promise<OpenedGeneration> {
-    return this.threads.run('generation', bytes, JOB_BYTES + bytes.length, requester);
+  openGeneration(bytes: Uint8Array, caller: CallContext): Promise<OpenedGeneration> {
+    return this.threads.run('generation', bytes, JOB_BYTES + bytes.length, caller);
   }
 
   /** Reads a large JSON request of a form. */
@@ -126,34 +126,34 @@ export class EncodeService {
     form: string,
     bytes: Uint8Array,
     defaults: object,
-    requester: Requester,
+    caller: CallContext,
   ): Promise<TextJobs['json']['output']> {
-    return this.threads.run('json', { form, bytes, defaults }, JOB_BYTES + bytes.length, requester);
+    return this.threads.run('json', { form, bytes, defaults }, JOB_BYTES + bytes.length, caller);
   }
 
   /** Answers a JSON request of a form about a text, see {@link TextJobs}. */
-  answerText(form: string, bytes: Uint8Array, requester: Requester): Promise<Uint8Array> {
-    return this.threads.run('textAnswer', { form, bytes }, JOB_BYTES + bytes.length, requester);
+  answerText(form: string, bytes: Uint8Array, caller: CallContext): Promise<Uint8Array> {
+    return this.threads.run('textAnswer', { form, bytes }, JOB_BYTES + bytes.length, caller);
   }
 
   /** Turns a large request in another protocol, by its service's name, into one in ours. */
-  translate(service: string, bytes: Uint8Array, requester: Requester): Promise<TranslatedGeneration> {
-    return this.threads.run('translation', { service, bytes }, JOB_BYTES + bytes.length, requester);
+  translate(service: string, bytes: Uint8Array, caller: CallContext): Promise<TranslatedGeneration> {
+    return this.threads.run('translation', { service, bytes }, JOB_BYTES + bytes.length, caller);
   }
 
   /** The model that a large request asks for; empty where it names none. */
-  modelName(form: 'json' | 'message', bytes: Uint8Array, requester: Requester): Promise<string> {
-    return this.threads.run('modelName', { form, bytes }, JOB_BYTES + bytes.length, requester);
+  modelName(form: 'json' | 'message', bytes: Uint8Array, caller: CallContext): Promise<string> {
+    return this.threads.run('modelName', { form, bytes }, JOB_BYTES + bytes.length, caller);
   }
 
   /** Answers a large TokenizeRequest: bytes to bytes. */
-  answerTokenize(bytes: Uint8Array, requester: Requester): Promise<Uint8Array> {
-    return this.threads.run('tokenize', bytes, JOB_BYTES + bytes.length, requester);
+  answerTokenize(bytes: Uint8Array, caller: CallContext): Promise<Uint8Array> {
+    return this.threads.run('tokenize', bytes, JOB_BYTES + bytes.length, caller);
   }
 
   /** Answers a large DetokenizeRequest: bytes to bytes. */
-  answerDetokenize(bytes: Uint8Array, requester: Requester): Promise<Uint8Array> {
-    return this.threads.run('detokenizeMessage', bytes, JOB_BYTES + bytes.length, requester);
+  answerDetokenize(bytes: Uint8Array, caller: CallContext): Promise<Uint8Array> {
+    return this.threads.run('detokenizeMessage', bytes, JOB_BYTES + bytes.length, caller);
   }
 
   /** Ends the threads; what they were at is rejected with `SHUTTING_DOWN`. */

@@ -8,7 +8,7 @@ import type { ModelFile } from '../model-file.js';
 import type { EncodeWorkerData, TextJob, TextJobKind, TextJobs, TextThreadMessage } from './text-jobs.js';
 
 /** Who asks for a job. */
-export interface Requester extends Caller {
+export interface CallContext extends Caller {
   /** Aborted when the answer is not wanted any more. */
   readonly signal: AbortSignal;
 }
@@ -40,7 +40,7 @@ const YOUNG_HEAP_MB = 16;
 interface Waiting {
   readonly job: TextJob;
   readonly bytes: number;
-  readonly requester: Requester;
+  readonly caller: CallContext;
   readonly resolve: (output: TextJobs[TextJobKind]['output']) => void;
   readonly reject: (error: RocmForgeError) => void;
 }
@@ -81,12 +81,12 @@ export class TextThreads {
     kind: K,
     input: TextJobs[K]['input'],
     bytes: number,
-    requester: Requester,
+    caller: CallContext,
   ): Promise<TextJobs[K]['output']> {
     return new Promise((resolve, reject) => {
       if (this.isClosed) throw closed();
       const job = { kind, input } as TextJob;
-      this.waiting.push({ job, bytes, requester, resolve: resolve as Waiting['resolve'], reject });
+      this.waiting.push({ job, bytes, caller, resolve: resolve as Waiting['resolve'], reject });
       this.shed();
       this.dispatch();
     });
@@ -109,11 +109,11 @@ export class TextThreads {
       // Of jobs and of bytes, whichever are short.
       const weigh = ({ bytes }: Waiting) => bytes / maxBytes + 1 / maxJobs;
       for (const job of this.waiting) {
-        const { principal } = job.requester;
+        const { principal } = job.caller;
         held.set(principal, (held.get(principal) ?? 0) + weigh(job));
       }
       const [greediest] = [...held].reduce((most, entry) => (entry[1] > most[1] ? entry : most));
-      const at = this.waiting.findLastIndex(({ requester }) => requester.principal === greediest);
+      const at = this.waiting.findLastIndex(({ caller }) => caller.principal === greediest);
       const [refused] = this.waiting.splice(at, 1);
       refused?.reject(
         new RocmForgeError('QUEUE_FULL', `${this.waiting.length} texts wait already to be encoded or decoded`, {
@@ -140,7 +140,7 @@ export class TextThreads {
     let best: Waiting | undefined;
     let bestRank: readonly [number, number] = [0, 0];
     for (const job of this.waiting) {
-      const { principal } = job.requester;
+      const { principal } = job.caller;
       const rank = [running(principal), this.turns.get(principal) ?? 0] as const;
       if (best !== undefined && (rank[0] - bestRank[0] || rank[1] - bestRank[1]) >= 0) continue;
       best = job;
@@ -148,14 +148,14 @@ export class TextThreads {
     }
     if (best === undefined) return undefined;
     this.waiting.splice(this.waiting.indexOf(best), 1);
-    this.turns.set(best.requester.principal, ++this.turn);
+    this.turns.set(best.caller.principal, ++this.turn);
     return best;
   }
 
   /** Rejects a job that nobody waits for. */
-  private isGone({ requester, reject }: Waiting): boolean {
-    if (requester.signal.aborted) reject(new RocmForgeError('INTERNAL', 'the call was cancelled'));
-    return requester.signal.aborted;
+  private isGone({ caller, reject }: Waiting): boolean {
+    if (caller.signal.aborted) reject(new RocmForgeError('INTERNAL', 'the call was cancelled'));
+    return caller.signal.aborted;
   }
 }
 
@@ -178,7 +178,7 @@ class TextThread {
 
   /** Whose job is under way. */
   get principal(): string | undefined {
-    return this.job?.requester.principal;
+    return this.job?.caller.principal;
   }
 
   start(): Worker {
@@ -253,12 +253,12 @@ class TextThread {
     this.timer = setTimeout(() => {
       // A process that was stopped itself has not given the thread its time.
       if (performance.now() - due > ms / 2) this.limit(ms);
-      else this.giveUp(ms);
+      else this.cancel(ms);
     }, ms);
     this.timer.unref();
   }
 
-  private giveUp(ms: number): void {
+  private cancel(ms: number): void {
     const { worker } = this;
     this.worker = undefined;
     const took = `took longer than ${ms / 1000} s`;

@@ -8,7 +8,7 @@ import {
   type EncodeServiceOptions,
   INLINE_CHARACTERS,
 } from '../../../../src/gateway/request/encoding/encode-service.js';
-import type { Requester } from '../../../../src/gateway/request/encoding/text-threads.js';
+import type { CallContext } from '../../../../src/gateway/request/encoding/text-threads.js';
 import { ModelFile } from '../../../../src/gateway/request/model-file.js';
 import { detokenize } from '../../../../src/gateway/tokenizer/detokenizer.js';
 import type { PromptInput } from '../../../../src/gateway/tokenizer/prompt.js';
@@ -38,12 +38,12 @@ afterAll(() => {
   worker.remove();
 });
 
-function requester(principal: string, signal = new AbortController().signal): Requester {
+function callFrom(principal: string, signal = new AbortController().signal): CallContext {
   return { principal, peer: principal, trace: undefined, deadline: Number.POSITIVE_INFINITY, signal };
 }
 
 const FACTS = { modelName: 'm', contextLength: 1 << 20, vocabularySize: 512, longestTokenBytes: 16, maxPriority: 0 };
-const SOMEBODY = requester('somebody');
+const SOMEBODY = callFrom('somebody');
 
 function start(modelPath = join(folder, 'small.gguf'), settings: Partial<EncodeServiceOptions> = {}) {
   const metadata = metadataOfFile(modelPath);
@@ -58,7 +58,7 @@ function start(modelPath = join(folder, 'small.gguf'), settings: Partial<EncodeS
     ...settings,
   });
   service = started;
-  const encode = (text: string, requester = SOMEBODY) => started.encode(textInput(text), requester);
+  const encode = (text: string, callFrom = SOMEBODY) => started.encode(textInput(text), callFrom);
   return { tokenizer, chatTemplate, service: started, encode };
 }
 
@@ -109,7 +109,7 @@ async function startHung(settings: Partial<EncodeServiceOptions> = {}) {
   );
   const all = { inlineCharacters: 0, threads: 1, jobTimeLimitMs: TIME_LIMIT_MS, workerFile: hangs, ...settings };
   const started = start(undefined, all);
-  const looping = started.service.encode(chatInput('user', 'loop', hung), requester('a'));
+  const looping = started.service.encode(chatInput('user', 'loop', hung), callFrom('a'));
   let failure: Error | undefined;
   looping.catch((error: Error) => {
     failure = error;
@@ -206,7 +206,7 @@ describe('jobs that wait for a thread', () => {
     const started = await startHung(settings);
     const order: string[] = [];
     const ask = (peer: string, text: string) =>
-      started.encode(text, requester(peer)).then(
+      started.encode(text, callFrom(peer)).then(
         () => order.push(peer),
         ({ reason }) => order.push(`${peer} ${reason}`),
       );
@@ -234,7 +234,7 @@ describe('jobs that wait for a thread', () => {
     const caller = new AbortController();
     // This one would hold the thread for ever: nobody moves the clock again.
     const gone = service
-      .encode(chatInput('user', 'loop', join(folder, 'gone')), requester('b', caller.signal))
+      .encode(chatInput('user', 'loop', join(folder, 'gone')), callFrom('b', caller.signal))
       .catch(({ message }) => message);
     caller.abort();
     const asked = encode('hello');
