@@ -69,7 +69,7 @@ const ROWS = [
         'short',
         [
           [rate('num_preemptions_total'), 'blocks'],
-          [rate('slots_yielded_total'), 'slots'],
+          [rate('slot_preemptions_total'), 'slots'],
         ],
       ],
       [

@@ -92,7 +92,7 @@ async function run(kernels, swap) {
   const client = new RocmForgeClient(address);
   try {
     const tokens = await streams(client);
-    return { tokens, faults: [...gateway.faults], executors: gateway.executorGenerations() };
+    return { tokens, faults: [...gateway.faults], executors: gateway.executorEpoch() };
   } finally {
     client.close();
     await gateway.stop();

@@ -148,7 +148,7 @@ const recoverySum = recovery.values.find(({ metricName }) => metricName?.endsWit
 client.close();
 const ran = seconds();
 const { generations, quarantined, replayed } = {
-  generations: gateway.executorGenerations(),
+  generations: gateway.executorEpoch(),
   ...gateway.replica.counts,
 };
 await gateway.stop();

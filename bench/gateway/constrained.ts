@@ -56,7 +56,7 @@ async function rates(free: number, constrained: number): Promise<{ free: number;
   const measured = {
     free: (counts.free - before.free) / seconds,
     constrained: (counts.constrained - before.constrained) / seconds,
-    late: after.get('late_masks_total') - before.metrics.get('late_masks_total'),
+    late: after.get('mask_misses_total') - before.metrics.get('mask_misses_total'),
   };
   for (const call of calls) call.cancel();
   await new Promise((resolve) => setTimeout(resolve, 500));

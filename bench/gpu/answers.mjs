@@ -31,7 +31,7 @@ const streams = Number(values.streams);
 /** Words and numbers; hardly ever an end. */
 const GRAMMAR = 'root ::= "~" | (word | number) " " root\nword ::= [a-z]{1,9}\nnumber ::= [0-9]{1,7}\n';
 const constraint = { kind: { $case: 'grammar', value: GRAMMAR } };
-const COUNTS = ['spec_decode_num_draft_tokens_total', 'spec_decode_num_accepted_tokens_total', 'late_masks_total'];
+const COUNTS = ['spec_decode_num_draft_tokens_total', 'spec_decode_num_accepted_tokens_total', 'mask_misses_total'];
 let servers = 0;
 
 async function serve(options) {

@@ -45,7 +45,7 @@ export interface Gateway {
   /** The last executors that ended without being asked to, latest last. */
   readonly faults: readonly Fault[];
   /** Executors started so far. */
-  executorGenerations(): number;
+  executorEpoch(): number;
   /** Ends one executor after the other and starts another in its place; see {@link HostedModels.replaceExecutors}. */
   replaceExecutors(): Promise<void>;
   /** For tests: those of all models, and the first of them. */
@@ -221,7 +221,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     executorAddress: () => replica.address,
     executorState: () => replica.state,
     faults,
-    executorGenerations: () => replica.counts.executors,
+    executorEpoch: () => replica.counts.executors,
     replica,
     replicas: models.replicas,
     replaceExecutors: () => models.replaceExecutors(),

@@ -88,9 +88,9 @@ export function watchModels(registry: Registry, models: readonly CountedModel[])
   });
   total('num_preemptions_total', 'Sequences that gave up their blocks to others', (counts) => counts.preemptions);
   total(
-    'slots_yielded_total',
+    'slot_preemptions_total',
     'Sequences that gave up their slot to another peer’s, or because nobody read them',
-    (counts) => counts.slotsYielded,
+    (counts) => counts.slotPreemptions,
   );
   total('prefix_cache_hit_tokens_total', 'Prompt tokens found in the prefix cache', (counts) => counts.cachedTokens);
   total('steps_total', 'Steps planned', (counts) => counts.steps);
@@ -98,13 +98,13 @@ export function watchModels(registry: Registry, models: readonly CountedModel[])
   total('spec_decode_num_draft_tokens_total', 'Draft tokens computed', (counts) => counts.draftTokens);
   total('spec_decode_num_accepted_tokens_total', 'Draft tokens that were right', (counts) => counts.acceptedDraftTokens);
   total(
-    'late_masks_total',
+    'mask_misses_total',
     'Tokens computed again because their mask had not come in time',
-    (counts) => counts.lateMasks,
+    (counts) => counts.maskMisses,
   );
   total('discarded_tokens_total', 'Tokens computed ahead that nobody wanted', (counts) => counts.discardedTokens);
   gauge('executor_up', 'Executors that serve', (counts) => counts.serving);
-  gauge('executor_generation', 'Executors started so far', (counts) => counts.executors);
+  gauge('executor_epoch', 'Executors started so far', (counts) => counts.executors);
   gauge(
     'executor_last_step_age_seconds',
     'Age of the step under way, 0 when there is none',
@@ -140,7 +140,7 @@ export function watchModels(registry: Registry, models: readonly CountedModel[])
     (model) => model.grammars().replacedThreads,
   );
   totalOf(
-    'grammar_answers_moved_total',
+    'grammar_requests_moved_total',
     'Constrained answers moved to a thread of their own because their token masks were slow',
     (model) => model.grammars().movedAnswers,
   );

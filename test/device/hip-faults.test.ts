@@ -43,7 +43,7 @@ describe.skipIf(missing !== undefined)('when the GPU fails while streams run', (
         const running = generate(server.client, message);
         process.kill(server.gateway.executorPid() as number, 'SIGKILL');
         expect((await running).tokenIds).toEqual(undisturbed.tokenIds);
-        expect(server.gateway.executorGenerations()).toBe(3);
+        expect(server.gateway.executorEpoch()).toBe(3);
         expect(server.gateway.faults.map(({ cause }) => cause)[1]).toMatch(/out of device memory/);
         expect(server.gateway.faults[1]?.record?.phase).toBe('loading');
       } finally {

@@ -161,13 +161,13 @@ it('sixteen constrained streams beside sixteen free ones are the same when execu
 
   let answers: Generated[] = [];
   for (let kill = 0; kill < KILLS; kill++) {
-    const before = server.gateway.executorGenerations();
+    const before = server.gateway.executorEpoch();
     const running = Promise.all(messages.map((message) => generate(server.client, message)));
     while (server.gateway.replica.counts.running === 0) await new Promise((resolve) => setTimeout(resolve, 5));
     await new Promise((resolve) => setTimeout(resolve, 20 + 30 * kill));
     process.kill(server.gateway.executorPid() as number, 'SIGKILL');
     answers = await running;
-    expect(server.gateway.executorGenerations()).toBeGreaterThan(before);
+    expect(server.gateway.executorEpoch()).toBeGreaterThan(before);
     for (const [i, { tokenIds, text }] of answers.entries()) {
       expect({ tokenIds, text }, `kill ${kill}, stream ${i}`).toEqual({
         tokenIds: expected[i]?.tokenIds,

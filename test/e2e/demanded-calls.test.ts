@@ -106,13 +106,13 @@ it('a call that is required is the same when the executor is killed in the middl
   };
   const undisturbed = await streamed(() => undefined);
   expect(undisturbed.finish_reason).toBe('tool_calls');
-  const before = server.gateway.executorGenerations();
+  const before = server.gateway.executorEpoch();
   let pieces = 0;
   const disturbed = await streamed(() => {
     pieces += 1;
     if (pieces === 3) process.kill(server.gateway.executorPid() as number, 'SIGKILL');
   });
-  expect(server.gateway.executorGenerations()).toBe(before + 1);
+  expect(server.gateway.executorEpoch()).toBe(before + 1);
   expect(disturbed).toEqual(undisturbed);
 });
 

@@ -143,7 +143,7 @@ it('calls and text are the same when the executor is killed while a call is writ
     killed = server.gateway.executorPid() as number;
     process.kill(killed, 'SIGKILL');
   });
-  expect(server.gateway.executorGenerations()).toBe(2);
+  expect(server.gateway.executorEpoch()).toBe(2);
   expect(disturbed).toEqual(undisturbed);
 }, 60_000);
 
@@ -153,7 +153,7 @@ it(`${STREAMS} constrained and ${STREAMS} calling streams are the same under ${K
     return i % 4 === 1 ? calling(i, 400) : demanded(i);
   });
   const undisturbed = await Promise.all(messages.map((message) => answer(message)));
-  const before = server.gateway.executorGenerations();
+  const before = server.gateway.executorEpoch();
   const left = new Set(messages.keys());
   const met: { readonly constrained: number; readonly calling: number }[] = [];
   const random = new Random(seed(20261123));
@@ -179,7 +179,7 @@ it(`${STREAMS} constrained and ${STREAMS} calling streams are the same under ${K
   for (const [i, each] of answers.entries()) expect(each, `stream ${i}`).toEqual(undisturbed[i]);
   // Each kill was one, and met streams of both kinds.
   expect(kills).toBe(KILLS);
-  expect(server.gateway.executorGenerations()).toBe(before + KILLS);
+  expect(server.gateway.executorEpoch()).toBe(before + KILLS);
   for (const running of met) expect(Math.min(running.constrained, running.calling)).toBeGreaterThan(0);
   // They are what they are there for.
   const isList = new Ajv2020().compile(LIST);

@@ -51,6 +51,6 @@ describe('a model whose logits are not finite for one request', () => {
   it('also when the prompt’s log probabilities are all that is asked for', async () => {
     const output = { logprobs: 3, promptLogprobs: 3, echo: false, includeSpecialTokens: false, promptText: false };
     await expect(ask([1, 261, POISON, 262], { output })).rejects.toMatchObject({ code: status.INTERNAL });
-    expect(served.gateway.executorGenerations()).toBe(1);
+    expect(served.gateway.executorEpoch()).toBe(1);
   });
 });

@@ -43,6 +43,6 @@ describe('a model with more rows in its vocabulary’s matrices than its tokeniz
     expect(await refusal({ tokens: [1, TOKENS] })).toBe('tokens.ids');
     expect(await refusal({ tokens: [1], sampling: { logitBias: { [TOKENS + 3]: 100 } } })).toBe('sampling.logit_bias');
     expect(await refusal({ tokens: [1], stop: { tokenIds: [TOKENS] } })).toBe('stop.token_ids');
-    expect(padded.gateway.executorGenerations()).toBe(1);
+    expect(padded.gateway.executorEpoch()).toBe(1);
   });
 });

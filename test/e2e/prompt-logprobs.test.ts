@@ -126,7 +126,7 @@ describe('log probabilities of the prompt', () => {
       await new Promise((resolve) => setTimeout(resolve, 200));
       process.kill(slow.gateway.executorPid() as number, 'SIGKILL');
       expect((await running).promptLogprobs).toEqual(expected);
-      expect(slow.gateway.executorGenerations()).toBe(2);
+      expect(slow.gateway.executorEpoch()).toBe(2);
     } finally {
       await slow.stop();
     }

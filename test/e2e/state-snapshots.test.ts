@@ -115,9 +115,9 @@ async function run(parts: Parameters<typeof startTestGateway>[1], kills: number)
       () => left === 0,
     );
     const all = await Promise.all(answers);
-    const { preemptions, cachedTokens, lateMasks } = server.gateway.replica.counts;
+    const { preemptions, cachedTokens, maskMisses } = server.gateway.replica.counts;
     server.gateway.replica.scheduler?.check();
-    return { seen: all.map(seen), preemptions, cachedTokens, lateMasks, ...(await killing) };
+    return { seen: all.map(seen), preemptions, cachedTokens, maskMisses, ...(await killing) };
   } finally {
     await server.stop();
   }
@@ -134,7 +134,7 @@ describe('snapshots of states change no token', () => {
       const killed = await run({ stateSnapshots, kvMemoryBytes }, 3);
       console.log(
         `${stateSnapshots} snapshots: ${killed.kills} kills, ${killed.inStep} in a step; ${killed.preemptions} preempted, ` +
-          `${killed.cachedTokens} tokens found, ${killed.lateMasks} late masks`,
+          `${killed.cachedTokens} tokens found, ${killed.maskMisses} late masks`,
       );
       expect(killed.seen).toEqual(plain.seen);
       expect(killed.kills).toBe(3);

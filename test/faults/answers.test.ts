@@ -81,7 +81,7 @@ describe('an executor whose answer is wrong', () => {
       const { tokenIds, promptLogprobs } = await generate(server.client, asked);
       expect(tokenIds).toEqual(expected.tokenIds);
       expect(promptLogprobs).toEqual(expected.promptLogprobs);
-      expect(server.gateway.executorGenerations()).toBe(2);
+      expect(server.gateway.executorEpoch()).toBe(2);
       expect(await server.gateway.metrics.registry.metrics()).toContain(
         'rocmforge_executor_restarts_total{reason="answer"} 1',
       );
@@ -106,7 +106,7 @@ describe('an executor whose answer is wrong', () => {
       ];
       const running = ['a', 'b', 'c'].map((text) => reasonOf(generate(server.client, message({ text }))));
       expect((await Promise.all(running)).sort()).toEqual(['TOKEN_OUT_OF_RANGE', 'none', 'none']);
-      expect(server.gateway.executorGenerations()).toBe(1);
+      expect(server.gateway.executorEpoch()).toBe(1);
     } finally {
       await server.stop();
     }

@@ -120,7 +120,7 @@ it('a slow reader whose stream is paused gets every token through a kill, and ho
     expect(server.gateway.replica.active).toBe(1);
     expect(tokens.length).toBeLessThan(TOKENS);
     process.kill(server.gateway.executorPid() as number, 'SIGKILL');
-    await expect.poll(() => server.gateway.executorGenerations()).toBe(2);
+    await expect.poll(() => server.gateway.executorEpoch()).toBe(2);
     expect((await generate(server.client, message(5))).tokenIds).toEqual(quick.tokenIds);
     call.resume();
     await ended;

@@ -149,7 +149,7 @@ it('a stall of the gateway does not make it patient: the next hung step is notic
     const until = performance.now() + 3000;
     while (performance.now() < until);
     await running;
-    expect(server.gateway.executorGenerations()).toBe(2);
+    expect(server.gateway.executorEpoch()).toBe(2);
     const after = await noticedAfterMs();
     console.log(
       `noticed after ${before.toFixed(0)} ms, and after ${after.toFixed(0)} ms when there had been a stall of 3 s`,

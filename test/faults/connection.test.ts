@@ -40,13 +40,13 @@ describe('between a gateway and the executor it was given the address of', () =>
     ['an HTTP/2 frame that is too long', () => proxy.inject(Buffer.from([0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 1, 7, 7]))],
     ['random bytes', () => proxy.inject(Buffer.from(Array.from({ length: 999 }, (_, i) => (i * 167 + 13) % 256)))],
   ])('%s costs a new connection and generation, and no token', async (_name, disturb) => {
-    const generations = server.gateway.executorGenerations();
+    const generations = server.gateway.executorEpoch();
     const connections = proxy.connections;
     const running = generate(server.client, message());
     await new Promise((resolve) => setTimeout(resolve, 60));
     disturb();
     expect((await running).tokenIds).toEqual(undisturbed);
-    expect(server.gateway.executorGenerations()).toBe(generations + 1);
+    expect(server.gateway.executorEpoch()).toBe(generations + 1);
     expect(proxy.connections).toBe(connections + 1);
     expect(executor.child.exitCode).toBeNull();
   });
@@ -66,7 +66,7 @@ describe('an executor that answers wrongly', () => {
       };
       expect((await generate(server.client, message())).tokenIds).toEqual(tokenIds);
       expect(late).toBeGreaterThan(30);
-      expect(server.gateway.executorGenerations()).toBe(1);
+      expect(server.gateway.executorEpoch()).toBe(1);
     } finally {
       await server.stop();
     }
@@ -85,7 +85,7 @@ describe('an executor that answers wrongly', () => {
         return [ExecuteResponse.fromPartial({ ...response, outputs: [output] })];
       };
       expect((await generate(server.client, message())).tokenIds).toEqual(tokenIds);
-      expect(server.gateway.executorGenerations()).toBe(2);
+      expect(server.gateway.executorEpoch()).toBe(2);
     } finally {
       await server.stop();
     }

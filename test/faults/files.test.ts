@@ -86,7 +86,7 @@ describe('the model file of a gateway that serves, and a kill −9 of its execut
           (ids) => (String(ids) === String(long) ? 'same ids' : 'other ids'),
           (error: ServiceError) => errorInfo(error)?.reason,
         ),
-        generations: gateway.gateway.executorGenerations(),
+        generations: gateway.gateway.executorEpoch(),
         state: gateway.gateway.executorState(),
       };
     } finally {

@@ -127,7 +127,7 @@ describe('an executor that is killed', () => {
       const { faults } = server.gateway;
       expect(faults.map(({ signal }) => signal)).toEqual(Array(kills).fill('SIGKILL'));
       expect(faults.at(-1)?.record?.phase).toBe(phase);
-      expect(server.gateway.executorGenerations()).toBe(1 + kills);
+      expect(server.gateway.executorEpoch()).toBe(1 + kills);
       expect(server.gateway.replica.counts.quarantined).toBe(0);
     } finally {
       await server.stop();
@@ -146,7 +146,7 @@ describe('an executor that is killed', () => {
     });
     try {
       expect(killed).toBe(true);
-      expect(server.gateway.executorGenerations()).toBe(2);
+      expect(server.gateway.executorEpoch()).toBe(2);
       expect(server.gateway.faults[0]?.record?.phase).toBe('loading');
       expect((await generate(server.client, message)).tokenIds).toHaveLength(TOKENS);
     } finally {
@@ -193,7 +193,7 @@ describe('an executor that dies', () => {
       expect(errorInfo(error)?.metadata.retry_delay_ms).toBe('30000');
       expect(server.gateway.executorState()).toBe('failed');
       // The one that served, and one more than may die in a minute.
-      expect(server.gateway.executorGenerations()).toBe(1 + 3);
+      expect(server.gateway.executorEpoch()).toBe(1 + 3);
       const refused = await generate(server.client, message).catch((thrown: ServiceError) => thrown);
       expect(errorInfo(refused as ServiceError)?.reason).toBe('EXECUTOR_UNAVAILABLE');
 
@@ -218,7 +218,7 @@ describe('an executor that dies', () => {
       const others = reasons.filter((reason) => reason !== 'EXECUTOR_UNAVAILABLE');
       expect([[], ['REQUEST_QUARANTINED']]).toContainEqual(others);
       expect(server.gateway.executorState()).toBe('failed');
-      expect(server.gateway.executorGenerations()).toBe(1 + 3);
+      expect(server.gateway.executorEpoch()).toBe(1 + 3);
     } finally {
       await server.stop();
     }

@@ -19,7 +19,7 @@ it('metrics tell of an executor that is killed and of one that hangs', async () 
     await three();
     expect(await values()).toMatchObject({
       executor_up: 1,
-      executor_generation: 1,
+      executor_epoch: 1,
       executor_last_step_age_seconds: 0,
       executor_recovery_seconds_count: 0,
       requests_replayed_total: 0,
@@ -35,7 +35,7 @@ it('metrics tell of an executor that is killed and of one that hangs', async () 
     const killed = await values();
     expect(killed).toMatchObject({
       executor_up: 1,
-      executor_generation: 2,
+      executor_epoch: 2,
       'executor_restarts_total{reason="SIGKILL"}': 1,
       executor_recovery_seconds_count: 1,
       requests_replayed_total: 3,
@@ -49,7 +49,7 @@ it('metrics tell of an executor that is killed and of one that hangs', async () 
     await expect.poll(async () => (await values()).executor_last_step_age_seconds).toBeGreaterThan(0.5);
     await second;
     expect(await values()).toMatchObject({
-      executor_generation: 3,
+      executor_epoch: 3,
       'executor_restarts_total{reason="SIGKILL"}': 1,
       'executor_restarts_total{reason="hung"}': 1,
       executor_recovery_seconds_count: 2,

@@ -89,7 +89,7 @@ it.each([
       await expect.poll(() => replica.scheduler?.stepsInFlight).toBe(0);
       replica.scheduler?.check();
       expect(replica.scheduler?.blocks.freeCount).toBe(replica.scheduler?.blocks.capacity);
-      expect(gateway.executorGenerations()).toBe(1);
+      expect(gateway.executorEpoch()).toBe(1);
       expect((await ask(gateway, '/health')).status).toBe(200);
     } finally {
       agent.destroy();

@@ -74,7 +74,7 @@ it(`the public API takes ${MESSAGES} mutated messages and loses nothing`, async 
     await expect.poll(() => scheduler?.stepsInFlight).toBe(0);
     scheduler?.check();
     expect(scheduler?.blocks.freeCount).toBe(scheduler?.blocks.capacity);
-    expect(server.gateway.executorGenerations()).toBe(1);
+    expect(server.gateway.executorEpoch()).toBe(1);
     expect(
       (await generate(server.client, request({ text: 'the', stop: { maxTokens: 3, ignoreEos: true } }))).tokenIds,
     ).toHaveLength(3);

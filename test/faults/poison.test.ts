@@ -35,7 +35,7 @@ describe('a request that makes the executor fault', () => {
         expect(errorInfo(error)?.reason).toBe('REQUEST_QUARANTINED');
         expect(server.gateway.replica.counts.quarantined).toBe(1);
         // The first executor, and one for each restart.
-        expect(server.gateway.executorGenerations()).toBeLessThanOrEqual(1 + 8);
+        expect(server.gateway.executorEpoch()).toBeLessThanOrEqual(1 + 8);
       } finally {
         await server.stop();
       }
@@ -79,7 +79,7 @@ describe('a request that makes the executor fault', () => {
       expect(server.gateway.replica.counts.quarantined).toBe(0);
       expect(server.gateway.executorState()).toBe('failed');
       // Blamed, suspected, accused; and the control.
-      expect(server.gateway.executorGenerations()).toBe(4);
+      expect(server.gateway.executorEpoch()).toBe(4);
     } finally {
       await server.stop();
     }

@@ -57,7 +57,7 @@ it('streams of the other protocols go on with the same ids after their executor 
       process.kill(server.gateway.executorPid() as number, 'SIGKILL');
     });
     expect(killed).toEqual(undisturbed);
-    expect(server.gateway.executorGenerations()).toBeGreaterThanOrEqual(2);
+    expect(server.gateway.executorEpoch()).toBeGreaterThanOrEqual(2);
     expect(server.gateway.faults.some(({ signal }) => signal === 'SIGKILL')).toBe(true);
   } finally {
     clients.close();
@@ -143,7 +143,7 @@ it.each([
     await expect.poll(() => scheduler?.stepsInFlight).toBe(0);
     scheduler?.check();
     expect(scheduler?.blocks.freeCount).toBe(scheduler?.blocks.capacity);
-    expect(server.gateway.executorGenerations()).toBe(1);
+    expect(server.gateway.executorEpoch()).toBe(1);
     const { tokenIds } = await generate(
       server.client,
       request({ text: 'the', stop: { maxTokens: 3, ignoreEos: true } }),

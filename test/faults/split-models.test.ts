@@ -86,7 +86,7 @@ describe('a split model', () => {
       expect(streamed).toEqual({ tokenIds: expected[0]!.tokenIds, reason: undefined });
       expect(streamed.tokenIds).toHaveLength(TOKENS);
       expect((await generate(split.client, greedy)).tokenIds).toEqual(expected[1]!.tokenIds);
-      expect(split.gateway.executorGenerations()).toBe(2);
+      expect(split.gateway.executorEpoch()).toBe(2);
     } finally {
       await split.stop();
     }

@@ -54,7 +54,7 @@ describe('one executor and two gateways', () => {
     expect((await running).tokenIds).toEqual(undisturbed.tokenIds);
     await new Promise((resolve) => setTimeout(resolve, LEASE_MS));
     expect(isServing).toBe(false);
-    expect(first.gateway.executorGenerations()).toBe(1);
+    expect(first.gateway.executorEpoch()).toBe(1);
     await first.stop();
     const { client, stop } = await second;
     try {
@@ -85,7 +85,7 @@ describe('one executor and two gateways', () => {
       // The first wakes up and is told that it has lost it. It waits, and gets it back.
       first.child.kill('SIGCONT');
       await new Promise((resolve) => setTimeout(resolve, LEASE_MS));
-      expect(second.gateway.executorGenerations()).toBe(1);
+      expect(second.gateway.executorEpoch()).toBe(1);
       await second.stop();
     } finally {
       await endProcess(first.child, 'SIGKILL');
@@ -113,7 +113,7 @@ describe('one executor and two gateways', () => {
       draft.write(ExecuteRequest.fromPartial({ stepId: 0n, epoch: info?.model?.epoch ?? 0n }));
       expect(await reasonOf(draft)).toBe('EXECUTOR_UNAVAILABLE');
       expect((await running).tokenIds).toEqual(undisturbed.tokenIds);
-      expect(server.gateway.executorGenerations()).toBe(1);
+      expect(server.gateway.executorEpoch()).toBe(1);
     } finally {
       stranger.close();
       await server.stop();
@@ -133,7 +133,7 @@ describe('one executor and two gateways', () => {
     );
     expect(await reasonOf(failed)).toBe('MODEL_FILE_UNREADABLE');
     const server = await start();
-    expect(server.gateway.executorGenerations()).toBe(1);
+    expect(server.gateway.executorEpoch()).toBe(1);
     stranger.close();
     await server.stop();
   });

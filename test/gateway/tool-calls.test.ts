@@ -124,7 +124,7 @@ describe('an answer that thinks, speaks and calls', () => {
       if (count === middle) lost = replace();
     });
     await lost;
-    expect(gateway.executorGenerations()).toBe(2);
+    expect(gateway.executorEpoch()).toBe(2);
     expect(turn).toMatchObject({ ...WHOLE, reason: FinishReason.TOOL_CALLS });
     expect(next.failure).toBeUndefined();
     await server.stop();

@@ -48,7 +48,7 @@ export class ScheduleTotals {
   yields = 0;
   draftTokens = 0;
   acceptedDraftTokens = 0;
-  lateMasks = 0;
+  maskMisses = 0;
   snapshotsRead = 0;
   snapshotsWritten = 0;
 }
@@ -94,14 +94,14 @@ export function play(world: World, operations: readonly Operation[], totals: Sch
   }
   expect(world.scheduler.blocks.freeCount).toBe(world.scheduler.blocks.capacity);
   expect(world.scheduler.snapshots.freeCount).toBe(world.scheduler.snapshots.count);
-  const { preemptions, slotsYielded, cachedTokens, discardedTokens, draftTokens, acceptedDraftTokens, lateMasks } =
+  const { preemptions, slotPreemptions, cachedTokens, discardedTokens, draftTokens, acceptedDraftTokens, maskMisses } =
     world.scheduler.counters;
-  totals.lateMasks += lateMasks;
+  totals.maskMisses += maskMisses;
   totals.snapshotsRead += world.executor.snapshotCounts.read;
   totals.snapshotsWritten += world.executor.snapshotCounts.written;
   totals.draftTokens += draftTokens;
   totals.acceptedDraftTokens += acceptedDraftTokens;
-  totals.yields += slotsYielded;
+  totals.yields += slotPreemptions;
   totals.preemptions += preemptions;
   totals.cachedTokens += cachedTokens;
   totals.discardedTokens += discardedTokens;

@@ -51,9 +51,9 @@ export async function survivesKill(file: string, model: string, options: Options
   };
   try {
     const undisturbed = await run(false);
-    const executors = gateway.executorGenerations();
+    const executors = gateway.executorEpoch();
     const killed = await run(true);
-    const deaths = gateway.executorGenerations() - executors;
+    const deaths = gateway.executorEpoch() - executors;
     const same = killed.ids.filter((id, i) => id === undisturbed.ids[i]).length;
     return {
       model,

@@ -12,11 +12,11 @@ export interface ReplicaCounts {
   readonly stateSnapshots: number;
   readonly keptStateSnapshots: number;
   readonly preemptions: number;
-  readonly slotsYielded: number;
+  readonly slotPreemptions: number;
   readonly cachedTokens: number;
   readonly discardedTokens: number;
   /** Tokens that were computed again because their mask had not come in time. */
-  readonly lateMasks: number;
+  readonly maskMisses: number;
   /** Steps that were planned, and sequences in all of them together. */
   readonly steps: number;
   readonly slices: number;
@@ -51,10 +51,10 @@ export function addUp(sum: ReplicaCounts, counts: ReplicaCounts): ReplicaCounts 
 /** The counts of a scheduler that does not exist yet. */
 export const NOTHING_SCHEDULED = {
   preemptions: 0,
-  slotsYielded: 0,
+  slotPreemptions: 0,
   cachedTokens: 0,
   discardedTokens: 0,
-  lateMasks: 0,
+  maskMisses: 0,
   steps: 0,
   slices: 0,
   drafts: 0,

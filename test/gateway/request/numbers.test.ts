@@ -8,7 +8,7 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   // The executor never saw any of them.
-  expect(server.gateway.executorGenerations()).toBe(1);
+  expect(server.gateway.executorEpoch()).toBe(1);
   await server.stop();
 });
 

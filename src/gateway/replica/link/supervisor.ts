@@ -337,7 +337,7 @@ export class Supervisor {
       this.device ??= session.info;
       this.arithmetic = session.model.arithmetic;
       this.happen('ready');
-      this.log.info({ generation: this.started, pid: this.pid, device: session.info.device }, 'executor serving');
+      this.log.info({ epoch: this.started, pid: this.pid, device: session.info.device }, 'executor serving');
       this.listener.serving(session);
     } catch (thrown) {
       this.silence?.end();

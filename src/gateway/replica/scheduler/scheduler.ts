@@ -59,10 +59,10 @@ export class Scheduler {
   mayRun: (sequence: Sequence) => boolean = () => true;
   readonly counters = {
     preemptions: 0,
-    slotsYielded: 0,
+    slotPreemptions: 0,
     cachedTokens: 0,
     discardedTokens: 0,
-    lateMasks: 0,
+    maskMisses: 0,
     steps: 0,
     slices: 0,
     drafts: 0,
@@ -296,7 +296,7 @@ export class Scheduler {
     if (isLate(sampled)) {
       // Its states are those before the slice.
       sequence.missed(this.options.isRecurrent ? position : position + count - 1);
-      this.counters.lateMasks += 1;
+      this.counters.maskMisses += 1;
       return 0;
     }
     sequence.saysToken = sampled.length > 1;
@@ -504,7 +504,7 @@ export class Scheduler {
   /** @returns whether there was one to give its slot up */
   private yieldSlot(sequence: Sequence | undefined): boolean {
     if (sequence === undefined) return false;
-    this.counters.slotsYielded += 1;
+    this.counters.slotPreemptions += 1;
     this.drain(sequence);
     return true;
   }

@@ -109,7 +109,7 @@ describe('the HTTP server', () => {
       if (status !== 200) expect(JSON.parse(text).error.message).toMatch(/\S/);
     }
     expect([...statuses].filter((status) => ![200, 400, 404].includes(status))).toEqual([]);
-    expect(server.gateway.executorGenerations()).toBe(1);
+    expect(server.gateway.executorEpoch()).toBe(1);
   }, 60_000);
 });
 
@@ -201,7 +201,7 @@ it('goes on with a stream whose executor is killed, to the same text', async () 
     const events = eventsOf(text).filter((event) => event !== '[DONE]');
     const told = events.map((event) => JSON.parse(event).choices[0].delta.content ?? '').join('');
     expect(killed).toBeGreaterThan(0);
-    expect(slow.gateway.executorGenerations()).toBe(2);
+    expect(slow.gateway.executorEpoch()).toBe(2);
     expect(told).toBe(undisturbed);
   } finally {
     await slow.stop();

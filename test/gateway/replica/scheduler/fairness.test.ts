@@ -69,7 +69,7 @@ describe('a flood of one peer', () => {
     for (let i = 0; i < 300; i++) world.add(sequenceOf(ids(20, i), 900, { peer: 'other' }), 9999);
     for (let i = 0; i < 600; i++) step(world);
     expect(['flood', 'other'].map((peer) => world.scheduler.queue.slotsOf(peer))).toEqual([2, 2]);
-    expect(world.scheduler.counters.slotsYielded).toBe(2);
+    expect(world.scheduler.counters.slotPreemptions).toBe(2);
   });
 
   it('does not push another peer’s sequences out of the KV cache', () => {
@@ -101,7 +101,7 @@ it('a higher priority goes first, whoever sent it, and gives no slot up for a lo
   for (const sequence of [...urgent, other]) world.add(sequence, 99);
   world.drain();
   expect(world.finished).toEqual([...urgent, other]);
-  expect(world.scheduler.counters.slotsYielded).toBe(0);
+  expect(world.scheduler.counters.slotPreemptions).toBe(0);
 });
 
 describe('sequences that nobody reads', () => {
@@ -160,11 +160,11 @@ it('no schedule of comings and goings makes slots change hands more often than t
           for (let i = 0; i < steps; i++) step(world);
         }
         // Without anybody new, each slot changes hands at most once before somebody ends.
-        const before = { yields: world.scheduler.counters.slotsYielded, finished: world.finished.length };
+        const before = { yields: world.scheduler.counters.slotPreemptions, finished: world.finished.length };
         world.drain();
         const ended = world.finished.length - before.finished;
-        yields += world.scheduler.counters.slotsYielded;
-        expect(world.scheduler.counters.slotsYielded - before.yields).toBeLessThanOrEqual(maxSequences * (ended + 1));
+        yields += world.scheduler.counters.slotPreemptions;
+        expect(world.scheduler.counters.slotPreemptions - before.yields).toBeLessThanOrEqual(maxSequences * (ended + 1));
         for (const sequence of all) {
           expect(sequence.state).toBe('ended');
           expect(sequence.emitted).toEqual(expectedTokens(sequence));

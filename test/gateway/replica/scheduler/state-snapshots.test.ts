@@ -189,7 +189,7 @@ describe('any schedule with states and snapshots of them', () => {
     console.log('schedules with snapshots:', { ...totals });
     expect(totals.preemptions).toBeGreaterThanOrEqual(scaled(100));
     expect(totals.crashes).toBeGreaterThanOrEqual(scaled(100));
-    expect(totals.lateMasks).toBeGreaterThanOrEqual(scaled(1000));
+    expect(totals.maskMisses).toBeGreaterThanOrEqual(scaled(1000));
     expect(totals.cachedTokens / 16).toBeGreaterThanOrEqual(scaled(1000));
     expect(totals.snapshotsRead).toBeGreaterThanOrEqual(scaled(1000));
     expect(totals.snapshotsWritten).toBeGreaterThanOrEqual(scaled(1000));
