@@ -52,7 +52,7 @@ function serverOf(markup: readonly string[], mention: string): Promise<TestGatew
 
 function answer(
   seed: bigint,
-  isDemanded: boolean,
+  isRequired: boolean,
   from = server,
   logitBias: Readonly<Record<number, number>> = {},
   more: Readonly<Record<string, object>> = {},
@@ -66,12 +66,12 @@ function answer(
   const value = ChatInput.fromPartial({
     messages: [{ role: 'user', content: 'the fox' }],
     tools: [{ name: 'weather', parametersJson, strict: true }],
-    ...(isDemanded && { toolChoice: { choice: { $case: 'mode', value: ToolChoiceMode.REQUIRED } } }),
+    ...(isRequired && { toolChoice: { choice: { $case: 'mode', value: ToolChoiceMode.REQUIRED } } }),
   });
   const message = GenerateRequest.fromPartial({
     input: { $case: 'chat', value },
     // Where a call may come it is begun often, and after some the answer ends.
-    sampling: { temperature: 1, seed, logitBias: isDemanded ? logitBias : { [FIRST_MARKUP]: 4 } },
+    sampling: { temperature: 1, seed, logitBias: isRequired ? logitBias : { [FIRST_MARKUP]: 4 } },
     stop: { maxTokens: 400 },
   });
   return new Promise((resolve, reject) => {

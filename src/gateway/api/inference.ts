@@ -15,7 +15,7 @@ import { EncodedResponse, LargeRequest, type RequestBytes } from '../../shared/g
 import type { MatcherThreads } from '../matching/matcher-threads.js';
 import { ReasoningBudgets } from '../matching/reasoning-budget.js';
 import type { RequestContext } from '../request/context.js';
-import { constraintOf } from '../request/demanded-calls.js';
+import { constraintOf } from '../request/required-tool-calls.js';
 import type { EncodeService } from '../request/encoding/encode-service.js';
 import type { OpenedGeneration } from '../request/encoding/text-jobs.js';
 import type { CallContext } from '../request/encoding/text-threads.js';

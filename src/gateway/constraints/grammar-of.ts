@@ -8,12 +8,12 @@ import { type BeforeAnswer, behindAnswerOpener } from './reasoning-grammar.js';
 import { type ConstraintKind, unsupported } from './refusal.js';
 import { regexGrammar } from './regex-grammar.js';
 import type { SpecialTokenNames } from './special-token-names.js';
-import { type HeldCalls, toolCallsGrammar } from './tool-calls-grammar.js';
+import { type ForcedToolCalls, toolCallsGrammar } from './tool-calls-grammar.js';
 
 /** A constraint of which the kind is known, or calls that must come, or be of a form. */
 export type GivenConstraint =
   | AnswerConstraint
-  | { readonly $case: 'toolCalls'; readonly value: HeldCalls }
+  | { readonly $case: 'toolCalls'; readonly value: ForcedToolCalls }
   | { readonly $case: 'chatAnswer'; readonly value: ChatResponse };
 
 type AnswerConstraint = NonNullable<Constraint['kind']>;

@@ -13,7 +13,7 @@ import { taggedArguments } from './tagged-arguments.js';
 import { Budget } from './budget.js';
 
 /** Calls that a turn must have, or may. */
-export interface HeldCalls {
+export interface ForcedToolCalls {
   readonly calls: ToolGrammar;
   /** What a call may begin with, to whoever reads the turn, and whether one may at the turn's beginning without any. */
   readonly openers: readonly string[];
@@ -34,7 +34,7 @@ const NO_PARAMETERS = '{"type": "object", "additionalProperties": false}';
  * @throws RocmForgeError `CONSTRAINT_INVALID` for parameters that are no JSON Schema, or where no call satisfies its own;
  *   `CONSTRAINT_UNSUPPORTED` for what no grammar of ours says exactly
  */
-export function toolCallsGrammar(held: HeldCalls, names: SpecialTokenNames): string {
+export function toolCallsGrammar(held: ForcedToolCalls, names: SpecialTokenNames): string {
   const { calls, reasoning } = held;
   refuseLength(calls.tools);
   const work = new Budget('json_schema');
@@ -86,7 +86,7 @@ function refuseLength(tools: readonly ToolRule[]): void {
 }
 
 /** Any text without the beginning of a call, and calls behind it; where they have no beginning, one or the other. */
-function behindText(turn: Expression, { openers, isBare }: HeldCalls, grammar: Grammar): Expression {
+function behindText(turn: Expression, { openers, isBare }: ForcedToolCalls, grammar: Grammar): Expression {
   const began = openers.map((opener) =>
     opener.replaceAll(/[[\]{}()|<>/^$.*+?\\]/g, (mark) => `\\u{${mark.charCodeAt(0).toString(16)}}`),
   );

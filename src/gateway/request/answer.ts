@@ -57,7 +57,7 @@ export function answerParser(options: AnswerOptions): AnswerParser {
 }
 
 /** Whether a conversation demands a call, which only a constraint can keep a model to. */
-export function demandsCall({ toolChoice }: ChatInput): boolean {
+export function requiresCall({ toolChoice }: ChatInput): boolean {
   const choice = toolChoice?.choice;
   return choice?.$case === 'function' || choice?.value === ToolChoiceMode.REQUIRED;
 }

@@ -1,6 +1,6 @@
 import { RocmForgeError } from '../../shared/errors.js';
 import type { ChatInput, GenerateStreamRequest } from '../../shared/generated/rocmforge/v1/inference.js';
-import { canHoldCalls, holdsCalls } from './demanded-calls.js';
+import { canForceToolCalls, forcesToolCalls } from './required-tool-calls.js';
 import type { LimitFacts } from './limits.js';
 
 /** A field of the public API that is not built yet, and when a request uses it. */
@@ -24,7 +24,7 @@ export const UNIMPLEMENTED_FIELDS: readonly UnimplementedField[] = [
   {
     field: 'chat.tools.strict',
     what: 'where no call must come, of a model that writes calls as harmony',
-    isUsed: ofChat((chat, facts) => holdsCalls(chat) && !canHoldCalls(chat, facts)),
+    isUsed: ofChat((chat, facts) => forcesToolCalls(chat) && !canForceToolCalls(chat, facts)),
   },
 ];
 

@@ -11,8 +11,8 @@ import { MAX_F32, SAMPLING_PARAMETERS, samplingOf } from '../../shared/sampling-
 import { offeredTools } from '../chat/template-input.js';
 import { StopStrings } from '../tokenizer/stop-matcher.js';
 import type { Tokenizer } from '../tokenizer/tokenizer.js';
-import { answerOptions, demandsCall } from './answer.js';
-import { holdsCalls } from './demanded-calls.js';
+import { answerOptions, requiresCall } from './answer.js';
+import { forcesToolCalls } from './required-tool-calls.js';
 import type { GenerationParameters } from './generation.js';
 import {
   checkLimits,
@@ -69,7 +69,7 @@ export function checkGeneration(request: GenerateStreamRequest, facts: LimitFact
   );
   if (input?.$case === 'chat') checkTools(input.value, facts);
   if (input?.$case === 'chat') checkBegun(input.value);
-  if (input?.$case === 'chat' && holdsCalls(input.value)) checkHeldCalls(request, input.value);
+  if (input?.$case === 'chat' && forcesToolCalls(input.value)) checkForcedToolCalls(request, input.value);
   refuseUnimplemented(request, facts);
   // Of a text this long it is certain without encoding it, unless special tokens in it swallow white space.
   const mostCharacters = facts.contextLength * facts.longestTokenBytes;
@@ -247,12 +247,12 @@ export function checkBegun(chat: ChatInput): void {
     field,
     'cannot be kept with chat.add_generation_prompt, which opens another turn',
   );
-  check(!holdsCalls(chat), field, 'cannot be kept with a call that must come, or with tools that are strict');
+  check(!forcesToolCalls(chat), field, 'cannot be kept with a call that must come, or with tools that are strict');
 }
 
 /** Calls that must come, or that are strict, are held to a grammar, with the names of functions in it as they are. */
-function checkHeldCalls({ constraint, stop }: GenerateStreamRequest, chat: ChatInput): void {
-  const what = demandsCall(chat) ? 'a chat.tool_choice that demands a call' : 'chat.tools.strict';
+function checkForcedToolCalls({ constraint, stop }: GenerateStreamRequest, chat: ChatInput): void {
+  const what = requiresCall(chat) ? 'a chat.tool_choice that demands a call' : 'chat.tools.strict';
   const another = `cannot be kept with ${what}, which is a form of its own`;
   check(constraint?.kind === undefined, 'constraint', another);
   check(!stop?.ignoreEos, 'stop.ignore_eos', `cannot be kept with ${what}`);

@@ -4,7 +4,7 @@ import { HARMONY_REASONING } from '../../../src/gateway/chat/answer/harmony.js';
 import { toolGrammar } from '../../../src/gateway/chat/answer/tool-grammar.js';
 import { type GivenConstraint, grammarOf } from '../../../src/gateway/constraints/grammar-of.js';
 import { CONSTRAINT_LIMITS } from '../../../src/gateway/constraints/limits.js';
-import type { HeldCalls } from '../../../src/gateway/constraints/tool-calls-grammar.js';
+import type { ForcedToolCalls } from '../../../src/gateway/constraints/tool-calls-grammar.js';
 import { answerParser } from '../../../src/gateway/request/answer.js';
 import type { RocmForgeError } from '../../../src/shared/errors.js';
 import { type ToolChoice, ToolChoiceMode } from '../../../src/shared/generated/rocmforge/v1/inference.js';
@@ -22,11 +22,11 @@ const REQUIRED: ToolChoice = { choice: { $case: 'mode', value: ToolChoiceMode.RE
 /** Calls that must come, as Hermes writes them. */
 function demanded(
   parts: { tools?: typeof TOOLS; toolChoice?: ToolChoice; isParallel?: boolean; template?: string } = {},
-  reasoning?: HeldCalls['reasoning'],
+  reasoning?: ForcedToolCalls['reasoning'],
 ): GivenConstraint {
   const { tools = TOOLS, toolChoice = REQUIRED, isParallel = true, template = '' } = parts;
   const format = template === '' ? 'hermes' : 'mistral';
-  const calls = toolGrammar(tools, { format, template, toolChoice, isParallel }) as HeldCalls['calls'];
+  const calls = toolGrammar(tools, { format, template, toolChoice, isParallel }) as ForcedToolCalls['calls'];
   return { $case: 'toolCalls', value: { calls, openers: ['<tool_call>'], isBare: false, reasoning } };
 }
 
@@ -109,8 +109,8 @@ describe('a turn that must call', () => {
 
 describe('a turn that may call', () => {
   const MAY: ToolChoice | undefined = undefined;
-  const may = (format: 'hermes' | 'llama3', isParallel = true, reasoning?: HeldCalls['reasoning']): GivenConstraint => {
-    const calls = toolGrammar(TOOLS, { format, template: '', toolChoice: MAY, isParallel }) as HeldCalls['calls'];
+  const may = (format: 'hermes' | 'llama3', isParallel = true, reasoning?: ForcedToolCalls['reasoning']): GivenConstraint => {
+    const calls = toolGrammar(TOOLS, { format, template: '', toolChoice: MAY, isParallel }) as ForcedToolCalls['calls'];
     const { openers, isBare = false } = CALL_FORMATS[format];
     return { $case: 'toolCalls', value: { calls, openers, isBare, reasoning } };
   };
@@ -200,7 +200,7 @@ describe('arguments between tags', () => {
       template: '',
       toolChoice: REQUIRED,
       isParallel: true,
-    }) as HeldCalls['calls'];
+    }) as ForcedToolCalls['calls'];
     return { $case: 'toolCalls', value: { calls, openers: ['<tool_call>'], isBare: false } };
   };
 
@@ -257,7 +257,7 @@ describe('arguments between tags', () => {
 
 describe('a turn of harmony that must call', () => {
   const calls = (isParallel: boolean) =>
-    toolGrammar(TOOLS, { format: 'harmony', template: '', toolChoice: REQUIRED, isParallel }) as HeldCalls['calls'];
+    toolGrammar(TOOLS, { format: 'harmony', template: '', toolChoice: REQUIRED, isParallel }) as ForcedToolCalls['calls'];
   const held = (isParallel: boolean): GivenConstraint => ({
     $case: 'toolCalls',
     value: {

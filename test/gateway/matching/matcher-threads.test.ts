@@ -2,7 +2,7 @@
 import { afterAll, describe, expect, it, vi } from 'vitest';
 import { toolGrammar } from '../../../src/gateway/chat/answer/tool-grammar.js';
 import type { GivenConstraint } from '../../../src/gateway/constraints/grammar-of.js';
-import type { HeldCalls } from '../../../src/gateway/constraints/tool-calls-grammar.js';
+import type { ForcedToolCalls } from '../../../src/gateway/constraints/tool-calls-grammar.js';
 import { grammarMemory } from '../../../src/gateway/matching/grammar-cache.js';
 import { MaskTime } from '../../../src/gateway/matching/mask-time.js';
 import { MatcherThread } from '../../../src/gateway/matching/matcher-thread.js';
@@ -38,13 +38,13 @@ afterAll(() => matchers.close());
 
 const spelled = (text: string) => Array.from(Buffer.from(text), (byte) => FIRST_BYTE + byte);
 
-function demanded(reasoning?: HeldCalls['reasoning']): GivenConstraint {
+function demanded(reasoning?: ForcedToolCalls['reasoning']): GivenConstraint {
   const calls = toolGrammar([{ name: 'find', parametersJson: '{"properties": {"x": {"type": "string"}}}' }], {
     format: 'mistral',
     template: '[ARGS]',
     toolChoice: { choice: { $case: 'mode', value: ToolChoiceMode.REQUIRED } },
     isParallel: true,
-  }) as HeldCalls['calls'];
+  }) as ForcedToolCalls['calls'];
   return { $case: 'toolCalls', value: { calls, openers: ['[TOOL_CALLS]'], isBare: false, reasoning } };
 }
 

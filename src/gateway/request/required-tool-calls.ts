@@ -6,19 +6,19 @@ import { toolGrammar } from '../chat/answer/tool-grammar.js';
 import { offeredTools } from '../chat/template-input.js';
 import type { GivenConstraint } from '../constraints/grammar-of.js';
 import type { HeldReasoning } from '../constraints/reasoning-grammar.js';
-import { type AnswerOptions, demandsCall } from './answer.js';
+import { type AnswerOptions, requiresCall } from './answer.js';
 import type { LimitFacts } from './limits.js';
 
-type HeldCalls = Extract<GivenConstraint, { $case: 'toolCalls' }>['value'];
+type ForcedToolCalls = Extract<GivenConstraint, { $case: 'toolCalls' }>['value'];
 type ModelFacts = Pick<LimitFacts, 'answerFormat' | 'toolTemplate'>;
-type Chat = Parameters<typeof demandsCall>[0];
+type Chat = Parameters<typeof requiresCall>[0];
 
 /** Of a function whose calls nobody asked to be held to its schema. */
 const ANY_OBJECT = '{"type": "object"}';
 
 /** Whether the calls of a conversation are held to a grammar: where one must come, or a function is strict. */
-export function holdsCalls(chat: Chat): boolean {
-  return demandsCall(chat) || offeredTools(chat).some(({ strict }) => strict);
+export function forcesToolCalls(chat: Chat): boolean {
+  return requiresCall(chat) || offeredTools(chat).some(({ strict }) => strict);
 }
 
 /**
@@ -33,7 +33,7 @@ export function constraintOf(
   answer: Pick<AnswerOptions, 'start'> | undefined,
 ): GivenConstraint | undefined {
   const chat = input?.$case === 'chat' ? input.value : undefined;
-  const held = chat && holdsCalls(chat) ? heldCalls(chat, facts) : undefined;
+  const held = chat && forcesToolCalls(chat) ? forcedToolCalls(chat, facts) : undefined;
   const start = answer?.start ?? 'content';
   if (held !== undefined) return { $case: 'toolCalls', value: { ...held, reasoning: reasoningOf(facts, start) } };
   const kind = constraint?.kind;
@@ -43,20 +43,20 @@ export function constraintOf(
 }
 
 /** Whether the calls of a model can be held to a grammar: whether their format is one that a grammar says exactly. */
-export function canHoldCalls(chat: Chat, facts: ModelFacts): boolean {
-  return heldCalls(chat, facts) !== undefined;
+export function canForceToolCalls(chat: Chat, facts: ModelFacts): boolean {
+  return forcedToolCalls(chat, facts) !== undefined;
 }
 
-function heldCalls(chat: Chat, facts: ModelFacts): Pick<HeldCalls, 'calls' | 'openers' | 'isBare'> | undefined {
+function forcedToolCalls(chat: Chat, facts: ModelFacts): Pick<ForcedToolCalls, 'calls' | 'openers' | 'isBare'> | undefined {
   const { answerFormat, toolTemplate = '' } = facts;
   const format = answerFormat?.tools;
-  const isDemanded = demandsCall(chat);
+  const isRequired = requiresCall(chat);
   const isHarmony = format === 'harmony';
   // Where no call must come, harmony's messages may be many and of any kind.
-  if (format === undefined || (isHarmony && !isDemanded)) return undefined;
+  if (format === undefined || (isHarmony && !isRequired)) return undefined;
   const { toolChoice, parallelToolCalls: isParallel = true } = chat;
   const tools = offeredTools(chat).map(({ name, parametersJson, strict }) => {
-    return { name, parametersJson: isDemanded || strict ? parametersJson : ANY_OBJECT };
+    return { name, parametersJson: isRequired || strict ? parametersJson : ANY_OBJECT };
   });
   const calls = toolGrammar(tools, { format, template: toolTemplate, toolChoice, isParallel });
   if (calls === undefined) return undefined;
