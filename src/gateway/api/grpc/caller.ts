@@ -15,20 +15,20 @@ export interface IncomingCall {
 }
 
 /** Given where nobody asks for it: without one each call's end would cost an exception with its stack. */
-const GONE = 'nobody waits for the answer';
+const DISCONNECTED = 'the client disconnected';
 
 /** Aborted when the call is cancelled: by its client, at its deadline, or with its connection. */
 export function abortWith(call: IncomingCall): AbortController {
-  const gone = new AbortController();
-  if (call.cancelled) gone.abort(GONE);
-  else call.once('cancelled', () => gone.abort(GONE));
-  return gone;
+  const disconnected = new AbortController();
+  if (call.cancelled) disconnected.abort(DISCONNECTED);
+  else call.once('cancelled', () => disconnected.abort(DISCONNECTED));
+  return disconnected;
 }
 
 /** {@link callerOf}, who can be told that nobody waits any more. */
 export function clientOf(call: IncomingCall): WaitingCall {
-  const gone = abortWith(call);
-  return { ...callerOf(call, gone), cancel: () => gone.abort(GONE) };
+  const disconnected = abortWith(call);
+  return { ...callerOf(call, disconnected), cancel: () => disconnected.abort(DISCONNECTED) };
 }
 
 /** Who sends a call, until when, and whether the answer is still wanted. */

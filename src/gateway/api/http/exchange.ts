@@ -12,7 +12,7 @@ import { jsonInSlices } from './json-slices.js';
 import type { ErrorForm } from './request.js';
 
 /** Given where nobody asks for it: without one each answer's end would cost an exception with its stack. */
-const GONE = 'nobody waits for the answer';
+const DISCONNECTED = 'the client disconnected';
 
 const UNAUTHORIZED = 401;
 const JSON_TYPE = 'application/json; charset=utf-8';
@@ -41,7 +41,7 @@ export interface ExchangeOptions {
 /** One request and its answer. */
 export class Exchange {
   private readonly peer: string;
-  private readonly gone = new AbortController();
+  private readonly disconnected = new AbortController();
   private identified: WaitingCall | undefined;
   /** Whether an error was counted that it is answered with. */
   isRefused = false;
@@ -53,7 +53,7 @@ export class Exchange {
   ) {
     this.peer = options.trust.proxied.peerOf(connectionOf(request), request.headers);
     response.once('close', () => {
-      if (!response.writableFinished) this.gone.abort(GONE);
+      if (!response.writableFinished) this.disconnected.abort(DISCONNECTED);
     });
   }
 
@@ -70,7 +70,7 @@ export class Exchange {
 
   /** Aborted when nobody waits for the answer. */
   get signal(): AbortSignal {
-    return this.gone.signal;
+    return this.disconnected.signal;
   }
 
   /** Whom the request is of: its principal, or its address where it was not identified. */
@@ -91,7 +91,7 @@ export class Exchange {
    * @throws RocmForgeError `CREDENTIAL_MISSING`, `CREDENTIAL_INVALID`, `CREDENTIAL_EXPIRED`, `RATE_LIMITED`
    */
   async identify(isGeneration: boolean): Promise<void> {
-    const { request, peer, gone } = this;
+    const { request, peer, disconnected } = this;
     const { trust } = this.options;
     const { traceparent } = request.headers;
     const { socket } = request;
@@ -106,8 +106,8 @@ export class Exchange {
       peer,
       trace: typeof traceparent === 'string' ? parseTraceparent(traceparent) : undefined,
       deadline: Number.POSITIVE_INFINITY,
-      signal: gone.signal,
-      cancel: () => gone.abort(GONE),
+      signal: disconnected.signal,
+      cancel: () => disconnected.abort(DISCONNECTED),
     };
   }
 

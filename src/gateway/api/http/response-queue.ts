@@ -14,8 +14,8 @@ export class ResponseQueue implements ResponseStream, AsyncIterable<GenerateStre
   private error: RocmForgeError | undefined;
 
   /** @param gone aborted when nobody takes messages any more */
-  constructor(private readonly gone: AbortSignal) {
-    gone.addEventListener('abort', () => this.close(), { once: true });
+  constructor(private readonly disconnected: AbortSignal) {
+    disconnected.addEventListener('abort', () => this.close(), { once: true });
   }
 
   get writableNeedDrain(): boolean {
@@ -48,7 +48,7 @@ export class ResponseQueue implements ResponseStream, AsyncIterable<GenerateStre
         yield next;
       } else if (this.error !== undefined) {
         throw this.error;
-      } else if (this.isOver || this.gone.aborted) {
+      } else if (this.isOver || this.disconnected.aborted) {
         return;
       } else {
         await new Promise<void>((resolve) => {
