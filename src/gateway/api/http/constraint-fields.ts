@@ -41,7 +41,7 @@ function constraintOfFormat(type: string | undefined, format: Fields): Constrain
     case 'json_schema': {
       const named = format.object('json_schema') ?? format.refuse('json_schema', 'is missing');
       const schema = schemaOf(named, 'schema') ?? named.refuse('schema', 'is missing');
-      named.passOver('name', 'description', 'strict');
+      named.ignore('name', 'description', 'strict');
       named.end();
       return schema;
     }

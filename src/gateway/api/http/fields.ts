@@ -108,12 +108,12 @@ export class Fields {
   }
 
   /** Fields that say nothing about the answer, such as whom it is for. */
-  passOver(...names: readonly string[]): void {
+  ignore(...names: readonly string[]): void {
     for (const name of names) this.known.add(name);
   }
 
   /** A field that is taken with one of these values, because they ask for what is done anyway. */
-  only(name: string, ...taken: readonly (string | number | boolean)[]): void {
+  mustBe(name: string, ...taken: readonly (string | number | boolean)[]): void {
     const value = this.rounded(name);
     if (value === undefined || taken.includes(value as string)) return;
     this.refuse(name, `is taken with ${taken.map((one) => JSON.stringify(one)).join(' or ')} alone`);
@@ -126,7 +126,7 @@ export class Fields {
   }
 
   /** @throws RocmForgeError `NOT_IMPLEMENTED` where one of these is there: they are known and not built */
-  notBuilt(...names: readonly string[]): void {
+  unsupported(...names: readonly string[]): void {
     for (const name of names) {
       this.known.add(name);
       if (!this.has(name)) continue;

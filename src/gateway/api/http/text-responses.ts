@@ -50,7 +50,7 @@ export const TEXT_ANSWERS = {
   template: (body, { facts, render }) => {
     const fields = new Fields(body);
     const chat = conversationOf(fields);
-    fields.passOver('model');
+    fields.ignore('model');
     fields.end();
     checkLimits({ input: { $case: 'chat', value: chat } }, facts);
     checkBegun(chat);

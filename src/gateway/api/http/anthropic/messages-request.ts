@@ -36,14 +36,14 @@ function readMessages(fields: Fields): JsonGeneration {
     output: {},
   });
   // One message is answered with one.
-  fields.only('n', 1);
-  fields.only('service_tier', 'auto', 'standard_only');
+  fields.mustBe('n', 1);
+  fields.mustBe('service_tier', 'auto', 'standard_only');
   // What only sorts requests for whoever pays for them; prompts' beginnings are kept without being asked to.
-  fields.passOver('metadata', 'cache_control');
+  fields.ignore('metadata', 'cache_control');
   // Clients manage their contexts themselves where a server does not.
-  fields.passOver('context_management');
+  fields.ignore('context_management');
   outputOf(fields);
-  fields.notBuilt('container', 'mcp_servers');
+  fields.unsupported('container', 'mcp_servers');
   const isStream = fields.boolean('stream') ?? false;
   fields.end();
   const form = { kind: 'messages', isStream, includeUsage: true, includeTokens: false } as const;
@@ -86,7 +86,7 @@ function textOf(fields: Fields, name: string): string {
 }
 
 function textBlock(block: Fields): string {
-  block.only('type', 'text');
+  block.mustBe('type', 'text');
   const text = block.string('text') ?? block.refuse('text', 'is missing');
   endBlock(block);
   return text;
@@ -94,7 +94,7 @@ function textBlock(block: Fields): string {
 
 /** Nobody need ask for beginnings to be kept, and what is cited is for the reader. */
 function endBlock(block: Fields): void {
-  block.passOver('cache_control', 'citations');
+  block.ignore('cache_control', 'citations');
   block.end();
 }
 
@@ -132,7 +132,7 @@ function readBlock(block: Fields, turn: ChatMessage, results: ChatMessage[]): vo
   } else if (type === 'thinking' && isOf('assistant')) {
     turn.reasoning += block.string('thinking') ?? block.refuse('thinking', 'is missing');
     // It says that the text is the model's own, which nobody here can tell.
-    block.passOver('signature');
+    block.ignore('signature');
     endBlock(block);
   } else if (type === 'tool_result' && isOf('user')) {
     const toolCallId = block.string('tool_use_id') ?? block.refuse('tool_use_id', 'is missing');
@@ -145,7 +145,7 @@ function readBlock(block: Fields, turn: ChatMessage, results: ChatMessage[]): vo
 }
 
 function toolOf(tool: Fields): Tool {
-  tool.only('type', 'custom');
+  tool.mustBe('type', 'custom');
   const schema = tool.any('input_schema') ?? tool.refuse('input_schema', 'is missing');
   const read = {
     name: tool.string('name') ?? tool.refuse('name', 'is missing'),
@@ -185,7 +185,7 @@ function choiceOf(fields: Fields): Pick<ChatInput, 'toolChoice' | 'parallelToolC
 /** How much effort an answer is worth, which no template is told. */
 function outputOf(fields: Fields): void {
   const output = fields.object('output_config');
-  output?.passOver('effort');
+  output?.ignore('effort');
   output?.end();
 }
 
@@ -196,7 +196,7 @@ function thinkingOf(fields: Fields): string {
   const type = thinking.string('type');
   // How long it thinks is bounded by all that it may write alone.
   thinking.integer('budget_tokens', 0, Number.MAX_SAFE_INTEGER);
-  thinking.passOver('display');
+  thinking.ignore('display');
   if (type !== 'adaptive' && type !== 'enabled' && type !== 'disabled')
     thinking.refuse('type', 'is taken with "adaptive", "enabled" or "disabled" alone');
   thinking.end();

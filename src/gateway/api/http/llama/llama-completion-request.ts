@@ -70,14 +70,14 @@ export function llamaCompletionRequest(body: unknown): JsonGeneration {
     stop: stopOf(fields, most === undefined || most < 0 ? undefined : most),
     output: { logprobs, promptText: true },
   });
-  fields.only('post_sampling_probs', false);
-  fields.only('n_keep', 0);
-  fields.only('n_cmpl', 1);
-  for (const [name, off] of Object.entries(OFF)) fields.only(name, off);
+  fields.mustBe('post_sampling_probs', false);
+  fields.mustBe('n_keep', 0);
+  fields.mustBe('n_cmpl', 1);
+  for (const [name, off] of Object.entries(OFF)) fields.mustBe(name, off);
   for (const name of OF_THOSE) fields.any(name);
   // Where and how something is computed, which changes nothing that is answered.
-  fields.passOver('cache_prompt', 'id_slot', 'n_discard', 'n_indent', 'user');
-  fields.notBuilt('samplers', 'lora', 't_max_predict_ms', 'repeat_last_n', 'min_keep');
+  fields.ignore('cache_prompt', 'id_slot', 'n_discard', 'n_indent', 'user');
+  fields.unsupported('samplers', 'lora', 't_max_predict_ms', 'repeat_last_n', 'min_keep');
   const responseFields = fields.strings('response_fields');
   const includeTokens = fields.boolean('return_tokens') ?? false;
   const returnProgress = fields.boolean('return_progress') ?? false;

@@ -30,19 +30,19 @@ export function chatRequest(body: unknown, defaults: FormDefaults): JsonGenerati
     stop: stopOf(fields, maxTokensOf(fields, 'max_completion_tokens', 'max_tokens', 'n_predict')),
     output: { logprobs, promptText: fields.boolean('verbose') ?? defaults.verbose },
   });
-  fields.only('function_call', 'none');
-  fields.only('store', false);
-  fields.only('service_tier', 'auto', 'default');
+  fields.mustBe('function_call', 'none');
+  fields.mustBe('store', false);
+  fields.mustBe('service_tier', 'auto', 'default');
   textAlone(fields);
   // What only sorts requests for whoever pays for them.
-  fields.passOver('user', 'metadata', 'safety_identifier', 'prompt_cache_key');
-  fields.notBuilt('functions', 'audio', 'prediction', 'web_search_options', 'reasoning_effort', 'verbosity');
-  fields.notBuilt('moderation', 'prompt_cache_options', 'prompt_cache_retention');
+  fields.ignore('user', 'metadata', 'safety_identifier', 'prompt_cache_key');
+  fields.unsupported('functions', 'audio', 'prediction', 'web_search_options', 'reasoning_effort', 'verbosity');
+  fields.unsupported('moderation', 'prompt_cache_options', 'prompt_cache_retention');
   const { isStream, includeUsage } = streamOf(fields);
   const returnProgress = fields.boolean('return_progress') ?? false;
   const timingsPerToken = fields.boolean('timings_per_token') ?? false;
   // Where something is computed, which changes nothing that is answered.
-  fields.passOver('cache_prompt', 'id_slot');
+  fields.ignore('cache_prompt', 'id_slot');
   fields.end();
   return {
     messages: [message],
@@ -98,9 +98,9 @@ function messagesOf(fields: Fields): ChatMessage[] {
       // vLLM's name for it comes second.
       reasoning: message.string('reasoning_content') ?? message.string('reasoning') ?? '',
     };
-    message.notBuilt('audio', 'function_call');
+    message.unsupported('audio', 'function_call');
     // What other servers and their clients add to a turn.
-    message.passOver('refusal', 'annotations', 'reasoning', 'reasoning_details', 'extra_content', 'cache_control');
+    message.ignore('refusal', 'annotations', 'reasoning', 'reasoning_details', 'extra_content', 'cache_control');
     message.end();
     return turn;
   });
@@ -118,7 +118,7 @@ function contentOf(message: Fields): string {
         return part.refuse('type', `is ${JSON.stringify(type)}: only "text" is taken`);
       }
       const text = part.string(type) ?? part.refuse(type, 'is missing');
-      part.passOver('cache_control');
+      part.ignore('cache_control');
       part.end();
       return text;
     })
@@ -126,14 +126,14 @@ function contentOf(message: Fields): string {
 }
 
 function toolCallOf(call: Fields): ToolCall {
-  call.only('type', 'function');
+  call.mustBe('type', 'function');
   const called = call.object('function') ?? call.refuse('function', 'is missing');
   const toolCall = {
     id: call.string('id') ?? '',
     name: called.string('name') ?? called.refuse('name', 'is missing'),
     argumentsJson: argumentsOf(called),
   };
-  call.passOver('index', 'extra_content');
+  call.ignore('index', 'extra_content');
   called.end();
   call.end();
   return toolCall;

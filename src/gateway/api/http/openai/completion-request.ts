@@ -27,12 +27,12 @@ export function completionRequest(body: unknown): JsonGeneration {
   });
   const best = fields.integer('best_of', 1, 64);
   if (best !== undefined && best !== (message.n ?? 1)) fields.refuse('best_of', 'is taken with the value of n alone');
-  if (fields.string('suffix')) fields.notBuilt('suffix');
-  fields.passOver('user');
+  if (fields.string('suffix')) fields.unsupported('suffix');
+  fields.ignore('user');
   const { isStream, includeUsage } = streamOf(fields);
   const returnProgress = fields.boolean('return_progress') ?? false;
   const timingsPerToken = fields.boolean('timings_per_token') ?? false;
-  fields.passOver('cache_prompt', 'id_slot');
+  fields.ignore('cache_prompt', 'id_slot');
   const messages = perPrompt(message, inputs, fields);
   fields.end();
   const form = { kind: 'completion', isStream, includeUsage, includeTokens: false, logprobs, echo } as const;
@@ -72,7 +72,7 @@ function textOf(prompt: unknown, fields: Fields, name: string): string | undefin
   if (typeof prompt !== 'object' || prompt === null) return undefined;
   const object = new Fields(prompt, name);
   const text = object.string('prompt_string') ?? fields.refuse(name, 'has no prompt_string');
-  object.notBuilt('multimodal_data');
+  object.unsupported('multimodal_data');
   object.end();
   return text;
 }

@@ -6,8 +6,8 @@ export function streamOf(fields: Fields): { readonly isStream: boolean; readonly
   const options = fields.object('stream_options');
   const includeUsage = options?.boolean('include_usage') ?? false;
   // Padding against those who look at lengths on the way: it is off where nobody asked for it.
-  options?.only('include_obfuscation', false);
-  options?.only('continuous_usage_stats', false);
+  options?.mustBe('include_obfuscation', false);
+  options?.mustBe('continuous_usage_stats', false);
   options?.end();
   if (options !== undefined && !isStream) fields.refuse('stream_options', 'is there without stream');
   return { isStream, includeUsage };

@@ -21,7 +21,7 @@ export function toolChoiceOf(fields: Fields): ToolChoice | undefined {
   if (mode !== undefined) return { choice: { $case: 'mode', value: mode } };
   if (typeof given === 'string') fields.refuse('tool_choice', 'is none of "none", "auto" and "required"');
   const named = fields.object('tool_choice');
-  named?.only('type', 'function');
+  named?.mustBe('type', 'function');
   const called = named?.object('function') ?? named?.refuse('function', 'is missing');
   const value = called?.string('name') ?? called?.refuse('name', 'is missing');
   called?.end();
@@ -30,7 +30,7 @@ export function toolChoiceOf(fields: Fields): ToolChoice | undefined {
 }
 
 function toolOf(fields: Fields): Tool {
-  fields.only('type', 'function');
+  fields.mustBe('type', 'function');
   const called = fields.object('function') ?? fields.refuse('function', 'is missing');
   const parameters = called.any('parameters');
   const tool = {
@@ -40,7 +40,7 @@ function toolOf(fields: Fields): Tool {
     strict: called.boolean('strict') ?? false,
   };
   called.end();
-  fields.passOver('cache_control');
+  fields.ignore('cache_control');
   fields.end();
   return tool;
 }
