@@ -32,8 +32,8 @@ export function readOutput(
     rank: logprobs > 0 && !nonFinite ? (step.output[likeliest + TOP_LOGPROBS_MAX] as number) : 0,
     topIds: Array.from(step.output.subarray(ids, ids + top)),
     topLogprobs: Array.from(step.outputFloats.subarray(likeliest, likeliest + top)),
-    givenLogprobs: nonFinite ? [] : Array.from(step.outputFloats.subarray(likeliest, likeliest + given)),
-    givenRanks: nonFinite ? [] : Array.from(step.output.subarray(ids, ids + given)),
+    chosenLogprobs: nonFinite ? [] : Array.from(step.outputFloats.subarray(likeliest, likeliest + given)),
+    chosenRanks: nonFinite ? [] : Array.from(step.output.subarray(ids, ids + given)),
     nonFinite,
     late: false,
   };

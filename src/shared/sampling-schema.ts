@@ -51,7 +51,7 @@ const SLOT_PARAMETERS = {
   /** Log probabilities that come with a token. 0: none; n + 1: the token's and those of the n likeliest. */
   logprobs: u32(1 + TOP_LOGPROBS_MAX),
   /** How many of the slot's biases, the first ones, name tokens whose log probabilities and ranks come instead of the likeliest's. */
-  givenLogprobs: u32(TOP_LOGPROBS_MAX),
+  chosenLogprobs: u32(TOP_LOGPROBS_MAX),
   /** Divides positive and multiplies negative logits of tokens present. */
   repetitionPenalty: f32(1, MIN_F32),
   /** Subtracted for each time a token was generated. */

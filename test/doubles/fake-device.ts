@@ -203,7 +203,7 @@ export class FakeDevice {
     if (this.slots.has(slot)) throw new Error(`slot ${slot} is open already`);
     if (slot >= this.limits.maxSequences) throw new Error(`slot ${slot} does not exist`);
     this.sequences += 1;
-    const { logprobs, givenLogprobs, promptLogprobs, constrained } = decodeSampling(sampling, (what) => {
+    const { logprobs, chosenLogprobs, promptLogprobs, constrained } = decodeSampling(sampling, (what) => {
       throw new Error(what);
     });
     const opened: Slot = {
@@ -212,7 +212,7 @@ export class FakeDevice {
       promptTokens,
       isTold: logprobs > 0,
       top: Math.max(0, logprobs - 1),
-      given: givenLogprobs,
+      given: chosenLogprobs,
       promptTop: Math.max(0, promptLogprobs - 1),
       blocks: [],
       position: 0,
@@ -335,12 +335,12 @@ function promptOutputsOf({ known, promptTokens, promptTop }: Slot, { slot, posit
 function likeliest(
   count: number,
   given = 0,
-): Pick<SlotOutput, 'topIds' | 'topLogprobs' | 'givenLogprobs' | 'givenRanks'> {
+): Pick<SlotOutput, 'topIds' | 'topLogprobs' | 'chosenLogprobs' | 'chosenRanks'> {
   return {
     topIds: Array.from({ length: count }, (_, i) => i),
     topLogprobs: new Array<number>(count).fill(-1),
-    givenLogprobs: new Array<number>(given).fill(-1),
-    givenRanks: new Array<number>(given).fill(2),
+    chosenLogprobs: new Array<number>(given).fill(-1),
+    chosenRanks: new Array<number>(given).fill(2),
   };
 }
 

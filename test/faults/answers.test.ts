@@ -46,14 +46,14 @@ const MISTAKES: Readonly<Record<string, Mistake>> = {
   'a token of 2^32 - 1': output({ tokenId: 2 ** 32 - 1 }),
   'likeliest tokens that nobody asked for': output({ topIds: [300], topLogprobs: [-1] }),
   'likeliest tokens without their log probabilities': output({ topIds: [260] }),
-  'a named token’s log probability that nobody asked for': output({ givenLogprobs: [-1], givenRanks: [1] }),
+  'a named token’s log probability that nobody asked for': output({ chosenLogprobs: [-1], chosenRanks: [1] }),
   'prompt tokens that nobody asked for': ({ outputs }) => ({ promptOutputs: outputs }),
 };
 const NAMED_MISTAKES: Readonly<Record<string, Mistake>> = {
-  'one named token of two': output({ givenLogprobs: [-1], givenRanks: [1] }),
-  'a named token’s rank of 0': output({ givenRanks: [1, 0] }),
-  'a named token’s rank beyond the vocabulary': output({ givenRanks: [1, FAKE_VOCABULARY.size + 1] }),
-  'a named token’s log probability above 0': output({ givenLogprobs: [-1, 2] }),
+  'one named token of two': output({ chosenLogprobs: [-1], chosenRanks: [1] }),
+  'a named token’s rank of 0': output({ chosenRanks: [1, 0] }),
+  'a named token’s rank beyond the vocabulary': output({ chosenRanks: [1, FAKE_VOCABULARY.size + 1] }),
+  'a named token’s log probability above 0': output({ chosenLogprobs: [-1, 2] }),
 };
 const PROMPT_MISTAKES: Readonly<Record<string, Mistake>> = {
   'a prompt token too few': ({ promptOutputs }) => ({ promptOutputs: promptOutputs.slice(1) }),

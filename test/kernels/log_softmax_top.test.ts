@@ -43,7 +43,7 @@ async function checkRows(
     slots[i * slot_words + SlotWord.logprobs] = wanted[i]! + 1;
     output[i * width] = sampled[i]!;
     logits.set(row, i * vocabulary);
-    slots[i * slot_words + SlotWord.givenLogprobs] = named[i]!.length;
+    slots[i * slot_words + SlotWord.chosenLogprobs] = named[i]!.length;
     // Others are biased behind them.
     const pairs = [...named[i]!, 0].flatMap((id) => [id, 0]);
     biases.set([pairs.length / 2, ...pairs], i * (1 + 2 * entries));

@@ -38,10 +38,10 @@ export function biasesOf({ slot, biasIds, biasValues }: SlotOpen): Map<number, n
  *
  * @throws RocmForgeError `EXECUTOR_PROTOCOL`
  */
-export function checkGiven(slot: number, { logprobs, givenLogprobs }: SamplingValues, biases: number): void {
-  if (givenLogprobs === 0 || (logprobs === 1 && givenLogprobs <= biases)) return;
+export function checkChosen(slot: number, { logprobs, chosenLogprobs }: SamplingValues, biases: number): void {
+  if (chosenLogprobs === 0 || (logprobs === 1 && chosenLogprobs <= biases)) return;
   throw protocolError(
-    `log probabilities of ${givenLogprobs} of ${biases} biased tokens and ${logprobs} in slot ${slot}`,
+    `log probabilities of ${chosenLogprobs} of ${biases} biased tokens and ${logprobs} in slot ${slot}`,
   );
 }
 

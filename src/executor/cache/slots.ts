@@ -11,7 +11,7 @@ import type { Limits, WindowLimits } from '../model/limits.js';
 import { type SlotArena, SlotWord, slotArena } from '../model/slot-layout.js';
 import type { SamplingNeeds } from '../model/step-counts.js';
 import { protocolError } from './protocol-error.js';
-import { biasesOf, checkGiven, type SlotWriter, samplingNeeds, writeBiases, writeHistory } from './slot-adjustments.js';
+import { biasesOf, checkChosen, type SlotWriter, samplingNeeds, writeBiases, writeHistory } from './slot-adjustments.js';
 import { RecurrentStates } from './slot-states.js';
 import { words } from './words.js';
 
@@ -98,7 +98,7 @@ export class SlotTable {
     const sampling = decodeSampling(message.sampling, (what) => throwProtocolError(`${what} of slot ${slot}`));
     const suppressBefore = sampling.minTokens === 0 ? 0 : message.promptTokens + sampling.minTokens;
     const biases = biasesOf(message);
-    checkGiven(message.slot, sampling, biases.size);
+    checkChosen(message.slot, sampling, biases.size);
     this.slots[slot] = {
       tokenIds,
       promptTokens: message.promptTokens,
@@ -294,8 +294,8 @@ export class SlotTable {
 
   /** How many log probabilities come with a token that the slot samples: its own and those of the likeliest, and of given ones. */
   logprobsOf(slot: number): { readonly logprobs: number; readonly given: number } {
-    const { logprobs, givenLogprobs } = this.get(slot).sampling;
-    return { logprobs, given: givenLogprobs };
+    const { logprobs, chosenLogprobs } = this.get(slot).sampling;
+    return { logprobs, given: chosenLogprobs };
   }
 
   /** Adds blocks at the end of one of a slot's tables. */

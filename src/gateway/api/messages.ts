@@ -17,8 +17,8 @@ export function tokenLogprobs(token: TokenProbability): TokenLogprobs {
     logprob: token.logprob,
     rank: token.rank,
     top: token.topIds.map((tokenId, i) => ({ tokenId, logprob: token.topLogprobs[i] as number, rank: undefined })),
-    given: (token.givenIds ?? []).map((tokenId, i) => {
-      return { tokenId, logprob: token.givenLogprobs[i] as number, rank: token.givenRanks[i] };
+    given: (token.logprobTokenIds ?? []).map((tokenId, i) => {
+      return { tokenId, logprob: token.chosenLogprobs[i] as number, rank: token.chosenRanks[i] };
     }),
   };
 }

@@ -36,10 +36,10 @@ export interface TokenProbability {
   readonly topIds: readonly number[];
   readonly topLogprobs: readonly number[];
   /** Of the tokens that the request names, in its order. */
-  readonly givenLogprobs: readonly number[];
-  readonly givenRanks: readonly number[];
+  readonly chosenLogprobs: readonly number[];
+  readonly chosenRanks: readonly number[];
   /** Those tokens, which the executor does not repeat. */
-  readonly givenIds?: readonly number[];
+  readonly logprobTokenIds?: readonly number[];
 }
 
 /** The same of a prompt's token; nothing comes before the first one, so it has none. */
@@ -187,9 +187,9 @@ export class Generation {
 
   /** A token with the ids of those whose log probabilities it has: the first that are biased. */
   private named(token: TokenProbability): TokenProbability {
-    const { logitBias, givenLogprobs } = this.parameters.sampling;
-    if (givenLogprobs === 0) return token;
-    return { ...token, givenIds: logitBias.slice(0, givenLogprobs).map(([id]) => id) };
+    const { logitBias, chosenLogprobs } = this.parameters.sampling;
+    if (chosenLogprobs === 0) return token;
+    return { ...token, logprobTokenIds: logitBias.slice(0, chosenLogprobs).map(([id]) => id) };
   }
 
   /**

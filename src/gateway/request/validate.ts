@@ -136,7 +136,7 @@ export function generationParameters(request: GenerateStreamRequest, context: Ge
     `are more than min_tokens can hold down (${MAX_ENDING_TOKENS})`,
   );
   checkLogprobs(promptIds.length, output?.promptLogprobs, 'output.prompt_logprobs');
-  const given = givenIds(output, facts);
+  const given = logprobTokenIds(output, facts);
   const logprobs = given.length > 0 ? 0 : output?.logprobs;
   if (context.isUnary) {
     const isGiven = given.length > 0;
@@ -157,7 +157,7 @@ export function generationParameters(request: GenerateStreamRequest, context: Ge
       topK: Math.min(values.topK, facts.vocabularySize),
       seed: sampling?.seed ?? facts.defaultSeed ?? randomSeed(),
       logprobs: logprobsOf(logprobs),
-      givenLogprobs: given.length,
+      chosenLogprobs: given.length,
       promptLogprobs: logprobsOf(output?.promptLogprobs),
       minTokens,
       logitBias: biasesOf(sampling, given, tokenizer),
@@ -181,7 +181,7 @@ export function generationParameters(request: GenerateStreamRequest, context: Ge
 }
 
 /** Tokens whose log probabilities come with each: every one of the vocabulary's, once, and no likeliest beside them. */
-function givenIds(output: OutputOptions | undefined, { vocabularySize }: LimitFacts): readonly number[] {
+function logprobTokenIds(output: OutputOptions | undefined, { vocabularySize }: LimitFacts): readonly number[] {
   const ids = output?.logprobTokens?.ids ?? [];
   const field = 'output.logprob_tokens.ids';
   const foreign = ids.find((id) => id >= vocabularySize);
@@ -193,7 +193,7 @@ function givenIds(output: OutputOptions | undefined, { vocabularySize }: LimitFa
 
 /**
  * What is added to the logits, by token id: of ids and of the tokens of texts, added up where both name one. The given tokens
- * come first, biased or not, as `givenLogprobs` counts them.
+ * come first, biased or not, as `chosenLogprobs` counts them.
  */
 function biasesOf(
   sampling: SamplingParameters | undefined,

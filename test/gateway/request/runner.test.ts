@@ -92,8 +92,8 @@ function emit(tokenId: number): void {
     rank: 0,
     topIds: [],
     topLogprobs: [],
-    givenLogprobs: [],
-    givenRanks: [],
+    chosenLogprobs: [],
+    chosenRanks: [],
   });
 }
 

@@ -27,9 +27,9 @@ export function checkAnswer(step: StepPlan | undefined, response: ExecuteRespons
   sampled.forEach(({ slot, sequence, mask }, i) => {
     const output = outputs[i] as SlotOutput;
     if (output.late && mask !== 'pending') throw wrong(`no token for slot ${slot}`, 'one: its mask was there');
-    const { logprobs, givenLogprobs } = sequence.options.sampling;
+    const { logprobs, chosenLogprobs } = sequence.options.sampling;
     checkOutput(output, slot, output.late ? 0 : logprobs, vocabularySize);
-    checkGiven(output, output.late || output.nonFinite ? 0 : givenLogprobs, vocabularySize);
+    checkChosen(output, output.late || output.nonFinite ? 0 : chosenLogprobs, vocabularySize);
   });
   const expected = step.slices.reduce((sum, slice) => sum + promptOutputsOf(slice), 0);
   if (promptOutputs.length !== expected) throw wrong(`${promptOutputs.length} prompt tokens`, `${expected}`);
@@ -38,7 +38,7 @@ export function checkAnswer(step: StepPlan | undefined, response: ExecuteRespons
     for (let i = 0; i < promptOutputsOf(slice); i++) {
       const output = promptOutputs[next++] as SlotOutput;
       checkOutput(output, slice.slot, slice.sequence.options.sampling.promptLogprobs, vocabularySize);
-      checkGiven(output, 0, vocabularySize);
+      checkChosen(output, 0, vocabularySize);
       const token = slice.sequence.token(slice.position + 1 + i);
       if (output.tokenId !== token) throw wrong(`prompt token ${output.tokenId}`, `${token}`);
     }
@@ -66,13 +66,13 @@ function checkOutput(output: SlotOutput, slot: number, logprobs: number, vocabul
 }
 
 /** @param given how many tokens the slot names */
-function checkGiven({ givenLogprobs, givenRanks }: SlotOutput, given: number, vocabularySize: number): void {
-  if (givenLogprobs.length !== given || givenRanks.length !== given) {
-    throw wrong(`${givenLogprobs.length} log probabilities and ${givenRanks.length} ranks of given tokens`, `${given}`);
+function checkChosen({ chosenLogprobs, chosenRanks }: SlotOutput, given: number, vocabularySize: number): void {
+  if (chosenLogprobs.length !== given || chosenRanks.length !== given) {
+    throw wrong(`${chosenLogprobs.length} log probabilities and ${chosenRanks.length} ranks of given tokens`, `${given}`);
   }
-  const odd = givenLogprobs.find(isOdd);
+  const odd = chosenLogprobs.find(isOdd);
   if (odd !== undefined) throw wrong(`a log probability of ${odd} of a given token`, 'one of at most 0');
-  const rank = givenRanks.find((each) => each < 1 || each > vocabularySize);
+  const rank = chosenRanks.find((each) => each < 1 || each > vocabularySize);
   if (rank !== undefined) throw wrong(`rank ${rank} of a given token`, `one from 1 to ${vocabularySize}`);
 }
 
