@@ -79,7 +79,7 @@ export class Sequence {
   cachedTokens = 0;
   preemptions = 0;
   /** While it waits: blocks that another sequence computes and this one will find. */
-  awaited: InFlightPrefix | undefined;
+  waitsFor: InFlightPrefix | undefined;
   /** Its reader does not keep up: nothing more is computed for now. */
   paused = false;
   /** Its mask had not come in time: nothing is computed for it until its steps have returned and the mask is there. */
@@ -90,7 +90,7 @@ export class Sequence {
   /** Tokens that the slot was opened with. */
   opened = 0;
   /** The slot does not know which token was sampled last: the next slice says so. */
-  saysToken = false;
+  resendsLastToken = false;
   /** Absent where nothing is drafted. */
   readonly drafter: PromptLookupDrafter | undefined;
   /** Draft tokens so far, and those that were right. */
@@ -129,7 +129,7 @@ export class Sequence {
   }
 
   /** Whether its next slice returns log probabilities of the prompt; a replay that comes after them does not. */
-  get asksPromptLogprobs(): boolean {
+  get wantsPromptLogprobs(): boolean {
     return this.options.sampling.promptLogprobs > 0 && this.emitted.length === 0 && this.pending === 0;
   }
 
@@ -151,7 +151,7 @@ export class Sequence {
     // Behind draft tokens nothing is under way: what the mask alone allows is worth the wait.
     if (constraint !== undefined && constraint.mask === undefined) {
       this.isHeld ||= drafter.draftTokens(known, left).length > 0;
-      return this.isHeld || this.saysToken || constraint.ahead.length > 0 ? 'coming' : [];
+      return this.isHeld || this.resendsLastToken || constraint.ahead.length > 0 ? 'coming' : [];
     }
     const draftTokens: readonly DraftToken[] =
       constraint === undefined
@@ -223,10 +223,10 @@ export class Sequence {
     this.pending = 0;
     this.inFlight = 0;
     this.isLate = false;
-    this.saysToken = false;
+    this.resendsLastToken = false;
     this.isHeld = false;
     this.registeredBlocks = 0;
     this.registeredPrefix = NO_PREFIX;
-    this.awaited = undefined;
+    this.waitsFor = undefined;
   }
 }

@@ -90,7 +90,7 @@ export class PrefixCache {
   }
 
   /** Who computes what a sequence needs next. */
-  awaited(sequence: Sequence, found: FoundPrefix): InFlightPrefix | undefined {
+  waitsFor(sequence: Sequence, found: FoundPrefix): InFlightPrefix | undefined {
     const { length } = found.blocks;
     const inFlight = this.isFor(sequence) ? this.inFlight.find(sequence, length, found.hash) : undefined;
     if (inFlight === undefined || this.snapshots === undefined) return inFlight;

@@ -152,7 +152,7 @@ export class Scheduler {
   /** Gives a sequence that waits to another scheduler. */
   withdraw(sequence: Sequence): void {
     this.queue.remove(sequence);
-    sequence.awaited = undefined;
+    sequence.waitsFor = undefined;
   }
 
   /** Tokens of a prompt that need not be computed here: their blocks are findable. */
@@ -299,7 +299,7 @@ export class Scheduler {
       this.counters.maskMisses += 1;
       return 0;
     }
-    sequence.saysToken = sampled.length > 1;
+    sequence.resendsLastToken = sampled.length > 1;
     if (tokens === undefined || sampled.length === 1) {
       sequence.computed = position + count;
       return sampled.length;
@@ -348,8 +348,8 @@ export class Scheduler {
   private mayStart(sequence: Sequence): boolean {
     const { leader } = sequence.options;
     if (sequence.paused || !this.mayRun(sequence)) return false;
-    const { awaited } = sequence;
-    if (awaited !== undefined && isPending(awaited) && this.mayRun(awaited.producer)) return false;
+    const { waitsFor } = sequence;
+    if (waitsFor !== undefined && isPending(waitsFor) && this.mayRun(waitsFor.producer)) return false;
     if (leader === undefined || leader.state === 'ended' || !this.cache.findsPrompt(sequence)) return true;
     return leader.computed >= leader.options.promptIds.length;
   }
@@ -364,7 +364,7 @@ export class Scheduler {
     const { scheduled } = sequence;
     const most = Math.min(sequence.behind, budget);
     // Each position of such a prompt takes a row of logits, the first of them the sequence's own.
-    const count = sequence.asksPromptLogprobs ? Math.min(most, 1 + this.spareLogits(extraLogits)) : most;
+    const count = sequence.wantsPromptLogprobs ? Math.min(most, 1 + this.spareLogits(extraLogits)) : most;
     return count > 0 ? this.snapshots.cut(sequence, scheduled + count) - scheduled : 0;
   }
 
@@ -375,15 +375,15 @@ export class Scheduler {
   private draftsOf(sequence: Sequence, most: number): readonly DraftToken[] | 'coming' | undefined {
     // States would have learnt wrong ones.
     if (this.options.isRecurrent) return undefined;
-    if (sequence.behind !== 1 || (sequence.drafter === undefined && !sequence.saysToken)) return undefined;
+    if (sequence.behind !== 1 || (sequence.drafter === undefined && !sequence.resendsLastToken)) return undefined;
     const draftTokens = sequence.draftTokens(most);
     if (draftTokens === 'coming') return draftTokens;
-    return draftTokens.length > 0 || (sequence.saysToken && sequence.pending === 0) ? draftTokens : undefined;
+    return draftTokens.length > 0 || (sequence.resendsLastToken && sequence.pending === 0) ? draftTokens : undefined;
   }
 
   private slice(sequence: Sequence, count: number, draftTokens?: readonly DraftToken[]): PlannedSlice {
     const position = sequence.scheduled;
-    const promptLogprobs = sequence.asksPromptLogprobs;
+    const promptLogprobs = sequence.wantsPromptLogprobs;
     const sample = draftTokens !== undefined || position + count === sequence.length;
     const mask = sample ? sequence.mask : undefined;
     const { fromSnapshot, toSnapshot } = this.snapshots.take(sequence, position + count);
@@ -415,8 +415,8 @@ export class Scheduler {
 
   /** Whether another sequence computes what this one needs now; see {@link mayStart}. */
   private waitsForPrefix(sequence: Sequence, found: FoundPrefix): boolean {
-    sequence.awaited = this.cache.awaited(sequence, found);
-    return sequence.awaited !== undefined && this.mayRun(sequence.awaited.producer);
+    sequence.waitsFor = this.cache.waitsFor(sequence, found);
+    return sequence.waitsFor !== undefined && this.mayRun(sequence.waitsFor.producer);
   }
 
   /** Gives a waiting sequence a slot and the blocks of its first slice, as many as possible from the prefix cache. */
@@ -449,7 +449,7 @@ export class Scheduler {
       this.counters.cachedTokens += start;
     }
     // One whose log probabilities are asked for may take a step a token: nobody should wait for that.
-    if (!sequence.asksPromptLogprobs) this.cache.promise(sequence, found);
+    if (!sequence.wantsPromptLogprobs) this.cache.promise(sequence, found);
     this.queue.remove(sequence);
     this.queue.took(sequence);
     this.running.push(sequence);
