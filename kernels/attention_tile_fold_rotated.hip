@@ -4,7 +4,7 @@
 #include "forge/attention_rotated.h"
 
 // Grid: x = KV heads * tiles of their query heads, y = 1, z = splits.
-#define FOLD_ROTATED(name, head_dim, type, To)                                                                        \
+#define FOLD_ROTATED(name, head_dim, type, To)                                                                       \
   KERNEL_RESIDENT(forge::STREAM_BLOCKS, name, const float* __restrict qkv, /* [1, heads + 2 * kv_heads, head_dim] */ \
                   forge::half_t* k_cache, /* [blocks, kv_heads, KV_BLOCK_TOKENS, head_dim] */                        \
                   forge::half_t* v_cache, /* the same */                                                             \
@@ -17,7 +17,7 @@
                   int slot_words, int heads, int kv_heads, int head_tiles, int splits, int rotary, int adjacent,     \
                   float scale) {                                                                                     \
     using namespace forge;                                                                                           \
-    const Rotated row{k_cache, v_cache, cosine, sine, rotary, adjacent};                                              \
+    const Rotated row{k_cache, v_cache, cosine, sine, rotary, adjacent};                                             \
     const FoldedParts<To> fold{parts, splits, arrivals, To{out}};                                                    \
     attention_tile_split<head_dim, half_t>(BLOCK_INDEX, row, fold, qkv, k_cache, v_cache, row_position, row_slot,    \
                                            slots, slot_words, heads, kv_heads, head_tiles, scale);                   \
@@ -31,18 +31,18 @@
                   int kv_heads, int head_tiles, int splits, int rotary, int adjacent, float eps, float scale) {   \
     using namespace forge;                                                                                        \
     SHARED(float, scales, (TILE + 1));                                                                            \
-    const Rotated rotated{k_cache, v_cache, cosine, sine, rotary, adjacent};                                        \
-    const auto row = normed(rotated, query_weight, key_weight, eps, scales + 0);                                   \
+    const Rotated rotated{k_cache, v_cache, cosine, sine, rotary, adjacent};                                      \
+    const auto row = normed(rotated, query_weight, key_weight, eps, scales + 0);                                  \
     const FoldedParts<To> fold{parts, splits, arrivals, To{out}};                                                 \
     attention_tile_split<head_dim, half_t>(BLOCK_INDEX, row, fold, qkv, k_cache, v_cache, row_position, row_slot, \
                                            slots, slot_words, heads, kv_heads, head_tiles, scale);                \
   }
-#define FOLDS(head_dim)                                                                                \
+#define FOLDS(head_dim)                                                                                  \
   FOLD_ROTATED(attention_tile_fold_rotated_q8_d##head_dim, head_dim, uint8_t, FoldedQuants)              \
   FOLD_ROTATED(attention_tile_fold_rotated_f16_d##head_dim, head_dim, half_t, FoldedHalves<half_t>)      \
   FOLD_ROTATED(attention_tile_fold_rotated_bf16_d##head_dim, head_dim, bfloat_t, FoldedHalves<bfloat_t>) \
-  FOLD_NORMED(attention_tile_fold_normed_q8_d##head_dim, head_dim, uint8_t, FoldedQuants)              \
-  FOLD_NORMED(attention_tile_fold_normed_f16_d##head_dim, head_dim, half_t, FoldedHalves<half_t>)      \
+  FOLD_NORMED(attention_tile_fold_normed_q8_d##head_dim, head_dim, uint8_t, FoldedQuants)                \
+  FOLD_NORMED(attention_tile_fold_normed_f16_d##head_dim, head_dim, half_t, FoldedHalves<half_t>)        \
   FOLD_NORMED(attention_tile_fold_normed_bf16_d##head_dim, head_dim, bfloat_t, FoldedHalves<bfloat_t>)
 
 using namespace forge;

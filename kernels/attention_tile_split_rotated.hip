@@ -3,8 +3,8 @@
 #include "forge/attention_rotated.h"
 
 // Grid: x = KV heads * tiles of their query heads, y = 1, z = splits.
-#define ATTENTION_TILE_SPLIT_ROTATED(head_dim)                                                                         \
-  KERNEL_RESIDENT(forge::STREAM_BLOCKS, attention_tile_split_rotated_f16_d##head_dim,                                  \
+#define ATTENTION_TILE_SPLIT_ROTATED(head_dim)                                                                        \
+  KERNEL_RESIDENT(forge::STREAM_BLOCKS, attention_tile_split_rotated_f16_d##head_dim,                                 \
                   const float* __restrict qkv, /* [1, heads + 2 * kv_heads, head_dim] */                              \
                   forge::half_t* k_cache,      /* [blocks, kv_heads, KV_BLOCK_TOKENS, head_dim] */                    \
                   forge::half_t* v_cache,      /* the same */                                                         \
@@ -14,7 +14,7 @@
                   const int32_t* __restrict slots, /* [slots, slot_words] */                                          \
                   int slot_words, int heads, int kv_heads, int head_tiles, int splits, int rotary, int adjacent,      \
                   float scale) {                                                                                      \
-    const forge::Rotated row{k_cache, v_cache, cosine, sine, rotary, adjacent};                                        \
+    const forge::Rotated row{k_cache, v_cache, cosine, sine, rotary, adjacent};                                       \
     forge::attention_tile_split<head_dim, forge::half_t>(BLOCK_INDEX, row, forge::SplitParts{parts, splits}, qkv,     \
                                                          k_cache, v_cache, row_position, row_slot, slots, slot_words, \
                                                          heads, kv_heads, head_tiles, scale);                         \
@@ -29,8 +29,8 @@
                   int splits, int rotary, int adjacent, float eps, float scale) {                                      \
     using namespace forge;                                                                                             \
     SHARED(float, scales, (TILE + 1));                                                                                 \
-    const Rotated rotated{k_cache, v_cache, cosine, sine, rotary, adjacent};                                             \
-    const auto row = normed(rotated, query_weight, key_weight, eps, scales + 0);                                        \
+    const Rotated rotated{k_cache, v_cache, cosine, sine, rotary, adjacent};                                           \
+    const auto row = normed(rotated, query_weight, key_weight, eps, scales + 0);                                       \
     attention_tile_split<head_dim, half_t>(BLOCK_INDEX, row, SplitParts{parts, splits}, qkv, k_cache, v_cache,         \
                                            row_position, row_slot, slots, slot_words, heads, kv_heads, head_tiles,     \
                                            scale);                                                                     \

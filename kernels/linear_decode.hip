@@ -84,8 +84,8 @@ DEVICE void finish_group(const Summed& job, int group, float held, Sums sums) {
             float* __restrict y,                                             /* [1, out] */                  \
             const int32_t* __restrict tokens,                                /* [1] */                       \
             int, int out, int in, int x_rows, int, int accumulate) {                                         \
-    linear_decode<Format, batch>(ColumnRow<type>{x, x_rows}, Plain{weight, y, tokens, out, in, accumulate},     \
-                              BLOCK_INDEX_AHEAD.x, grid_width());                                            \
+    linear_decode<Format, batch>(ColumnRow<type>{x, x_rows}, Plain{weight, y, tokens, out, in, accumulate},  \
+                                 BLOCK_INDEX_AHEAD.x, grid_width());                                         \
   }
 #define LINEAR_NORMED(suffix, Format, type, batch)                                                                 \
   KERNEL_OF(BLOCK, 2, linear_normed_##suffix, const uint8_t* __restrict weight, /* [tiles, chunks, 4, bytes] */    \
@@ -98,7 +98,7 @@ DEVICE void finish_group(const Summed& job, int group, float held, Sums sums) {
             int out, int in, int biased, float eps) {                                                              \
     const int block = BLOCK_INDEX_AHEAD.x;                                                                         \
     const NormedRow<type> row{x, norm, parts, in, eps, block == 0 ? saturated : nullptr};                          \
-    linear_decode<Format, batch>(row, Normed{weight, biased ? bias : nullptr, y, out, in}, block, grid_width());      \
+    linear_decode<Format, batch>(row, Normed{weight, biased ? bias : nullptr, y, out, in}, block, grid_width());   \
   }
 // Two matrices, below each other but for their formats: blocks_0 blocks share the first.
 #define LINEAR_NORMED_PAIR(suffix, First, first_batch, Second, second_batch)                                        \
@@ -108,32 +108,32 @@ DEVICE void finish_group(const Summed& job, int group, float held, Sums sums) {
             int32_t* __restrict saturated, int out_0, int out_1, int in, int blocks_0, int biased, float eps) {     \
     const int block = BLOCK_INDEX_AHEAD.x;                                                                          \
     const NormedRow<half_t> row{x, norm, parts, in, eps, block == 0 ? saturated : nullptr};                         \
-    linear_decode_pair<First, first_batch, Second, second_batch>(                                                      \
+    linear_decode_pair<First, first_batch, Second, second_batch>(                                                   \
         row, Normed{weight_0, biased ? bias : nullptr, y, out_0, in},                                               \
         Normed{weight_1, biased ? bias + out_0 : nullptr, y + out_0, out_1, in}, block, blocks_0, grid_width());    \
   }
-#define LINEAR_SWIGLU(suffix, Format, type, batch)                                                                 \
-  KERNEL_OF(BLOCK, 2, linear_swiglu_##suffix, const uint8_t* __restrict weight, /* [2, tiles, chunks, 4, bytes] */ \
-            const float* __restrict x,                                          /* [hidden] */                     \
-            const float* __restrict norm,                                       /* [hidden] */                     \
-            const float* __restrict parts,                                      /* [hidden / NORM_PART] */         \
-            type* __restrict y,                                                 /* [ffn_chunks, y_rows, CHUNK] */  \
-            int32_t* __restrict saturated,                                      /* [1] */                          \
-            int ffn, int hidden, int y_rows, float eps) {                                                          \
-    const int block = BLOCK_INDEX_AHEAD.x;                                                                         \
-    const NormedRow<type> row{x, norm, parts, hidden, eps, block == 0 ? saturated : nullptr};                      \
-    linear_decode<Format, batch>(row, Swiglu<type>{weight, y, saturated, ffn, hidden, y_rows}, block, grid_width());  \
+#define LINEAR_SWIGLU(suffix, Format, type, batch)                                                                   \
+  KERNEL_OF(BLOCK, 2, linear_swiglu_##suffix, const uint8_t* __restrict weight, /* [2, tiles, chunks, 4, bytes] */   \
+            const float* __restrict x,                                          /* [hidden] */                       \
+            const float* __restrict norm,                                       /* [hidden] */                       \
+            const float* __restrict parts,                                      /* [hidden / NORM_PART] */           \
+            type* __restrict y,                                                 /* [ffn_chunks, y_rows, CHUNK] */    \
+            int32_t* __restrict saturated,                                      /* [1] */                            \
+            int ffn, int hidden, int y_rows, float eps) {                                                            \
+    const int block = BLOCK_INDEX_AHEAD.x;                                                                           \
+    const NormedRow<type> row{x, norm, parts, hidden, eps, block == 0 ? saturated : nullptr};                        \
+    linear_decode<Format, batch>(row, Swiglu<type>{weight, y, saturated, ffn, hidden, y_rows}, block, grid_width()); \
   }
-#define LINEAR_SUMMED(suffix, Format, type, batch)                                                                \
-  KERNEL_OF(BLOCK, 2, linear_summed_##suffix, const uint8_t* __restrict weight, /* [tiles, chunks, 4, bytes] */   \
-            const type* __restrict x,                                           /* [chunks, x_rows, CHUNK] */     \
-            float* __restrict y,                                                /* [out] */                       \
-            float* __restrict parts,                                            /* [ceil(out / NORM_PART)] */     \
-            int out, int in, int x_rows) {                                                                        \
+#define LINEAR_SUMMED(suffix, Format, type, batch)                                                                   \
+  KERNEL_OF(BLOCK, 2, linear_summed_##suffix, const uint8_t* __restrict weight, /* [tiles, chunks, 4, bytes] */      \
+            const type* __restrict x,                                           /* [chunks, x_rows, CHUNK] */        \
+            float* __restrict y,                                                /* [out] */                          \
+            float* __restrict parts,                                            /* [ceil(out / NORM_PART)] */        \
+            int out, int in, int x_rows) {                                                                           \
     linear_decode<Format, batch>(ColumnRow<type>{x, x_rows}, Summed{weight, y, parts, out, in}, BLOCK_INDEX_AHEAD.x, \
-                              grid_width());                                                                      \
+                                 grid_width());                                                                      \
   }
-#define LINEAR_DECODE(...)      \
+#define LINEAR_DECODE(...)   \
   LINEAR_PLAIN(__VA_ARGS__)  \
   LINEAR_NORMED(__VA_ARGS__) \
   LINEAR_SWIGLU(__VA_ARGS__) \

@@ -61,7 +61,7 @@ DEVICE void finish_group(const Rotated& job, int group, const Rotated::Held& hel
 }
 }  // namespace
 
-#define ROTATED_INPUTS                                                                                              \
+#define ROTATED_INPUTS                                                                                             \
   const float *__restrict x,         /* [in] */                                                                    \
       const float *__restrict norm,  /* [in] */                                                                    \
       const float *__restrict parts, /* [in / NORM_PART], see norm.h */                                            \
@@ -74,8 +74,10 @@ DEVICE void finish_group(const Rotated& job, int group, const Rotated::Held& hel
       const int32_t *__restrict row_position, const int32_t *__restrict row_slot, /* [1] */                        \
       const int32_t *__restrict slots,                                            /* [slots, slot_words] */        \
       int slot_words, int heads, int kv_heads, int head_dim, int rotary
-#define ROTATED_ROW \
-  const RotatedRow<half_t> rotated { qkv, cosine, sine, k_cache, v_cache, slots, 0, heads, kv_heads, head_dim, rotary, 1 }
+#define ROTATED_ROW                                                                     \
+  const RotatedRow<half_t> rotated {                                                    \
+    qkv, cosine, sine, k_cache, v_cache, slots, 0, heads, kv_heads, head_dim, rotary, 1 \
+  }
 #define ROTATED_PART(weight, out, first) \
   Rotated { weight, biased ? bias : nullptr, out, in, first, row_position, row_slot, slots, slot_words, rotated }
 
@@ -83,21 +85,21 @@ DEVICE void finish_group(const Rotated& job, int group, const Rotated::Held& hel
 #define LINEAR_ROTATED(suffix, Format, type, batch)                                                              \
   KERNEL_OF(BLOCK, 2, linear_rotated_##suffix, const uint8_t* __restrict weight, /* [tiles, chunks, 4, bytes] */ \
             ROTATED_INPUTS, int first, int out, int in, int biased, float eps) {                                 \
-    const int block = BLOCK_INDEX_AHEAD.x;                                                                      \
-    const NormedRow<type> row{x, norm, parts, in, eps, block == 0 ? saturated : nullptr};                       \
+    const int block = BLOCK_INDEX_AHEAD.x;                                                                       \
+    const NormedRow<type> row{x, norm, parts, in, eps, block == 0 ? saturated : nullptr};                        \
     ROTATED_ROW;                                                                                                 \
-    linear_decode<Format, batch>(row, ROTATED_PART(weight, out, first), block, grid_width());                       \
+    linear_decode<Format, batch>(row, ROTATED_PART(weight, out, first), block, grid_width());                    \
   }
 // Two matrices, below each other but for their formats: blocks_0 blocks share the first.
-#define LINEAR_ROTATED_PAIR(suffix, First, first_batch, Second, second_batch)                                           \
-  KERNEL_OF(BLOCK, 2, linear_rotated_##suffix, const uint8_t* __restrict weight_0, /* [tiles_0, chunks, 4, bytes] */    \
-            const uint8_t* __restrict weight_1, ROTATED_INPUTS, int out_0, int out_1, int in, int blocks_0, int biased, \
-            float eps) {                                                                                               \
-    const int block = BLOCK_INDEX_AHEAD.x;                                                                             \
-    const NormedRow<half_t> row{x, norm, parts, in, eps, block == 0 ? saturated : nullptr};                            \
-    ROTATED_ROW;                                                                                                        \
-    linear_decode_pair<First, first_batch, Second, second_batch>(                                                         \
-        row, ROTATED_PART(weight_0, out_0, 0), ROTATED_PART(weight_1, out_1, out_0), block, blocks_0, grid_width());     \
+#define LINEAR_ROTATED_PAIR(suffix, First, first_batch, Second, second_batch)                                        \
+  KERNEL_OF(BLOCK, 2, linear_rotated_##suffix, const uint8_t* __restrict weight_0, /* [tiles_0, chunks, 4, bytes] */ \
+            const uint8_t* __restrict weight_1, ROTATED_INPUTS, int out_0, int out_1, int in, int blocks_0,          \
+            int biased, float eps) {                                                                                 \
+    const int block = BLOCK_INDEX_AHEAD.x;                                                                           \
+    const NormedRow<half_t> row{x, norm, parts, in, eps, block == 0 ? saturated : nullptr};                          \
+    ROTATED_ROW;                                                                                                     \
+    linear_decode_pair<First, first_batch, Second, second_batch>(                                                    \
+        row, ROTATED_PART(weight_0, out_0, 0), ROTATED_PART(weight_1, out_1, out_0), block, blocks_0, grid_width()); \
   }
 
 LINEAR_ROTATED(f16, Floats<half_t>, half_t, LINEAR_DECODE_F16_BATCH)

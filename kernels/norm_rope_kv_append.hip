@@ -20,17 +20,17 @@ DEVICE void norm_rope_kv_append(Dim3 block, float* qkv, const float* query_weigh
   const bool is_normed = head < heads + kv_heads;
   const float* weight = head < heads ? query_weight : key_weight;
   RotatedRow<T> row{qkv + static_cast<size_t>(index) * all_heads * head_dim,
-                   cosine,
-                   sine,
-                   k_cache,
-                   v_cache,
-                   slots,
-                   0,
-                   heads,
-                   kv_heads,
-                   head_dim,
-                   rotary,
-                   adjacent};
+                    cosine,
+                    sine,
+                    k_cache,
+                    v_cache,
+                    slots,
+                    0,
+                    heads,
+                    kv_heads,
+                    head_dim,
+                    rotary,
+                    adjacent};
   // What a lane needs of the weights does not depend on the row: it is asked for while launches before this one still
   // run.
   auto own = unit_of(row, head, lane);

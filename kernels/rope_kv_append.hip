@@ -15,17 +15,17 @@ DEVICE void rope_kv_append(Dim3 block, float* qkv, T* k_cache, T* v_cache, const
   const int first_head = block.x * ROPE_HEADS, end_head = min_of(first_head + ROPE_HEADS, all_heads);
   const size_t angles = static_cast<size_t>(position) * (rotary / 2);
   const RotatedRow<T> row{qkv + static_cast<size_t>(index) * all_heads * head_dim,
-                         cosine + angles,
-                         sine + angles,
-                         k_cache,
-                         v_cache,
-                         block_table_of(slots, row_slot[index], slot_words),
-                         position,
-                         heads,
-                         kv_heads,
-                         head_dim,
-                         rotary,
-                         adjacent};
+                          cosine + angles,
+                          sine + angles,
+                          k_cache,
+                          v_cache,
+                          block_table_of(slots, row_slot[index], slot_words),
+                          position,
+                          heads,
+                          kv_heads,
+                          head_dim,
+                          rotary,
+                          adjacent};
   if (rotary % TURN_UNIT != 0) {
     for (int head = first_head; head < end_head; head++) {
       float* vector = row.vectors + head * head_dim;

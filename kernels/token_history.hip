@@ -1,9 +1,9 @@
 // token_history: counts the tokens that a step has sampled in their slots' histories, for penalties
 //
 // A token that is not in the history is added at its end; a full history stays as it is. A negative length means that
-// the slot has no penalties and keeps no history. Behind draft tokens, what a row samples counts as long as the draft tokens up
-// to it are what was sampled; see draft tokens.h. A row that no token could be drawn for changes nothing, and ends that,
-// too.
+// the slot has no penalties and keeps no history. Behind draft tokens, what a row samples counts as long as the draft
+// tokens up to it are what was sampled; see draft tokens.h. A row that no token could be drawn for changes nothing, and
+// ends that, too.
 #include "forge/drafts.h"
 
 // One block a sampled row, of which the first of each slot counts for all of that slot.

@@ -102,6 +102,8 @@ for (const { name, file } of models()) {
   const equal = others.map(({ bits }) => bits.equals(first.bits));
   isEqual &&= equal.every(Boolean);
   const rotated = new Set(first.kernels.filter((kernel) => kernel.startsWith('linear_rotated')));
-  console.log(JSON.stringify({ name, equal, launches: all.map(({ kernels }) => kernels.length), rotated: [...rotated] }));
+  console.log(
+    JSON.stringify({ name, equal, launches: all.map(({ kernels }) => kernels.length), rotated: [...rotated] }),
+  );
 }
 process.exit(isEqual ? 0 : 1);

@@ -31,11 +31,11 @@ DEVICE void multiply_wide(WideSum<32>& sum, const uint32_t (&parts)[4], uint64_t
     FORGE_WGMMA_32("bf16");
   }
 }
-#define FORGE_WGMMA_64(type, transposed)                                                                                  \
+#define FORGE_WGMMA_64(type, transposed)                                                                              \
   asm volatile(                                                                                                       \
       "{.reg .pred p; setp.ne.b32 p, %37, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type               \
       " {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, "             \
-      "%21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, {%32, %33, %34, %35}, %36, p, 1, 1, " transposed ";}"      \
+      "%21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, {%32, %33, %34, %35}, %36, p, 1, 1, " transposed ";}"  \
       : "+f"(sum.values[0]), "+f"(sum.values[1]), "+f"(sum.values[2]), "+f"(sum.values[3]), "+f"(sum.values[4]),      \
         "+f"(sum.values[5]), "+f"(sum.values[6]), "+f"(sum.values[7]), "+f"(sum.values[8]), "+f"(sum.values[9]),      \
         "+f"(sum.values[10]), "+f"(sum.values[11]), "+f"(sum.values[12]), "+f"(sum.values[13]), "+f"(sum.values[14]), \
@@ -52,13 +52,13 @@ DEVICE void multiply_wide(WideSum<64>& sum, const uint32_t (&parts)[4], uint64_t
     FORGE_WGMMA_64("bf16", "0");
   }
 }
-#define FORGE_WGMMA_128(type, transposed)                                                                                  \
+#define FORGE_WGMMA_128(type, transposed)                                                                              \
   asm volatile(                                                                                                        \
       "{.reg .pred p; setp.ne.b32 p, %69, 0; wgmma.mma_async.sync.aligned.m64n128k16.f32." type "." type               \
       " {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, "    \
       "%23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, " \
       "%45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, {%64, %65, "    \
-      "%66, %67}, %68, p, 1, 1, " transposed ";}"                                                                          \
+      "%66, %67}, %68, p, 1, 1, " transposed ";}"                                                                      \
       : "+f"(sum.values[0]), "+f"(sum.values[1]), "+f"(sum.values[2]), "+f"(sum.values[3]), "+f"(sum.values[4]),       \
         "+f"(sum.values[5]), "+f"(sum.values[6]), "+f"(sum.values[7]), "+f"(sum.values[8]), "+f"(sum.values[9]),       \
         "+f"(sum.values[10]), "+f"(sum.values[11]), "+f"(sum.values[12]), "+f"(sum.values[13]), "+f"(sum.values[14]),  \

@@ -116,7 +116,7 @@ struct Words {
 // before may then be read, and what was read in the meeting before last be overwritten. For every block of the grid.
 template <int RANKS>
 DEVICE void wait_at_barrier(Dim3 block, Words<RANKS> words, const int32_t* pass, int32_t* ended, int rank, int barrier,
-                 int patience_ms) {
+                            int patience_ms) {
   const int32_t number = *pass;
   const int row = barrier * WORDS_A_BARRIER;
   const bool tells = block.x == 0 && block.y == 0;

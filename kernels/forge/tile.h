@@ -55,9 +55,10 @@ struct alignas(16) Piece {
 };
 constexpr int PIECE = TILE_INPUT_MULTIPLE, ROW_PIECES = TILE_DEPTH / PIECE;
 
-// Keys and values lie in LDS as strips of STRIP elements of some positions, and values transposed, as rows of positions,
-// where units of a product take neighbouring positions of one element. Rows are padded by a piece, or else, where
-// asynchronous copies fill LDS to its last byte, pieces change places: eight neighbouring rows meet no bank twice.
+// Keys and values lie in LDS as strips of STRIP elements of some positions, and values transposed, as rows of
+// positions, where units of a product take neighbouring positions of one element. Rows are padded by a piece, or else,
+// where asynchronous copies fill LDS to its last byte, pieces change places: eight neighbouring rows meet no bank
+// twice.
 constexpr int STRIP = 64, STRIP_PIECES = STRIP / PIECE;
 #if defined(__CUDACC__) || WAVE == 1 || (defined(FORGE_LANES) && WAVE == 32 && !defined(FORGE_TILE_DOTS))
 constexpr bool TURNS_VALUES = false;

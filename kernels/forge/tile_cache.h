@@ -9,8 +9,8 @@
 
 namespace forge {
 
-// Four elements of a value vector at each of eight positions, as a cache holds them; and the same as f16, transposed: eight
-// positions of each element.
+// Four elements of a value vector at each of eight positions, as a cache holds them; and the same as f16, transposed:
+// eight positions of each element.
 DEVICE Words2 unpack(const Words2& halves) { return halves; }
 template <class Four>
 struct ValueCorner {

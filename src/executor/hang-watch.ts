@@ -1,5 +1,5 @@
-import { StallTolerantClock } from '../shared/stall-tolerant-clock.js';
 import { RocmForgeError } from '../shared/errors.js';
+import { StallTolerantClock } from '../shared/stall-tolerant-clock.js';
 import type { StepRunner } from './step-runner.js';
 
 const WATCH_INTERVAL_MS = 50;

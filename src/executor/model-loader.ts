@@ -5,9 +5,9 @@ import { readServableModel, type ServableModel } from '../shared/gguf/servable-m
 import { BlockBudget } from './block-budget.js';
 import type { Device, DeviceScope } from './device/device.js';
 import { countsOf, GraphBuckets } from './graph-buckets.js';
+import type { RankPlace } from './layers/all-reduce.js';
 import { ForwardPass } from './layers/forward-pass.js';
 import type { RopeTables } from './layers/paged-attention.js';
-import type { RankPlace } from './layers/all-reduce.js';
 import { uploadRopes } from './layers/rope.js';
 import {
   type BlockCounts,
@@ -296,7 +296,11 @@ const SNAPSHOT_SHARE = 1 / 4;
 const RESERVED_BYTES = 256 << 20;
 
 /** Refuses a model before anything of it is uploaded. */
-function refuseWhatCannotFit(file: GgufModel, { device, graph, blocks, receiveBuffers }: StageLoad, own: OwnLimits): void {
+function refuseWhatCannotFit(
+  file: GgufModel,
+  { device, graph, blocks, receiveBuffers }: StageLoad,
+  own: OwnLimits,
+): void {
   const leastKvBytes = blocks.leastBytes(own);
   const { freeBytes, totalBytes } = device.native.memory();
   const weightBytes = bytesOnGpu(device, file, graph);

@@ -16,7 +16,8 @@ export function linkStages(stages: readonly Stage[], scopes: readonly DeviceScop
   const link = (from: number, to: number, bytes: number, messages: number, inTurn: boolean): NativeLink => {
     const [sender, receiver] = [stages[from] as Stage, stages[to] as Stage];
     const { receiveBuffers } = receiver.forward;
-    const memory = receiveBuffers.length > 0 ? receiveBuffers.map(({ address }) => address) : Array<number>(messages).fill(0);
+    const memory =
+      receiveBuffers.length > 0 ? receiveBuffers.map(({ address }) => address) : Array<number>(messages).fill(0);
     const made = sender.device.native.linkTo(receiver.device.native, { memory, bytes, inTurn });
     return (scopes[to] as DeviceScope).link(made);
   };

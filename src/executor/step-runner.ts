@@ -1,7 +1,8 @@
 // One file because all of it is in which order the steps of an epoch, their parts and their masks are queued.
-import { StallTolerantClock } from '../shared/stall-tolerant-clock.js';
+
 import type { ExecuteRequest, Slice } from '../shared/generated/rocmforge/executor/v1/executor.js';
 import { ExecuteResponse, SlotOutput } from '../shared/generated/rocmforge/executor/v1/executor.js';
+import { StallTolerantClock } from '../shared/stall-tolerant-clock.js';
 import { StepDeadline } from '../shared/step-deadline.js';
 import { StepWatch } from '../shared/step-watch.js';
 import { protocolError } from './cache/protocol-error.js';

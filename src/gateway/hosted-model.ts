@@ -1,13 +1,14 @@
 import { readFileSync } from 'node:fs';
 import { RocmForgeError } from '../shared/errors.js';
+import type { EventLoopBudget } from '../shared/event-loop-budget.js';
 import type { Fault } from '../shared/fault-log.js';
 import { createLogger, type Logger } from '../shared/log.js';
-import type { EventLoopBudget } from '../shared/event-loop-budget.js';
-import type { TemplateSettings } from './chat/chat-template.js';
 import type { ChangeableLimits } from './api/admin/admin-server.js';
 import { encodeWorkerFile } from './api/encode-worker-file.js';
 import { Inference } from './api/inference.js';
 import type { OfferedModel } from './api/models.js';
+import type { TemplateSettings } from './chat/chat-template.js';
+import { IdleUnloader } from './idle-unloader.js';
 import { type GrammarCounts, MatcherThreads } from './matching/matcher-threads.js';
 import type { ModelObserver } from './model-metrics.js';
 import { type GatewayOptions, KV_CACHE_TYPES, type ModelOptions } from './options.js';
@@ -18,7 +19,6 @@ import { EncodeService } from './request/encoding/encode-service.js';
 import { contentChanged, LoadedContent } from './request/model-file.js';
 import { RequestRunner } from './request/runner.js';
 import { readServedModel, type ServedModel } from './request/served-model.js';
-import { IdleUnloader } from './idle-unloader.js';
 import { Router } from './router.js';
 import type { Trust } from './trust/trust.js';
 

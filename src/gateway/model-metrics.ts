@@ -1,11 +1,11 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+import type { IdleUnloader } from './idle-unloader.js';
 import type { GrammarCounts } from './matching/matcher-threads.js';
 import { loadOf } from './replica/load.js';
 import type { ReplicaCounts } from './replica/replica-counts.js';
 import type { CompletionTotals } from './request/completion-totals.js';
 import type { CompletionCounts } from './request/generation.js';
 import type { RequestObserver } from './request/runner.js';
-import type { IdleUnloader } from './idle-unloader.js';
 
 const LATENCY_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120];
 const TOKEN_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.15, 0.3, 0.6, 1.2, 2.5];
@@ -96,7 +96,11 @@ export function watchModels(registry: Registry, models: readonly CountedModel[])
   total('steps_total', 'Steps planned', (counts) => counts.steps);
   total('spec_decode_num_drafts_total', 'Steps with draft tokens', (counts) => counts.drafts);
   total('spec_decode_num_draft_tokens_total', 'Draft tokens computed', (counts) => counts.draftTokens);
-  total('spec_decode_num_accepted_tokens_total', 'Draft tokens that were right', (counts) => counts.acceptedDraftTokens);
+  total(
+    'spec_decode_num_accepted_tokens_total',
+    'Draft tokens that were right',
+    (counts) => counts.acceptedDraftTokens,
+  );
   total(
     'mask_misses_total',
     'Tokens computed again because their mask had not come in time',

@@ -1,6 +1,6 @@
 import { KvCacheType } from '../shared/generated/rocmforge/executor/v1/executor.js';
-import type { ReasoningParser, ToolParser } from './chat/answer/answer-format.js';
 import type { HttpOptions } from './api/http/http-server.js';
+import type { ReasoningParser, ToolParser } from './chat/answer/answer-format.js';
 import type { SupervisorOptions } from './replica/link/supervisor.js';
 import type { TrustOptions } from './trust/trust.js';
 

@@ -131,7 +131,9 @@ it('drafted, preempted, cached and killed runs give the tokens, probabilities an
     for (const [i, answer] of other.answers.entries()) {
       expect(answerOf(answer), `${name}, request ${i}`).toEqual(answerOf(plain.answers[i] as Generated));
     }
-    console.log(`${DEVICE}, ${name}: ${REQUESTS} requests, ${other.draftTokens} draftTokens, ${other.accepted} of them right`);
+    console.log(
+      `${DEVICE}, ${name}: ${REQUESTS} requests, ${other.draftTokens} draftTokens, ${other.accepted} of them right`,
+    );
     return other;
   };
   const runs = {

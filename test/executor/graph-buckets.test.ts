@@ -4,7 +4,6 @@ import { countsOf, GraphBuckets, samplingMode } from '../../src/executor/graph-b
 import { FOLDED_SPLITS } from '../../src/executor/kernels/index.js';
 import {
   COUNT_ADJUSTED,
-  COUNT_SINGLE_TOKEN,
   COUNT_DRAWN,
   COUNT_DRAWS,
   COUNT_FILTERED,
@@ -12,6 +11,7 @@ import {
   COUNT_GATHERED,
   COUNT_PARTED,
   COUNT_SAMPLES,
+  COUNT_SINGLE_TOKEN,
   COUNT_SLICES,
   COUNT_SPLIT_ROWS,
   COUNT_SPLITS,

@@ -348,8 +348,12 @@ describe('a frame is refused', () => {
     await (await refused({ ...draftTokens, mask: { id: 1 } })).toThrow('0 masks for 2 outputs of slot 1');
     await (await refused({ ...draftTokens, draftTokenMasks: words(1, 9) })).toThrow('mask 9, which is not there');
     await (await refused({ ...draftTokens, draftTokenMasks: words(1, 0) })).toThrow('mask 0, which is not there');
-    await (await refused({ ...draftTokens, draftTokenMasks: Buffer.alloc(7) })).toThrow('7 bytes are no whole number of words');
-    await (await refused({ ...draftTokens, slot: 0, draftTokenMasks: words(1, 1) })).toThrow('slot 0 is not constrained');
+    await (await refused({ ...draftTokens, draftTokenMasks: Buffer.alloc(7) })).toThrow(
+      '7 bytes are no whole number of words',
+    );
+    await (await refused({ ...draftTokens, slot: 0, draftTokenMasks: words(1, 1) })).toThrow(
+      'slot 0 is not constrained',
+    );
     const both = { mask: { id: 1 }, draftTokenMasks: words(1, 1) };
     await (await refused({ ...draftTokens, ...both })).toThrow('two kinds of masks of slot 1');
     await (await refused({ position, mask: { id: 1 }, draftTokenMasks: words(1) })).toThrow('1 masks for 1 outputs');

@@ -84,7 +84,8 @@ it('never does where nobody said so', () => {
 
 it('counts executors that are unloaded and that come back, and no others', () => {
   start(undefined, false, 2);
-  for (const state of ['serving', 'suspect', 'restarting', 'starting', 'serving'] as const) idleUnloader.heard(0, state);
+  for (const state of ['serving', 'suspect', 'restarting', 'starting', 'serving'] as const)
+    idleUnloader.heard(0, state);
   expect([idleUnloader.isUnloaded, idleUnloader.counters]).toEqual([false, { unloads: 0, loads: 0 }]);
   idleUnloader.heard(0, 'unloading');
   expect(idleUnloader.isUnloaded).toBe(false);

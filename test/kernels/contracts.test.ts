@@ -125,7 +125,14 @@ describe('kernel sources', () => {
     expect(bodies.length).toBeGreaterThan(0);
     for (const body of bodies) expect(body).toContain('BLOCK_INDEX');
     if (!code.includes('BLOCK_INDEX_AHEAD')) return;
-    const headers = ['linear_tile.h', 'linear_many.h', 'linear_hopper.h', 'linear_decode.h', 'normed.h', 'normed_tile.h']
+    const headers = [
+      'linear_tile.h',
+      'linear_many.h',
+      'linear_hopper.h',
+      'linear_decode.h',
+      'normed.h',
+      'normed_tile.h',
+    ]
       .filter((name) => code.includes(`${name}"`))
       .map((name) => read(`forge/${name}`));
     expect([code, ...headers].join()).toContain(' wait_for_inputs();');

@@ -4,8 +4,8 @@ import {
   gateUpSwigluTile as contractOf,
   matmulTile,
   swiglu,
-  type TileVariant,
   type TileType,
+  type TileVariant,
 } from '../../src/executor/kernels/index.js';
 import { gateUpSwigluTile } from './reference/gate_up_swiglu_tile.js';
 import { expectClose } from './support/compare.js';
@@ -30,7 +30,14 @@ function operands(
   return { weight: encode(type, weights), x: encode(type, x) };
 }
 
-async function run(target: Target, type: TileType, form: TileVariant, weight: FloatArray, x: FloatArray, hidden: number) {
+async function run(
+  target: Target,
+  type: TileType,
+  form: TileVariant,
+  weight: FloatArray,
+  x: FloatArray,
+  hidden: number,
+) {
   const [rows, ffn] = [x.length / hidden, weight.length / hidden / 2];
   const values = { weight, x, y: new Uint16Array(rows * ffn), tokens: Int32Array.of(rows), ffn, hidden };
   const { y } = await target.launch(contractOf(type, form), values, { rows });

@@ -2,8 +2,8 @@ import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { gatherRanks as contractOf, RANK_COUNTS } from '../../src/executor/kernels/index.js';
 import { gatherRanks } from './reference/gather_ranks.js';
-import { expectClose } from './support/compare.js';
 import { toldWords, wordsAfter } from './support/barriers.js';
+import { expectClose } from './support/compare.js';
 import { onEachTarget } from './support/targets.js';
 import { fill, fills, Random, seed, size } from './support/values.js';
 

@@ -15,8 +15,8 @@ import {
   matmulTileExperts,
   PACKED_TYPES,
   packedRowBytes,
-  TILE_VARIANT_NAMES,
   TILE_TYPES,
+  TILE_VARIANT_NAMES,
   WEIGHT_FLOAT_TYPES,
 } from '../../src/executor/kernels/index.js';
 import { randomBlocks } from './support/blocks.js';

@@ -2,8 +2,8 @@ import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { sumRanks as contractOf, RANK_COUNTS, WORDS_A_BARRIER } from '../../src/executor/kernels/index.js';
 import { sumRanks } from './reference/sum_ranks.js';
-import { expectClose } from './support/compare.js';
 import { toldWords, wordsAfter } from './support/barriers.js';
+import { expectClose } from './support/compare.js';
 import { onEachTarget } from './support/targets.js';
 import { FINITE, fill, fills, Random, seed, size } from './support/values.js';
 

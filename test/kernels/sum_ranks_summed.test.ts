@@ -3,8 +3,8 @@ import { expect, it } from 'vitest';
 import { sumRanksSummed as contractOf, normParts, RANK_COUNTS, sumRanks } from '../../src/executor/kernels/index.js';
 import { partsOfSquares } from './reference/rms_norm.js';
 import { sumRanksSummed } from './reference/sum_ranks_summed.js';
-import { expectClose } from './support/compare.js';
 import { toldWords, wordsAfter } from './support/barriers.js';
+import { expectClose } from './support/compare.js';
 import { onEachTarget } from './support/targets.js';
 import { FINITE, fill, fills, Random, seed, size } from './support/values.js';
 

@@ -62,7 +62,13 @@ export function play(world: World, operations: readonly Operation[], totals: Sch
       const { priority, peer, draftTokens } = step;
       // Where nothing can be drafted, tokens are constrained instead: some masks come late.
       const isConstrained = draftTokens && world.options.isRecurrent === true;
-      const options = { priority, peer, draftTokens: draftTokens && !isConstrained, isConstrained, asks: step.promptLogprobs };
+      const options = {
+        priority,
+        peer,
+        draftTokens: draftTokens && !isConstrained,
+        isConstrained,
+        asks: step.promptLogprobs,
+      };
       const ids = Array.from({ length: step.length }, (_, i) => (step.prefix + i) % VOCABULARY);
       const sequence = sequenceOf(ids, step.maxTokens, options);
       if (!world.scheduler.canEverRun(step.length + step.maxTokens)) continue;

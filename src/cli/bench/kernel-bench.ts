@@ -3,8 +3,8 @@ import * as kernels from '../../executor/kernels/index.js';
 import type { LaunchPlanRecorder } from '../../executor/kernels/launch-plan.js';
 import { FUSIONS } from '../../executor/layers/fusions.js';
 import {
-  type AttentionVariant,
   type AttentionSite,
+  type AttentionVariant,
   PagedAttention,
   type RopeTables,
 } from '../../executor/layers/paged-attention.js';

@@ -11,7 +11,14 @@ import type { Limits, WindowLimits } from '../model/limits.js';
 import { type SlotArena, SlotWord, slotArena } from '../model/slot-layout.js';
 import type { SamplingNeeds } from '../model/step-counts.js';
 import { protocolError } from './protocol-error.js';
-import { biasesOf, checkChosen, type SlotWriter, samplingNeeds, writeBiases, writeHistory } from './slot-adjustments.js';
+import {
+  biasesOf,
+  checkChosen,
+  type SlotWriter,
+  samplingNeeds,
+  writeBiases,
+  writeHistory,
+} from './slot-adjustments.js';
 import { RecurrentStates } from './slot-states.js';
 import { words } from './words.js';
 
@@ -243,7 +250,7 @@ export class SlotTable {
 
   /** The tokens that a slice brings itself. */
   private draftTokens(slot: Slot, { slot: index, position, count, sample }: Slice, tokenIds: Uint8Array): Uint32Array {
-    if (this.limits.isRecurrent) throw protocolError(`draft tokens of slot ${index}, whose states cannot be taken back`);
+    if (this.limits.isRecurrent) throw protocolError(`draft tokens of slot ${index}, whose states cannot roll back`);
     const ids = words(tokenIds);
     if (!sample || ids.length !== count || position < slot.tokenIds.length) {
       throw protocolError(`${ids.length} tokens for ${count} positions from ${position} on of slot ${index}`);

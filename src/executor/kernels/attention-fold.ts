@@ -1,7 +1,7 @@
 import { aligned, defineKernel, f32, i32, inout, input, type KernelContract, output } from '../device/contract.js';
 import type { DeviceBuffer } from '../device/device.js';
 import { exact } from '../device/tolerance.js';
-import { type RotatedSingleToken, rotatedVariant, rotatedInputs, rotatedSizes } from './attention-rotated.js';
+import { type RotatedSingleToken, rotatedInputs, rotatedSizes, rotatedVariant } from './attention-rotated.js';
 import { Q8_BLOCK, Q8_BLOCK_BYTES, TILE_TYPES, type TileType } from './formats.js';
 import type { Launch, StepCount, ValuesOf } from './launch-plan.js';
 import { qkvOf, readCache, rowArguments, TILE_HEAD_DIMS } from './paged-cache.js';
@@ -126,6 +126,9 @@ export function launchFolded(
 }
 
 export const attentionFoldContracts: readonly KernelContract[] = TILE_HEAD_DIMS.flatMap((headDim) => [
-  ...FOLDED_ENCODINGS.flatMap((form) => [attentionTileFoldRotated(form, headDim), attentionTileFoldNormed(form, headDim)]),
+  ...FOLDED_ENCODINGS.flatMap((form) => [
+    attentionTileFoldRotated(form, headDim),
+    attentionTileFoldNormed(form, headDim),
+  ]),
   ...FOLDED_ENCODINGS.map((form) => attentionTileFoldQ8(form, headDim)),
 ]);

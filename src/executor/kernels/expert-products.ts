@@ -33,9 +33,9 @@ import {
 import { MATMUL_QUANTIZED_ROWS, MATMUL_QUANTIZED_TOKENS, matmulQuantized } from './matmul-quantized.js';
 import {
   matmulTile,
+  TILE_INPUT_MULTIPLE,
   TILE_VARIANT_NAMES,
   TILE_VARIANTS,
-  TILE_INPUT_MULTIPLE,
   type TileVariant,
   tileSuffix,
 } from './matmul-tile.js';
@@ -154,7 +154,11 @@ export const matmulTileExperts = (type: TileType, form: TileVariant) => {
       i32('in'),
       i32('y_stride'),
     ],
-    grid: [{ of: 'rows', per: TILE_VARIANTS[form].tokens }, { of: 'out', per: TILE_VARIANTS[form].rows }, { of: 'runs' }],
+    grid: [
+      { of: 'rows', per: TILE_VARIANTS[form].tokens },
+      { of: 'out', per: TILE_VARIANTS[form].rows },
+      { of: 'runs' },
+    ],
     multiples: [['in', `${TILE_INPUT_MULTIPLE}`]],
     order: order!,
     tolerance,

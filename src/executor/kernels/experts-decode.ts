@@ -10,7 +10,13 @@ import {
   fragmentInput,
   fragmentWeight,
 } from './fragments.js';
-import { fitsRow, LINEAR_DECODE_BATCH, LINEAR_DECODE_CHUNKS, LINEAR_DECODE_ROWS, LINEAR_SEGMENTS } from './linear-decode.js';
+import {
+  fitsRow,
+  LINEAR_DECODE_BATCH,
+  LINEAR_DECODE_CHUNKS,
+  LINEAR_DECODE_ROWS,
+  LINEAR_SEGMENTS,
+} from './linear-decode.js';
 import { ORDER } from './reduction-order.js';
 
 /** Experts that a block scores, the most elements of a row that it has room for, and the most experts to choose of. */

@@ -14,12 +14,12 @@ import type { Launch, LaunchCondition, Rows, ValuesOf } from './launch-plan.js';
 import { MATMUL_TOKENS } from './matmul.js';
 import { PACKED_ROWS, PACKED_TOKENS, type PackedRows, packedInfix, rowsAtOnce } from './matmul-packed.js';
 import {
+  TILE_INPUT_MULTIPLE,
   TILE_VARIANT_NAMES,
   TILE_VARIANTS,
-  TILE_INPUT_MULTIPLE,
   type TileVariant,
-  tileVariantRows,
   tileSuffix,
+  tileVariantRows,
 } from './matmul-tile.js';
 import { ORDER } from './reduction-order.js';
 

@@ -9,9 +9,9 @@ import {
   LINEAR_DECODE_ROWS,
   normedInputs,
   onePair,
-  singleTokenShape,
   pairSizes,
   pairWeights,
+  singleTokenShape,
 } from './linear-decode.js';
 import { rotatedAppend } from './rope-kv-append.js';
 

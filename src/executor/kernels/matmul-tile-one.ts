@@ -1,7 +1,7 @@
 import { aligned, defineKernel, f32, i32, inout, input, type KernelContract, output } from '../device/contract.js';
 import { exact } from '../device/tolerance.js';
 import { TILE_TYPES, type TileType } from './formats.js';
-import { TILE_VARIANTS, TILE_INPUT_MULTIPLE } from './matmul-tile.js';
+import { TILE_INPUT_MULTIPLE, TILE_VARIANTS } from './matmul-tile.js';
 import { ORDER } from './reduction-order.js';
 import { NORM_PART, NORMED_MOST } from './rms-norm.js';
 

@@ -5,7 +5,7 @@ import type { Limits } from '../model/limits.js';
 import { type Rank, vocabularyPart } from '../model/shards.js';
 import type { StepTables } from '../model/step-tables.js';
 import { type StageGraph, valuesOf } from '../model/values.js';
-import type { SingleToken, RankValues } from './single-token.js';
+import type { RankValues, SingleToken } from './single-token.js';
 
 /** Milliseconds that a rank waits for another one in a meeting: a step takes less, whatever it is of. */
 export const PATIENCE_MS = 10_000;

@@ -6,9 +6,9 @@ import type { Limits } from '../model/limits.js';
 import type { Attention, HeadNorms } from '../model/values.js';
 import { COMBINED_FORM, NORMED_APPEND } from './fusions.js';
 import {
-  type AttentionVariant,
   type AttentionSite,
   type AttentionSplits,
+  type AttentionVariant,
   type HeadNormValues,
   PagedAttention,
   type RopeTables,
@@ -72,7 +72,12 @@ export class AttentionLayers {
    *
    * @param unrotated in which steps q and k are not rotated yet; default: all
    */
-  record(value: Attention, qkv: DeviceBuffer, wanted: ActivationEncoding, unrotated?: LaunchCondition): Activation['forms'] {
+  record(
+    value: Attention,
+    qkv: DeviceBuffer,
+    wanted: ActivationEncoding,
+    unrotated?: LaunchCondition,
+  ): Activation['forms'] {
     const { headNorms, rope, layer } = value;
     const { form, tables, norms, isApart } = this.partsOf(value);
     if (norms !== undefined && isApart) {

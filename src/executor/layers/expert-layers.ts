@@ -9,8 +9,8 @@ import type { VectorRef } from '../model/tensors.js';
 import type { Experts } from '../model/values.js';
 import type { Weights } from '../model/weights.js';
 import { type ColumnTiles, type Fusion, GATED_FUSIONS } from './fusions.js';
-import type { NormedRow, SingleToken } from './single-token.js';
 import { type Activation, asEncoding, Products, type SentRows, type Target } from './products.js';
+import type { NormedRow, SingleToken } from './single-token.js';
 
 /** What expert layers are recorded with. */
 export interface ExpertSite {
@@ -137,7 +137,12 @@ export class ExpertLayers {
       ...{ normalizes: Number(router.isNormalized), scale: router.scale },
     };
     const chosen = { ids: this.ids, weights: this.shares };
-    plan.launch(kernels.routeExperts, { scores: this.scores, ...chosen, ...routing, experts }, { rows: count }, multiToken);
+    plan.launch(
+      kernels.routeExperts,
+      { scores: this.scores, ...chosen, ...routing, experts },
+      { rows: count },
+      multiToken,
+    );
     if (singleToken !== undefined) {
       const { gateUp, down } = weights.experts(value);
       const room = { scores: this.scores, gated: asEncoding(this.gated.other, this.placed.encodingOf(down)) };

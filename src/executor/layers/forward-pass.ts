@@ -10,9 +10,9 @@ import { joined, type Matrix } from '../model/matrix.js';
 import { Sampling } from '../model/sampling.js';
 import { emptySlots, type SlotArena, SlotWord, slotArena } from '../model/slot-layout.js';
 import {
-  COUNT_SINGLE_TOKEN,
   COUNT_GATHERED,
   COUNT_SAMPLES,
+  COUNT_SINGLE_TOKEN,
   COUNT_TOKENS,
   COUNT_WRITES,
   STEP_COUNTS,
@@ -35,6 +35,7 @@ import {
   type Value,
   valuesOf,
 } from '../model/values.js';
+import { AllReduce } from './all-reduce.js';
 import { AttentionLayers } from './attention-layers.js';
 import { ExpertLayers } from './expert-layers.js';
 import {
@@ -47,13 +48,12 @@ import {
   NORM_FUSIONS,
   SINGLE_TOKEN,
 } from './fusions.js';
-import { type NormedRow, SingleToken } from './single-token.js';
-import type { ProductPart } from './single-token-matrices.js';
 import type { AttentionSplits } from './paged-attention.js';
-import { type Activation, asEncoding, bothOf, gatedApart, type ActivationEncoding, Products } from './products.js';
-import { AllReduce } from './all-reduce.js';
+import { type Activation, type ActivationEncoding, asEncoding, bothOf, gatedApart, Products } from './products.js';
 import type { PlanParts, RecordedModel, Stream } from './recorded-model.js';
 import { QueryGates, RecurrentLayers } from './recurrent-layers.js';
+import { type NormedRow, SingleToken } from './single-token.js';
+import type { ProductPart } from './single-token-matrices.js';
 
 /**
  * A model's graph, or a stage of it, as launches. Values are computed in the order in which the residual stream takes them, each into memory
@@ -387,7 +387,12 @@ export class ForwardPass {
   private routed(value: Experts, y: DeviceBuffer, stream: Stream, accumulate = false): boolean {
     const layers = this.experts as ExpertLayers;
     const by = accumulate ? layers.singleToken(value, this.singleToken) : undefined;
-    const input = this.activation(value.of, [this.recorded.weights.matrix(value.router.weight)], stream, by?.multiToken);
+    const input = this.activation(
+      value.of,
+      [this.recorded.weights.matrix(value.router.weight)],
+      stream,
+      by?.multiToken,
+    );
     layers.record(value, input, y, accumulate, by && { by, row: this.normedRow(value) });
     return by !== undefined;
   }

@@ -5,9 +5,9 @@ import type { KvCache } from '../model/kv-cache.js';
 import type { Limits } from '../model/limits.js';
 import type { Attention, StageGraph } from '../model/values.js';
 import type { Weights } from '../model/weights.js';
+import type { RankPlace } from './all-reduce.js';
 import type { Fusion } from './fusions.js';
 import type { RopeTables } from './paged-attention.js';
-import type { RankPlace } from './all-reduce.js';
 
 /** Where a stage of a layer split receives what crosses to it. */
 export interface StagePlace {

@@ -289,7 +289,12 @@ export class SingleToken {
     const type = gate.type as kernels.PackedType;
     const values = { gate: gate.buffer, up: up.buffer, ...this.inputOf(row), y, ffn };
     const sizes = { ...packedSizes(type, columns), ffn_blocks: ffn / kernels.Q8_BLOCK };
-    this.plan.launch(kernels.gateUpNormed(type), { ...values, blocks: columns / kernels.Q8_BLOCK }, sizes, this.singleToken);
+    this.plan.launch(
+      kernels.gateUpNormed(type),
+      { ...values, blocks: columns / kernels.Q8_BLOCK },
+      sizes,
+      this.singleToken,
+    );
   }
 
   /** Whether {@link addExperts} takes a layer of experts. */

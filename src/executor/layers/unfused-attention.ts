@@ -3,7 +3,7 @@ import * as kernels from '../kernels/index.js';
 import type { LayerCache } from '../model/kv-cache.js';
 import { COUNT_TOKENS } from '../model/step-counts.js';
 import type { Rope } from '../model/values.js';
-import { type AttentionVariant, type AttentionSite, type RopeTables, rotateAndAppend } from './paged-attention.js';
+import { type AttentionSite, type AttentionVariant, type RopeTables, rotateAndAppend } from './paged-attention.js';
 
 /** Memory for the scores of a group of rows; groups take their turns in it. */
 const SCORE_BYTES = 64 << 20;

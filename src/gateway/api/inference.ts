@@ -15,24 +15,24 @@ import { EncodedResponse, LargeRequest, type RequestBytes } from '../../shared/g
 import type { MatcherThreads } from '../matching/matcher-threads.js';
 import { ReasoningBudgets } from '../matching/reasoning-budget.js';
 import type { RequestContext } from '../request/context.js';
-import { constraintOf } from '../request/required-tool-calls.js';
 import type { EncodeService } from '../request/encoding/encode-service.js';
 import type { OpenedGeneration } from '../request/encoding/text-jobs.js';
 import type { CallContext } from '../request/encoding/text-threads.js';
 import type { GenerationParameters, GenerationSink } from '../request/generation.js';
 import { checkLimits, checkModelName } from '../request/limits.js';
+import { constraintOf } from '../request/required-tool-calls.js';
 import type { RequestRunner } from '../request/runner.js';
 import type { ServedModel } from '../request/served-model.js';
 import { RequestSpans } from '../request/spans.js';
 import { checkGeneration, generationParameters } from '../request/validate.js';
 import { checkTokenIds } from '../tokenizer/prompt.js';
 import type { Tokenizer } from '../tokenizer/tokenizer.js';
-import type { ResponseStream } from './response-stream.js';
-import { generateComplete, promptLogprobs, tokenLogprobs } from './messages.js';
-import { CONTROL_MESSAGE_BYTES, INLINE_MESSAGE_BYTES, type Method, methodBytes } from './method-bytes.js';
-import { StreamWriter } from './stream-writer.js';
 import { collectResponse } from './collect-response.js';
 import { FlushScheduler } from './flush-scheduler.js';
+import { generateComplete, promptLogprobs, tokenLogprobs } from './messages.js';
+import { CONTROL_MESSAGE_BYTES, INLINE_MESSAGE_BYTES, type Method, methodBytes } from './method-bytes.js';
+import type { ResponseStream } from './response-stream.js';
+import { StreamWriter } from './stream-writer.js';
 
 /** Tokens a slow reader's stream holds before its generation is paused. */
 const MAX_HELD_TOKENS = 1024;

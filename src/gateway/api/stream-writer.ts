@@ -2,8 +2,8 @@ import { asRocmForgeError } from '../../shared/errors.js';
 import type { GenerateChunk, GenerateComplete, TokenLogprobs } from '../../shared/generated/rocmforge/v1/inference.js';
 import { type AnswerParts, addDelta } from '../request/answer.js';
 import type { PromptProgress } from '../request/generation.js';
+import type { FlushScheduler, FlushTarget } from './flush-scheduler.js';
 import type { ResponseStream } from './response-stream.js';
-import type { FlushTarget, FlushScheduler } from './flush-scheduler.js';
 
 export interface StreamWriterOptions {
   readonly requestId: string;

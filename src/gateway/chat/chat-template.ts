@@ -3,11 +3,11 @@ import type { GgufMetadata } from '../../shared/gguf/metadata.js';
 import { checkWellFormed, type Tokenizer } from '../tokenizer/tokenizer.js';
 import { type ChatPrompt, InjectionGuard } from './injection-guard.js';
 import { shownInstructions } from './instruction-turns.js';
+import type { WorkLimits } from './jinja/budget.js';
 import { TemplateError } from './jinja/errors.js';
 import { strftime } from './jinja/globals.js';
 import { Template } from './jinja/template.js';
 import { Dict, Sequence, UNPRINTABLE_NONE, type Value } from './jinja/values.js';
-import type { WorkLimits } from './jinja/budget.js';
 import { continuedPrompt, markedEnd } from './prefill.js';
 import {
   type Conversation,

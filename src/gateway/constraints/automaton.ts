@@ -1,6 +1,6 @@
+import type { Budget } from './budget.js';
 import { type CodePointSet, ofRanges, pairs } from './code-points.js';
 import { CONSTRAINT_LIMITS } from './limits.js';
-import type { Budget } from './budget.js';
 
 /** The scalar values cut into intervals, each of a class: what no automaton tells apart has one class. */
 export interface Alphabet {

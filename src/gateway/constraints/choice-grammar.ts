@@ -1,6 +1,6 @@
+import { Budget } from './budget.js';
 import { choiceOf, Grammar, type Surroundings, text } from './grammar.js';
 import { invalid, unsupported } from './refusal.js';
-import { Budget } from './budget.js';
 
 /**
  * The grammar of exactly these texts; one given twice is there once.

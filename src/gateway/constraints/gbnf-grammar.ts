@@ -1,7 +1,7 @@
+import { Budget } from './budget.js';
 import { lineAndColumn, parseGbnf } from './gbnf-syntax.js';
 import { type Expression, Grammar, rule, type Surroundings } from './grammar.js';
 import { invalid } from './refusal.js';
-import { Budget } from './budget.js';
 
 /**
  * The grammar of the texts that a grammar in GBNF produces from its rule `root`.

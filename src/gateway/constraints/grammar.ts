@@ -1,9 +1,9 @@
+import type { Budget } from './budget.js';
 import { ASCII, type CodePointSet, complement, intersection, NOT_ASCII, pairs } from './code-points.js';
 import { CONSTRAINT_LIMITS } from './limits.js';
 import { withSeparateAlternatives } from './separate-alternatives.js';
 import { SPECIAL_TOKEN_BYTE } from './special-token-names.js';
 import { utf8Sequences } from './utf8.js';
-import type { Budget } from './budget.js';
 
 /** What a rule may produce. */
 export type Expression =

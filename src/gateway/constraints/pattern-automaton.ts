@@ -1,7 +1,7 @@
 import { type Automaton, alphabetOf, bothOf, classAt, complementOf, explore, minimized } from './automaton.js';
+import type { Budget } from './budget.js';
 import { type CodePointSet, EVERYTHING } from './code-points.js';
 import { type Pattern, PatternError, parsePattern } from './regex-syntax.js';
-import type { Budget } from './budget.js';
 
 /** `search`: the pattern may begin and end anywhere, as JSON Schema's. `whole`: it spans the text. */
 export type Matching = 'search' | 'whole';

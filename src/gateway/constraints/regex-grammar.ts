@@ -1,9 +1,9 @@
 import { automatonExpression } from './automaton-grammar.js';
+import { Budget } from './budget.js';
 import { characters, Grammar, type Surroundings } from './grammar.js';
 import { patternAutomaton } from './pattern-automaton.js';
 import { invalid, unsupported } from './refusal.js';
 import { PatternError } from './regex-syntax.js';
-import { Budget } from './budget.js';
 
 /**
  * The grammar of the texts that a regular expression matches as a whole.

@@ -2,6 +2,7 @@ import { RocmForgeError } from '../../shared/errors.js';
 import type { ToolGrammar, ToolRule } from '../chat/answer/tool-grammar.js';
 import { complementOf } from './automaton.js';
 import { automatonExpression } from './automaton-grammar.js';
+import { Budget } from './budget.js';
 import { characters, choice, type Expression, Grammar, optional, repeat, sequence } from './grammar.js';
 import { objectsOfSchema } from './json-schema/schema-grammar.js';
 import { CONSTRAINT_LIMITS } from './limits.js';
@@ -10,7 +11,6 @@ import { patternAutomaton } from './pattern-automaton.js';
 import { behindReasoning, type HeldReasoning } from './reasoning-grammar.js';
 import type { SpecialTokenNames } from './special-token-names.js';
 import { taggedArguments } from './tagged-arguments.js';
-import { Budget } from './budget.js';
 
 /** Calls that a turn must have, or may. */
 export interface ForcedToolCalls {

@@ -60,7 +60,9 @@ export class Masking {
       step.pending.set(sequence, slot);
       return PENDING;
     });
-    const draftTokens = slices.map(({ draftTokenMasks = [] }) => draftTokenMasks.map((mask) => this.name(mask, step, masks)));
+    const draftTokens = slices.map(({ draftTokenMasks = [] }) =>
+      draftTokenMasks.map((mask) => this.name(mask, step, masks)),
+    );
     this.steps.push(step);
     return { masks, slices: told, draftTokens, before };
   }

@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto';
 import { type ChatInput, type ToolCallDelta, ToolChoiceMode } from '../../shared/generated/rocmforge/v1/inference.js';
 import { AnswerParser, type ResponseStart, responseStart } from '../chat/answer/answer-parser.js';
-import type { ResponseEvent, OfferedTool } from '../chat/answer/events.js';
+import type { OfferedTool, ResponseEvent } from '../chat/answer/events.js';
 import { offeredTools } from '../chat/template-input.js';
 import { detokenize } from '../tokenizer/detokenizer.js';
 import type { Tokenizer } from '../tokenizer/tokenizer.js';

@@ -47,7 +47,10 @@ export function canForceToolCalls(chat: Chat, facts: ModelFacts): boolean {
   return forcedToolCalls(chat, facts) !== undefined;
 }
 
-function forcedToolCalls(chat: Chat, facts: ModelFacts): Pick<ForcedToolCalls, 'calls' | 'openers' | 'isBare'> | undefined {
+function forcedToolCalls(
+  chat: Chat,
+  facts: ModelFacts,
+): Pick<ForcedToolCalls, 'calls' | 'openers' | 'isBare'> | undefined {
   const { answerFormat, toolTemplate = '' } = facts;
   const format = answerFormat?.tools;
   const isRequired = requiresCall(chat);

@@ -1,7 +1,7 @@
 import { NEUTRAL_SAMPLING, type SamplingValues } from '../../shared/sampling-schema.js';
 import type { TokenConstraint, TokenMask } from '../matching/token-constraint.js';
+import { type HeldSnapshot, type InFlightPrefix, NO_PREFIX } from './prefix.js';
 import { PromptLookupDrafter } from './prompt-lookup-drafter.js';
-import { type HeldSnapshot, NO_PREFIX, type InFlightPrefix } from './prefix.js';
 
 let arrivals = 0;
 

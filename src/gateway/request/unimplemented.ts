@@ -1,7 +1,7 @@
 import { RocmForgeError } from '../../shared/errors.js';
 import type { ChatInput, GenerateStreamRequest } from '../../shared/generated/rocmforge/v1/inference.js';
-import { canForceToolCalls, forcesToolCalls } from './required-tool-calls.js';
 import type { LimitFacts } from './limits.js';
+import { canForceToolCalls, forcesToolCalls } from './required-tool-calls.js';
 
 /** A field of the public API that is not built yet, and when a request uses it. */
 interface UnimplementedField {

@@ -12,7 +12,6 @@ import { offeredTools } from '../chat/template-input.js';
 import { StopStrings } from '../tokenizer/stop-matcher.js';
 import type { Tokenizer } from '../tokenizer/tokenizer.js';
 import { answerOptions, requiresCall } from './answer.js';
-import { forcesToolCalls } from './required-tool-calls.js';
 import type { GenerationParameters } from './generation.js';
 import {
   checkLimits,
@@ -21,6 +20,7 @@ import {
   MAX_ANSWER_TEXT_BYTES,
   MAX_LOGPROBS_OF_MESSAGE,
 } from './limits.js';
+import { forcesToolCalls } from './required-tool-calls.js';
 import { refuseUnimplemented } from './unimplemented.js';
 
 /** Below this, all but the likeliest token have no weight that a float could hold: the draw is that token. */

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { type FlushTarget, FlushScheduler } from '../../../src/gateway/api/flush-scheduler.js';
+import { FlushScheduler, type FlushTarget } from '../../../src/gateway/api/flush-scheduler.js';
 
 describe('rounds of writes', () => {
   let clock = 0;

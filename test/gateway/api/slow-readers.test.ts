@@ -1,8 +1,8 @@
 import { credentials, type ServiceError, status } from '@grpc/grpc-js';
 import { afterEach, describe, expect, it } from 'vitest';
+import { FlushScheduler } from '../../../src/gateway/api/flush-scheduler.js';
 import type { ResponseStream } from '../../../src/gateway/api/response-stream.js';
 import { StreamWriter } from '../../../src/gateway/api/stream-writer.js';
-import { FlushScheduler } from '../../../src/gateway/api/flush-scheduler.js';
 import type { RocmForgeError } from '../../../src/shared/errors.js';
 import {
   type GenerateStreamResponse,

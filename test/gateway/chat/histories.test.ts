@@ -1,13 +1,13 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import type { AnswerFormat, ToolParser } from '../../../src/gateway/chat/answer/answer-format.js';
-import { type ChatMessage, ChatTemplate } from '../../../src/gateway/chat/chat-template.js';
-import { MessagesResponse } from '../../../src/gateway/api/http/anthropic/messages-response.js';
 import { messagesRequest } from '../../../src/gateway/api/http/anthropic/messages-request.js';
+import { MessagesResponse } from '../../../src/gateway/api/http/anthropic/messages-response.js';
 import { jsonOf } from '../../../src/gateway/api/http/json-slices.js';
 import { chatRequest } from '../../../src/gateway/api/http/openai/chat-request.js';
 import { messageOf } from '../../../src/gateway/api/http/openai/chat-turn.js';
 import type { AnswerFacts } from '../../../src/gateway/api/http/request.js';
+import type { AnswerFormat, ToolParser } from '../../../src/gateway/chat/answer/answer-format.js';
+import { type ChatMessage, ChatTemplate } from '../../../src/gateway/chat/chat-template.js';
 import { checkGeneration } from '../../../src/gateway/request/validate.js';
 import { parseJson } from '../../../src/shared/exact-json.js';
 import {

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { parseJson, toJson } from '../../../src/gateway/chat/jinja/json.js';
 import { Budget } from '../../../src/gateway/chat/jinja/budget.js';
+import { parseJson, toJson } from '../../../src/gateway/chat/jinja/json.js';
 import { runs } from '../../support/run-size.js';
 
 const style = { ensureAscii: false, indent: undefined, itemSeparator: ',', keySeparator: ':', sortKeys: false };

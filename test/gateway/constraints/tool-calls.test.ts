@@ -109,7 +109,11 @@ describe('a turn that must call', () => {
 
 describe('a turn that may call', () => {
   const MAY: ToolChoice | undefined = undefined;
-  const may = (format: 'hermes' | 'llama3', isParallel = true, reasoning?: ForcedToolCalls['reasoning']): GivenConstraint => {
+  const may = (
+    format: 'hermes' | 'llama3',
+    isParallel = true,
+    reasoning?: ForcedToolCalls['reasoning'],
+  ): GivenConstraint => {
     const calls = toolGrammar(TOOLS, { format, template: '', toolChoice: MAY, isParallel }) as ForcedToolCalls['calls'];
     const { openers, isBare = false } = CALL_FORMATS[format];
     return { $case: 'toolCalls', value: { calls, openers, isBare, reasoning } };
@@ -257,7 +261,12 @@ describe('arguments between tags', () => {
 
 describe('a turn of harmony that must call', () => {
   const calls = (isParallel: boolean) =>
-    toolGrammar(TOOLS, { format: 'harmony', template: '', toolChoice: REQUIRED, isParallel }) as ForcedToolCalls['calls'];
+    toolGrammar(TOOLS, {
+      format: 'harmony',
+      template: '',
+      toolChoice: REQUIRED,
+      isParallel,
+    }) as ForcedToolCalls['calls'];
   const held = (isParallel: boolean): GivenConstraint => ({
     $case: 'toolCalls',
     value: {

@@ -2,8 +2,8 @@ import type { Http2Server } from 'node:http2';
 import type { Socket } from 'node:net';
 import type { ProxiedClients } from '../../trust/proxied-clients.js';
 import { peerOf } from '../peer.js';
-import type { CallGuard } from './call-guard.js';
 import { AbuseTracker } from './abuse-tracker.js';
+import type { CallGuard } from './call-guard.js';
 import { FEWEST_CONNECTIONS, type Idle, lesser, OpenFiles, type SharingServer } from './open-files.js';
 
 export interface ConnectionLimits {

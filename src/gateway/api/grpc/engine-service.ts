@@ -4,10 +4,10 @@ import type { Load } from '../../replica/load.js';
 import { EngineResponse } from '../protocols/engine-response.js';
 import { check } from '../protocols/protocol.js';
 import { VLLM_ENGINE } from '../protocols/vllm-engine.js';
-import { answerKnown, responseStreamOf } from './unary-responses.js';
 import { type GrpcService, grpcService, withRefused } from './grpc-service.js';
 import type { LoadReport } from './load-report.js';
 import { serveTranslated, type TranslatedApi } from './translated-generation.js';
+import { answerKnown, responseStreamOf } from './unary-responses.js';
 
 /** What SMG's servicer calls itself: routers tell protocols apart by it. */
 const SERVER_TYPE = 'vllm-grpc';

@@ -15,11 +15,11 @@ import {
 import { decodeKnown } from '../../../shared/grpc/known-fields.js';
 import { wellFormed } from '../../../shared/grpc/strict.js';
 import type { Models } from '../models.js';
-import { answer, responseStreamOf } from './unary-responses.js';
 import { clientOf } from './caller.js';
 import { encodeStreamResponse } from './chunk-encoding.js';
 import { type GrpcService, grpcService } from './grpc-service.js';
 import type { LoadReport } from './load-report.js';
+import { answer, responseStreamOf } from './unary-responses.js';
 
 export const INFERENCE_SERVICE = 'rocmforge.v1.InferenceService';
 

@@ -76,7 +76,8 @@ export class OpenFiles {
     return this.closeIdle((other) => other === peer || this.countOf(other) > own);
   }
 
-  private readonly countOf = (peer: string): number => this.servers.reduce((sum, server) => sum + server.countOf(peer), 0);
+  private readonly countOf = (peer: string): number =>
+    this.servers.reduce((sum, server) => sum + server.countOf(peer), 0);
 
   private closeIdle(mayClose: (peer: string) => boolean): boolean {
     const idle = this.servers

@@ -1,11 +1,11 @@
 import { asRocmForgeError } from '../../../shared/errors.js';
 import type { GenerateStreamRequest } from '../../../shared/generated/rocmforge/v1/inference.js';
 import { LargeRequest, wellFormed } from '../../../shared/grpc/strict.js';
-import type { ResponseStream } from '../response-stream.js';
 import type { WaitingCall } from '../inference.js';
 import type { Models } from '../models.js';
 import { inTermsOf, type Protocol, translate } from '../protocols/protocol.js';
 import { type ProtocolResponse, TranslatedStream } from '../protocols/translated-stream.js';
+import type { ResponseStream } from '../response-stream.js';
 import type { RunningRequests } from '../running-requests.js';
 import { clientOf, type IncomingCall } from './caller.js';
 

@@ -1,9 +1,9 @@
 import type { ServerUnaryCall, ServerWritableStream, sendUnaryData } from '@grpc/grpc-js';
 import { toStatus } from '../../../shared/grpc/status.js';
 import { type EncodedResponse, wellFormed } from '../../../shared/grpc/strict.js';
-import type { ResponseStream } from '../response-stream.js';
 import type { WaitingCall } from '../inference.js';
 import { refuseUnknown } from '../protocols/protocol.js';
+import type { ResponseStream } from '../response-stream.js';
 import { clientOf } from './caller.js';
 import type { LoadReport } from './load-report.js';
 

@@ -8,14 +8,14 @@ import {
   InferenceService,
 } from '../../../shared/generated/vllm/inference.js';
 import { packageVersion } from '../../../shared/package.js';
-import type { ResponseStream } from '../response-stream.js';
 import { check } from '../protocols/protocol.js';
-import { VllmResponse, VllmGathered } from '../protocols/vllm-response.js';
 import { VLLM_INFERENCE } from '../protocols/vllm-inference.js';
-import { answerKnown, responseStreamOf } from './unary-responses.js';
+import { VllmGathered, VllmResponse } from '../protocols/vllm-response.js';
+import type { ResponseStream } from '../response-stream.js';
 import { type GrpcService, grpcService, withRefused } from './grpc-service.js';
 import type { LoadReport } from './load-report.js';
 import { serveTranslated, type TranslatedApi } from './translated-generation.js';
+import { answerKnown, responseStreamOf } from './unary-responses.js';
 
 /** Which of several replicas runs a request; vLLM's front end reads it from a call's metadata. */
 const RANK_KEY = 'x-data-parallel-rank';

@@ -42,11 +42,11 @@ import { EncodedResponse } from '../../../shared/grpc/strict.js';
 import { INFERENCE_SERVICE } from '../grpc/inference-service.js';
 import type { WaitingCall } from '../inference.js';
 import type { Models } from '../models.js';
-import { ResponseQueue } from './response-queue.js';
 import { checkBinary, jsonForLibrary, type MessageHeaders } from './connect-messages.js';
 import { statusOf } from './errors.js';
 import type { Exchange } from './exchange.js';
 import type { ErrorForm } from './request.js';
+import { ResponseQueue } from './response-queue.js';
 
 /**
  * Bytes of a request over Connect or gRPC-Web: it is read as a whole where everything is served, and JSON of this size

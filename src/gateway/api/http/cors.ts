@@ -29,7 +29,11 @@ function isOfThisMachine(origin: string): boolean {
   return host !== undefined && isThisMachine(host);
 }
 
-function responseCors(request: IncomingMessage, response: ServerResponse, isTaken: (origin: string) => boolean): boolean {
+function responseCors(
+  request: IncomingMessage,
+  response: ServerResponse,
+  isTaken: (origin: string) => boolean,
+): boolean {
   const { origin, 'access-control-request-method': asked, 'access-control-request-headers': headers } = request.headers;
   if (origin === undefined) return false;
   const mayRead = isTaken(origin);

@@ -3,7 +3,7 @@ import type { GenerateStreamResponse } from '../../../shared/generated/rocmforge
 import type { PromptProgress } from '../../request/generation.js';
 import type { ResponseStream } from '../response-stream.js';
 import type { Exchange } from './exchange.js';
-import type { ResponseWriter, NamedEvent } from './request.js';
+import type { NamedEvent, ResponseWriter } from './request.js';
 
 const HEADERS = {
   'content-type': 'text/event-stream; charset=utf-8',

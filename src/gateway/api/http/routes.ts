@@ -12,12 +12,12 @@ import { EventStream } from './event-stream.js';
 import type { Exchange } from './exchange.js';
 import { parseJson, readGeneration } from './json-forms.js';
 import { LlamaResponse } from './llama/llama-response.js';
-import { metrics } from './llama/metrics.js';
 import { health, props, slots } from './llama/llama-routes.js';
+import { metrics } from './llama/metrics.js';
 import { OpenAiResponse } from './openai/openai-responses.js';
 import { getModel, listModels } from './openai/openai-routes.js';
 import { streamEach } from './prompt-streams.js';
-import type { AnswerForm, AnswerKind, ResponseWriter, ErrorForm } from './request.js';
+import type { AnswerForm, AnswerKind, ErrorForm, ResponseWriter } from './request.js';
 import { FIELD_NAMES } from './sampling-fields.js';
 import type { TextForm } from './text-responses.js';
 
@@ -129,7 +129,9 @@ async function read(
 
 function writerOf(form: AnswerForm, facts: HttpFacts): ResponseWriter {
   if (form.kind === 'messages') return new MessagesResponse(facts);
-  return form.kind === 'llama' ? new LlamaResponse(form, facts) : new OpenAiResponse({ ...form, kind: form.kind }, facts);
+  return form.kind === 'llama'
+    ? new LlamaResponse(form, facts)
+    : new OpenAiResponse({ ...form, kind: form.kind }, facts);
 }
 
 /** The route of a request, and what its path matched. */

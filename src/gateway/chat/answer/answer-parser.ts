@@ -1,6 +1,6 @@
 import { type AnswerFormat, CALL_FORMATS, markersOf, REASONING_FORMATS } from './answer-format.js';
 import { type CallFormat, CallReading, type ReasoningFormat } from './call-format.js';
-import type { ResponseEvent, OfferedTool } from './events.js';
+import type { OfferedTool, ResponseEvent } from './events.js';
 import { HARMONY_MESSAGE, readHarmonyTurn } from './harmony.js';
 import { type Reading, TextReader, type TextSink } from './text-reader.js';
 import { TurnWriter } from './turn-writer.js';

@@ -1,3 +1,4 @@
+import type { Budget } from './budget.js';
 import { fail } from './errors.js';
 import { equals } from './operators.js';
 import { type Method, STRING_METHODS } from './string-methods.js';
@@ -17,7 +18,6 @@ import {
   Undefined,
   type Value,
 } from './values.js';
-import type { Budget } from './budget.js';
 
 const DICT_METHODS: ReadonlyMap<string, Method<Dict>> = new Map<string, Method<Dict>>([
   [

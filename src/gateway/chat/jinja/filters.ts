@@ -1,4 +1,5 @@
 import { getAttributeAsItem } from './attributes.js';
+import type { Budget } from './budget.js';
 import { fail } from './errors.js';
 import { binary, equals, order, subscript } from './operators.js';
 import { type Filter, intArgument, SCALAR_FILTERS } from './scalar-filters.js';
@@ -20,7 +21,6 @@ import {
   Undefined,
   type Value,
 } from './values.js';
-import type { Budget } from './budget.js';
 
 /** @throws TemplateError for a filter that Jinja has not, or that is not supported */
 export function applyFilter(name: string, value: Value, args: Arguments): Value {
@@ -44,7 +44,11 @@ function picker(attribute: Value | undefined, budget: Budget, fallback?: Value):
 const foldCase = (value: Value): Value => (typeof value === 'string' ? value.toLowerCase() : value);
 
 /** The value that items are ordered by: of a comma-separated list of attributes, all of them. */
-function sortKey(attribute: Value | undefined, caseSensitive: Value | undefined, budget: Budget): (item: Value) => Value {
+function sortKey(
+  attribute: Value | undefined,
+  caseSensitive: Value | undefined,
+  budget: Budget,
+): (item: Value) => Value {
   const fold = isTruthy(caseSensitive ?? false) ? (value: Value) => value : foldCase;
   const names = asText(attribute)?.split(',') ?? [attribute];
   const pickers = names.map((name) => picker(name, budget));

@@ -1,3 +1,4 @@
+import type { Budget } from './budget.js';
 import { fail } from './errors.js';
 import { decimal, floatRepr, lengthOfText, repr, str } from './text.js';
 import {
@@ -14,7 +15,6 @@ import {
   Undefined,
   type Value,
 } from './values.js';
-import type { Budget } from './budget.js';
 
 /** `%(key)`, flags, width, precision, type. */
 const CONVERSION = /%(?:\(([^)]*)\))?([-+ #0]*)(\d{0,9})(?:\.(\d{0,9}))?([a-zA-Z%])/y;

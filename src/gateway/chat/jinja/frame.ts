@@ -1,6 +1,6 @@
+import type { Budget } from './budget.js';
 import { fail } from './errors.js';
 import type { Value } from './values.js';
-import type { Budget } from './budget.js';
 
 /** Macros that call each other, and loops into themselves, no deeper than this: each level is several of JavaScript's. */
 const MAX_CALLS = 100;

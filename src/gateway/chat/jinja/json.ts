@@ -1,8 +1,8 @@
 import { type JsonMaker, readJson } from '../../../shared/exact-json.js';
+import type { Budget } from './budget.js';
 import { fail } from './errors.js';
 import { decimal, floatRepr } from './text.js';
 import { asText, Dict, Float, integer, list, NONE, None, Sequence, typeName, type Value } from './values.js';
-import type { Budget } from './budget.js';
 
 const MAX_DEPTH = 100;
 /** Python's own limit. */
@@ -68,7 +68,14 @@ function write(value: Value, style: JsonStyle, budget: Budget, depth: number): s
   return fail(`a value of type ${typeName(value)} is not JSON serializable`);
 }
 
-function bracket(open: string, parts: string[], close: string, style: JsonStyle, budget: Budget, depth: number): string {
+function bracket(
+  open: string,
+  parts: string[],
+  close: string,
+  style: JsonStyle,
+  budget: Budget,
+  depth: number,
+): string {
   if (parts.length === 0) return open + close;
   if (style.indent === undefined) {
     const joined = parts.join(style.itemSeparator);

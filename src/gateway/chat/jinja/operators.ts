@@ -1,4 +1,5 @@
 import type { Comparison, Operator } from './ast.js';
+import type { Budget } from './budget.js';
 import { fail } from './errors.js';
 import { formatPercent } from './format.js';
 import { charactersOf, compareText, escapeHtml, str } from './text.js';
@@ -17,7 +18,6 @@ import {
   Undefined,
   type Value,
 } from './values.js';
-import type { Budget } from './budget.js';
 
 /** Ints of more bits are an attack; 4,300 digits, the most that print, are 14,285 bits. */
 const MAX_BITS = 100_000;
@@ -36,7 +36,8 @@ export function binary(operator: Operator, left: Value, right: Value, budget: Bu
   if (a !== undefined && b !== undefined) return ofIntegers(operator, a, b, budget);
   const [x, y] = [asFloat(left), asFloat(right)];
   if (x !== undefined && y !== undefined) return new Float(ofFloats(operator, x, y));
-  const result = operator === '+' ? join(left, right, budget) : operator === '*' ? repeat(left, right, budget) : undefined;
+  const result =
+    operator === '+' ? join(left, right, budget) : operator === '*' ? repeat(left, right, budget) : undefined;
   if (result !== undefined) return result;
   return fail(`unsupported operand types for ${operator}: '${typeName(left)}' and '${typeName(right)}'`);
 }

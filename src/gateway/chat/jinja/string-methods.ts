@@ -1,4 +1,5 @@
 import { CODE_POINT_CLASSES, CodePointClass, LETTER } from '../../tokenizer/code-point-classes.js';
+import type { Budget } from './budget.js';
 import { fail } from './errors.js';
 import { formatBraces } from './format.js';
 import { charactersOf, isSpace, lengthOfText, strip } from './text.js';
@@ -15,7 +16,6 @@ import {
   typeName,
   type Value,
 } from './values.js';
-import type { Budget } from './budget.js';
 
 export type Method<T> = (self: T, args: Arguments) => Value;
 

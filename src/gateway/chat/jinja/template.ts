@@ -1,10 +1,10 @@
+import { Budget, type WorkLimits } from './budget.js';
 import { TemplateError } from './errors.js';
 import { Frame, Rendering } from './frame.js';
 import { globalValues } from './globals.js';
 import { parse } from './parser.js';
 import { compile } from './statements.js';
 import type { Value } from './values.js';
-import { Budget, type WorkLimits } from './budget.js';
 
 /** The most UTF-16 units of a template; real ones have up to 25,000. */
 const MAX_SOURCE = 1_000_000;

@@ -1,4 +1,5 @@
 import { CODE_POINT_CLASSES, CodePointClass } from '../../tokenizer/code-point-classes.js';
+import type { Budget } from './budget.js';
 import { fail } from './errors.js';
 import {
   asText,
@@ -13,7 +14,6 @@ import {
   Undefined,
   type Value,
 } from './values.js';
-import type { Budget } from './budget.js';
 
 const MAX_DEPTH = 200;
 const SURROGATE = /[\ud800-\udfff]/;

@@ -1,5 +1,5 @@
-import { fail } from './errors.js';
 import type { Budget } from './budget.js';
+import { fail } from './errors.js';
 
 /**
  * A value as Python has it. `number` and `bigint` are ints (a `bigint` only outside of JavaScript's safe integers), floats

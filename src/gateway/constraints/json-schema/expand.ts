@@ -1,7 +1,7 @@
 import type { Automaton } from '../automaton.js';
+import type { Budget } from '../budget.js';
 import { CONSTRAINT_LIMITS } from '../limits.js';
 import type { Matching } from '../pattern-automaton.js';
-import type { Budget } from '../budget.js';
 import { arrayShape, objectShape } from './containers.js';
 import type { SchemaDocument, SchemaNode } from './document.js';
 import { complaintOf, isAnnotation, NULLABLE } from './keywords.js';

@@ -1,10 +1,10 @@
 import type { Decimal } from '../../../shared/decimal.js';
 import { type Automaton, accepts, alphabetOf, bothOf, classAt, complementOf, explore } from '../automaton.js';
+import type { Budget } from '../budget.js';
 import { codePoints, DIGITS } from '../code-points.js';
 import { CONSTRAINT_LIMITS } from '../limits.js';
 import { ofPattern } from '../pattern-automaton.js';
 import type { Pattern } from '../regex-syntax.js';
-import type { Budget } from '../budget.js';
 
 /** A set of numbers. The automaton, where there is one, reads plain decimal texts and goes by their value: 1 and 1.0 are one. */
 export interface NumberSet {

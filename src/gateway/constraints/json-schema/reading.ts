@@ -1,11 +1,11 @@
 import { Decimal } from '../../../shared/decimal.js';
 import { isJsonNumeric } from '../../../shared/exact-json.js';
 import type { Automaton } from '../automaton.js';
+import type { Budget } from '../budget.js';
 import { CONSTRAINT_LIMITS } from '../limits.js';
 import { type Matching, patternAutomaton } from '../pattern-automaton.js';
 import { invalid, unsupported } from '../refusal.js';
 import { PatternError } from '../regex-syntax.js';
-import type { Budget } from '../budget.js';
 import type { SchemaNode, SchemaObject } from './document.js';
 import { isObject } from './document.js';
 

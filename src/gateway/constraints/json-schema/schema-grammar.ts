@@ -1,6 +1,6 @@
+import { Budget } from '../budget.js';
 import { type Expression, Grammar, type Surroundings } from '../grammar.js';
 import { invalid } from '../refusal.js';
-import { Budget } from '../budget.js';
 import { SchemaDocument } from './document.js';
 import { Expansion } from './expand.js';
 import { conjoin } from './shape.js';

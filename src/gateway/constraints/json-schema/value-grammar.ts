@@ -1,6 +1,7 @@
 import type { Automaton } from '../automaton.js';
 import { bothOf, lengthAutomaton } from '../automaton.js';
 import { automatonExpression } from '../automaton-grammar.js';
+import type { Budget } from '../budget.js';
 import { type CodePointSet, codePoints, DIGITS, EVERYTHING } from '../code-points.js';
 import {
   characters,
@@ -17,7 +18,6 @@ import {
 } from '../grammar.js';
 import { anyJsonCharacters, constantInJson, writtenInJson } from '../json-strings.js';
 import { unsupported } from '../refusal.js';
-import type { Budget } from '../budget.js';
 import { arrayExpression } from './array-grammar.js';
 import type { SchemaNode, SchemaObject } from './document.js';
 import type { Expansion } from './expand.js';

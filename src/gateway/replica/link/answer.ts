@@ -68,7 +68,10 @@ function checkOutput(output: SlotOutput, slot: number, logprobs: number, vocabul
 /** @param given how many tokens the slot names */
 function checkChosen({ chosenLogprobs, chosenRanks }: SlotOutput, given: number, vocabularySize: number): void {
   if (chosenLogprobs.length !== given || chosenRanks.length !== given) {
-    throw wrong(`${chosenLogprobs.length} log probabilities and ${chosenRanks.length} ranks of given tokens`, `${given}`);
+    throw wrong(
+      `${chosenLogprobs.length} log probabilities and ${chosenRanks.length} ranks of given tokens`,
+      `${given}`,
+    );
   }
   const odd = chosenLogprobs.find(isOdd);
   if (odd !== undefined) throw wrong(`a log probability of ${odd} of a given token`, 'one of at most 0');

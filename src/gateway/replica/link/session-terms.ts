@@ -1,4 +1,3 @@
-import type { StallTolerantClock } from '../../../shared/stall-tolerant-clock.js';
 import { RocmForgeError } from '../../../shared/errors.js';
 import type {
   GetInfoResponse,
@@ -6,8 +5,9 @@ import type {
   LoadModelRequest,
 } from '../../../shared/generated/rocmforge/executor/v1/executor.js';
 import { mostSeenBlocks } from '../../../shared/kv-window.js';
-import type { StepDeadline } from '../../../shared/step-deadline.js';
 import { packageVersion } from '../../../shared/package.js';
+import type { StallTolerantClock } from '../../../shared/stall-tolerant-clock.js';
+import type { StepDeadline } from '../../../shared/step-deadline.js';
 import { MOST_CHOSEN_SEQUENCES, MOST_STATE_SNAPSHOTS, MOST_STEP_TOKENS } from '../../../shared/step-limits.js';
 import { BLOCK_TOKENS, blocksFor } from '../scheduler/block-manager.js';
 

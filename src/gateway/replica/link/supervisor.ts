@@ -1,11 +1,11 @@
 // One file because each event changes the same books: which process, which session, and why the one before was given up.
 import { randomBytes } from 'node:crypto';
-import { StallTolerantClock } from '../../../shared/stall-tolerant-clock.js';
 import { asRocmForgeError, RocmForgeError } from '../../../shared/errors.js';
 import type { LoadModelRequest } from '../../../shared/generated/rocmforge/executor/v1/executor.js';
 import type { Logger } from '../../../shared/log.js';
-import { StepDeadline } from '../../../shared/step-deadline.js';
 import { packageVersion } from '../../../shared/package.js';
+import { StallTolerantClock } from '../../../shared/stall-tolerant-clock.js';
+import { StepDeadline } from '../../../shared/step-deadline.js';
 import { ExecutorProcess, type ExecutorProcessOptions, type Exit } from './executor-process.js';
 import { ExecutorSession } from './executor-session.js';
 import { faultOf, reportFault } from './fault-reports.js';
@@ -17,11 +17,11 @@ import {
   BEGINNING,
   canServe,
   decide,
-  UNLOADED,
   type Supervision,
   type SupervisorAction,
   type SupervisorEvent,
   type SupervisorState,
+  UNLOADED,
 } from './supervision.js';
 import type { SupervisorListener } from './supervisor-listener.js';
 

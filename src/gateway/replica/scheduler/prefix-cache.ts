@@ -1,4 +1,4 @@
-import { NO_PREFIX, type InFlightPrefix } from '../../request/prefix.js';
+import { type InFlightPrefix, NO_PREFIX } from '../../request/prefix.js';
 import type { Sequence } from '../../request/sequence.js';
 import { BLOCK_TOKENS, type BlockManager, hashOf } from './block-manager.js';
 import { InFlightPrefixes } from './in-flight-prefixes.js';

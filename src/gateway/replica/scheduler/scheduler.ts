@@ -3,10 +3,10 @@
 import type { TokenMask } from '../../matching/token-constraint.js';
 import type { DraftToken, Sequence } from '../../request/sequence.js';
 import { BLOCK_TOKENS, BlockManager, blocksFor } from './block-manager.js';
+import { isPending } from './in-flight-prefixes.js';
 import { byPriority, PeerQueue } from './peer-queue.js';
 import { holderOfTooMany, isProtected, unread, victimFor } from './preemption.js';
 import { type FoundPrefix, PrefixCache } from './prefix-cache.js';
-import { isPending } from './in-flight-prefixes.js';
 import { Slots } from './slots.js';
 import { type SnapshotRule, StateSnapshots } from './state-snapshots.js';
 import {

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { MOST_PEERS, AbuseTracker } from '../../../../src/gateway/api/grpc/abuse-tracker.js';
+import { AbuseTracker, MOST_PEERS } from '../../../../src/gateway/api/grpc/abuse-tracker.js';
 
 /** Connections that bring nothing until a peer is refused. */
 const FRUITLESS = 50;

@@ -1,8 +1,8 @@
 import { connect, createServer, type ServerHttp2Stream } from 'node:http2';
 import type { AddressInfo } from 'node:net';
 import { expect, it } from 'vitest';
-import { CallGuard } from '../../../../src/gateway/api/grpc/call-guard.js';
 import { MIN_FRAME_CHARGE } from '../../../../src/gateway/api/frame-charge.js';
+import { CallGuard } from '../../../../src/gateway/api/grpc/call-guard.js';
 import { createLogger } from '../../../../src/shared/log.js';
 
 const PIECES = 64;

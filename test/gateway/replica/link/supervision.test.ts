@@ -5,11 +5,11 @@ import {
   canServe,
   decide,
   PROBE_INTERVAL_MS,
-  UNLOADED,
   RESTART_WINDOW_MS,
   type Supervision,
   type SupervisorEvent,
   type SupervisorState,
+  UNLOADED,
 } from '../../../../src/gateway/replica/link/supervision.js';
 
 const NOW = 1_000_000;

@@ -164,7 +164,9 @@ it('no schedule of comings and goings makes slots change hands more often than t
         world.drain();
         const ended = world.finished.length - before.finished;
         yields += world.scheduler.counters.slotPreemptions;
-        expect(world.scheduler.counters.slotPreemptions - before.yields).toBeLessThanOrEqual(maxSequences * (ended + 1));
+        expect(world.scheduler.counters.slotPreemptions - before.yields).toBeLessThanOrEqual(
+          maxSequences * (ended + 1),
+        );
         for (const sequence of all) {
           expect(sequence.state).toBe('ended');
           expect(sequence.emitted).toEqual(expectedTokens(sequence));

@@ -11,7 +11,7 @@ import {
   type Usage,
 } from '../../../../shared/generated/rocmforge/v1/inference.js';
 import { JsonText } from '../json-slices.js';
-import type { AnswerFacts, ResponseWriter, NamedEvent } from '../request.js';
+import type { AnswerFacts, NamedEvent, ResponseWriter } from '../request.js';
 
 type Json = Readonly<Record<string, unknown>>;
 
