@@ -1,4 +1,4 @@
-// attention_combine: folds what attention_split left of each row, split by split, in order
+// attention_combine: combines what attention_split left of each row, split by split, in order
 #include "forge/attention_combine.h"
 
 // Grid: x = heads / COMBINE_HEADS, y = tokens, z = splits / COMBINE_SPLITS, at most COMBINE_BLOCKS.

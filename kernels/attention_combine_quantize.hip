@@ -3,7 +3,7 @@
 #include "forge/quantize.h"
 
 namespace forge {
-// What a block has folded, whole blocks of q8.h, it quantizes.
+// What a block has combined, whole blocks of q8.h, it quantizes.
 struct AttendedQuants {
   float* rows;
   uint8_t* out;
@@ -17,7 +17,7 @@ DEVICE void finish_attended(const AttendedQuants& quants, int row, int columns, 
   quantize_row(quants.out + row * q8_row_bytes(columns), columns, first, end,
                [&](float(&held)[Q8_HELD], int i) { load_held(held, values + i); });
 }
-static_assert(FOLD_WIDTH == BLOCK || FOLD_WIDTH % Q8_BLOCK == 0, "strips are of whole blocks, or an element each");
+static_assert(COMBINE_WIDTH == BLOCK || COMBINE_WIDTH % Q8_BLOCK == 0, "strips are of whole blocks, or an element each");
 }  // namespace forge
 
 // Grid: x = heads / COMBINE_HEADS, y = tokens, z = splits / COMBINE_SPLITS, at most COMBINE_BLOCKS.

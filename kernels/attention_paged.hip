@@ -25,7 +25,7 @@ DEVICE void attention_paged(Dim3 block, const float* __restrict qkv, const T* __
   clear(total);
   for (int split = begin / SPLIT * SPLIT; split < length; split += SPLIT) {
     const int first = max_of(split, begin), end = min_of(length, split + SPLIT);
-    fold(total, attend_split<HEAD_DIM>(cache, q, split, first, end, {scale, softcap}));
+    combine(total, attend_split<HEAD_DIM>(cache, q, split, first, end, {scale, softcap}));
   }
   // A key that is everywhere, whose value is zero: it takes its part of the weights.
   if (sinks != nullptr) {
@@ -33,7 +33,7 @@ DEVICE void attention_paged(Dim3 block, const float* __restrict qkv, const T* __
     clear(sink);
     sink.largest = sinks[head];
     sink.sum = 1.0f;
-    fold(total, sink);
+    combine(total, sink);
   }
   if (wave_id() == 0) write_result<HEAD_DIM>(total, out + (static_cast<size_t>(row) * heads + head) * HEAD_DIM);
 }

@@ -63,7 +63,7 @@ DEVICE void norm_rope_kv_append(Dim3 block, float* qkv, const float* query_weigh
         own.second.f[i] = own.second.f[i] * scale * weights[1].f[i];
       }
     }
-    turn_and_store(row, head, own);
+    rotate_and_store(row, head, own);
   }
 }
 

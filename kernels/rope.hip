@@ -1,6 +1,6 @@
 // rope: rotates the first heads of each row by the row's position, in place
 //
-// Pair j is rotated by the angle of table row `position`, column j. Tables are built on the CPU, scaling folded in.
+// Pair j is rotated by the angle of table row `position`, column j. Tables are built on the CPU, scaling combined in.
 #include "forge/rope.h"
 
 // Grid: x = heads to rotate, y = tokens.

@@ -44,7 +44,7 @@ DEVICE void rope_kv_append(Dim3 block, float* qkv, T* k_cache, T* v_cache, const
     auto own = unit_of(row, head, unit);
     if (head < heads && !own.rotated) continue;
     load_unit(row, head, unit, own);
-    turn_and_store(row, head, own);
+    rotate_and_store(row, head, own);
   }
 }
 

@@ -156,7 +156,7 @@ async function build(target, { contracts, hash, output }, compiler, flags, symbo
 }
 
 /** What takes longest to compile, the longest first: it begins first, or one core would end with it alone. */
-const LONGEST = ['matmul_quantized', 'gate_up_swiglu_packed', 'matmul_packed', 'attention_tile_fold_rotated'];
+const LONGEST = ['matmul_quantized', 'gate_up_swiglu_packed', 'matmul_packed', 'attention_tile_combine_rotated'];
 const longestFirst = (a, b) => {
   const rank = ({ source }) => {
     const index = LONGEST.indexOf(path.basename(source, '.hip'));

@@ -9,7 +9,7 @@ const NUMBERS = [
   ['query heads of rows that a tile of attention_tile has at most', 'ATTENTION_TILE_QUERIES'],
   ['threads and bytes of LDS of a block of attention_wide', 'ATTENTION_WIDE_THREADS', 'ATTENTION_WIDE_LDS'],
   [
-    'what a block of attention_combine folds, few splits, and of more splits a block and blocks',
+    'what a block of attention_combine combines, few splits, and of more splits a block and blocks',
     'COMBINE_HEADS',
     'COMBINE_FEW',
     'COMBINE_SPLITS',

@@ -275,7 +275,7 @@ export const MUTATIONS = [
     test: 'gemm',
   },
   {
-    name: 'split folded twice',
+    name: 'split combined twice',
     file: 'forge/attention_combine.h',
     from: 'row_position[row] / SPLIT + 1',
     to: 'row_position[row] / SPLIT + 2',

@@ -8,7 +8,7 @@
 
 namespace forge {
 
-// Contexts are split at absolute positions and the splits folded in order: a row's bits depend on its own context
+// Contexts are split at absolute positions and the splits combined in order: a row's bits depend on its own context
 // alone.
 constexpr int SPLIT = ATTENTION_SPLIT;
 
@@ -26,9 +26,9 @@ DEVICE void clear(Partial<E>& p) {
   for (int e = 0; e < E; e++) p.values[e] = 0.0f;
 }
 
-// Folds `next` into `total`. The fused multiplies are written out, so that every kernel that folds gets the same bits.
+// Combines `next` into `total`. The fused multiplies are written out, so that every kernel that combines gets the same bits.
 template <int E>
-DEVICE void fold(Partial<E>& total, const Partial<E>& next) {
+DEVICE void combine(Partial<E>& total, const Partial<E>& next) {
   const float largest = max_of(total.largest, next.largest);
   const float a = exp_of(total.largest - largest), b = exp_of(next.largest - largest);
   total.largest = largest;
@@ -98,7 +98,7 @@ struct PagedHead {
 };
 
 // Attention over the positions first .. end - 1 of the split that begins at `split`: all threads of a block together.
-// The waves take KV blocks in turn and are then folded in order; every wave gets the whole.
+// The waves take KV blocks in turn and are then combined in order; every wave gets the whole.
 template <int HEAD_DIM, class T>
 DEVICE Partial<lane_elements(HEAD_DIM)> attend_split(const PagedHead<T>& cache, const float* q, int split, int first,
                                                      int end, Scoring scoring) {
@@ -132,7 +132,7 @@ DEVICE Partial<lane_elements(HEAD_DIM)> attend_split(const PagedHead<T>& cache, 
     other.sum = wave_sums[w];
     UNROLL
     for (int e = 0; e < E; e++) other.values[e] = wave_values[(w * E + e) * WAVE + lane_id()];
-    fold(part, other);
+    combine(part, other);
   }
   block_sync();
   return part;

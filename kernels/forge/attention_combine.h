@@ -1,7 +1,7 @@
-// Folding what attention_split left of each row, split by split, in order.
+// Combining what attention_split left of each row, split by split, in order.
 //
-// A few splits are folded by a thread an element. Those of a long context are brought to LDS by all threads of a block,
-// and several blocks share a head's elements out. Either way each element is folded in the same order.
+// A few splits are combined by a thread an element. Those of a long context are brought to LDS by all threads of a block,
+// and several blocks share a head's elements out. Either way each element is combined in the same order.
 #pragma once
 
 #include "attention.h"
@@ -22,15 +22,15 @@ DEVICE void store_attended(const AttendedRows& rows, int row, int columns, int e
 template <class Out>
 DEVICE void finish_attended(const Out&, int, int, int, int) {}
 
-// Elements that a block folds at a time, and splits that it brings to LDS for them.
-constexpr int FOLD_WIDTH = BLOCK < 32 ? BLOCK : 32, FOLD_BATCH = 128;
+// Elements that a block combines at a time, and splits that it brings to LDS for them.
+constexpr int COMBINE_WIDTH = BLOCK < 32 ? BLOCK : 32, COMBINE_BATCH = 128;
 // Of those of a batch, splits whose largest are looked for together.
-constexpr int FOLD_GROUP = 16;
-// Splits whose values a thread asks for before it folds them.
-constexpr int FOLD_ASKED = 8;
+constexpr int COMBINE_GROUP = 16;
+// Splits whose values a thread asks for before it combines them.
+constexpr int COMBINE_ASKED = 8;
 
 template <class Out>
-DEVICE void fold_few(const float* parts, const Out& out, int row, int first_head, int heads, int head_dim, int splits,
+DEVICE void combine_few(const float* parts, const Out& out, int row, int first_head, int heads, int head_dim, int splits,
                      int used) {
   const int last_head = min_of(first_head + COMBINE_HEADS, heads);
   for (int i = thread_id(); i < (last_head - first_head) * head_dim; i += BLOCK) {
@@ -39,16 +39,16 @@ DEVICE void fold_few(const float* parts, const Out& out, int row, int first_head
     const float* first = parts + place * splits * (head_dim + 2);
     Partial<1> total;
     clear(total);
-    for (int s = 0; s < used; s += FOLD_ASKED) {
-      Partial<1> next[FOLD_ASKED];
+    for (int s = 0; s < used; s += COMBINE_ASKED) {
+      Partial<1> next[COMBINE_ASKED];
       UNROLL
-      for (int a = 0; a < FOLD_ASKED; a++) {
+      for (int a = 0; a < COMBINE_ASKED; a++) {
         const float* part = first + static_cast<size_t>(min_of(s + a, used - 1)) * (head_dim + 2);
         next[a] = Partial<1>{part[0], part[1], {part[2 + e]}};
       }
       UNROLL
-      for (int a = 0; a < FOLD_ASKED; a++) {
-        if (s + a < used) fold(total, next[a]);
+      for (int a = 0; a < COMBINE_ASKED; a++) {
+        if (s + a < used) combine(total, next[a]);
       }
     }
     store_attended(out, row, heads * head_dim, (first_head + i / head_dim) * head_dim + e,
@@ -57,51 +57,51 @@ DEVICE void fold_few(const float* parts, const Out& out, int row, int first_head
   finish_attended(out, row, heads * head_dim, first_head * head_dim, last_head * head_dim);
 }
 
-// The elements element .. element + FOLD_WIDTH - 1 of a head: all threads of a block together.
+// The elements element .. element + COMBINE_WIDTH - 1 of a head: all threads of a block together.
 template <class Out>
-DEVICE void fold_shared(const float* first, const Out& out, int row, int columns, int head, int element, int head_dim,
+DEVICE void combine_shared(const float* first, const Out& out, int row, int columns, int head, int element, int head_dim,
                         int used) {
   // Pairs of splits that a thread holds an element of.
-  constexpr int HELD = FOLD_BATCH / 2 * FOLD_WIDTH / BLOCK;
-  SHARED(float, largest, FOLD_BATCH);
-  SHARED(float, sums, FOLD_BATCH);
-  SHARED(float, largest_yet, FOLD_BATCH);  // of the splits of a group up to each
-  SHARED(float, next_factors, FOLD_BATCH);
-  // What each step of the fold multiplies the total by, and adds to its sum and to its values.
-  SHARED(Floats2, terms, FOLD_BATCH);
-  SHARED(Floats2, values, (FOLD_BATCH / 2 * FOLD_WIDTH));
-  const int width = min_of(FOLD_WIDTH, head_dim - element), e = thread_id();
+  constexpr int HELD = COMBINE_BATCH / 2 * COMBINE_WIDTH / BLOCK;
+  SHARED(float, largest, COMBINE_BATCH);
+  SHARED(float, sums, COMBINE_BATCH);
+  SHARED(float, largest_yet, COMBINE_BATCH);  // of the splits of a group up to each
+  SHARED(float, next_factors, COMBINE_BATCH);
+  // What each step of the combine multiplies the total by, and adds to its sum and to its values.
+  SHARED(Floats2, terms, COMBINE_BATCH);
+  SHARED(Floats2, values, (COMBINE_BATCH / 2 * COMBINE_WIDTH));
+  const int width = min_of(COMBINE_WIDTH, head_dim - element), e = thread_id();
   float most = LOWEST, sum = 0.0f, total = 0.0f;
-  for (int s = 0; s < used; s += FOLD_BATCH) {
-    const int count = min_of(FOLD_BATCH, used - s);
+  for (int s = 0; s < used; s += COMBINE_BATCH) {
+    const int count = min_of(COMBINE_BATCH, used - s);
     const auto part = [&](int t) { return first + static_cast<size_t>(s + min_of(t, count - 1)) * (head_dim + 2); };
     Floats2 held[HELD];
     UNROLL
     for (int h = 0; h < HELD; h++) {
-      const int i = thread_id() + h * BLOCK, at = 2 + element + min_of(i % FOLD_WIDTH, width - 1);
-      held[h] = Floats2{{part(i / FOLD_WIDTH * 2)[at], part(i / FOLD_WIDTH * 2 + 1)[at]}};
+      const int i = thread_id() + h * BLOCK, at = 2 + element + min_of(i % COMBINE_WIDTH, width - 1);
+      held[h] = Floats2{{part(i / COMBINE_WIDTH * 2)[at], part(i / COMBINE_WIDTH * 2 + 1)[at]}};
     }
-    for (int t = thread_id(); t < FOLD_BATCH; t += BLOCK) {
+    for (int t = thread_id(); t < COMBINE_BATCH; t += BLOCK) {
       largest[t] = part(t)[0];
       sums[t] = part(t)[1];
     }
     block_sync();
-    // The largest of all before a split is what folding them in order would have left: that of the groups before its
+    // The largest of all before a split is what combining them in order would have left: that of the groups before its
     // own, and of its own group. A maximum is the same in any order.
     for (int t = thread_id(); t < count; t += BLOCK) {
       float yet = largest[t];
       UNROLL
-      for (int back = 1; back < FOLD_GROUP; back++) {
-        if (back <= t % FOLD_GROUP) yet = larger_of(yet, largest[t - back]);
+      for (int back = 1; back < COMBINE_GROUP; back++) {
+        if (back <= t % COMBINE_GROUP) yet = larger_of(yet, largest[t - back]);
       }
       largest_yet[t] = yet;
     }
     block_sync();
     const auto largest_before = [&](int t) {
-      float before = t % FOLD_GROUP == 0 ? most : larger_of(most, largest_yet[t - 1]);
+      float before = t % COMBINE_GROUP == 0 ? most : larger_of(most, largest_yet[t - 1]);
       UNROLL
-      for (int group = 1; group <= FOLD_BATCH / FOLD_GROUP; group++) {
-        if (group <= t / FOLD_GROUP) before = larger_of(before, largest_yet[group * FOLD_GROUP - 1]);
+      for (int group = 1; group <= COMBINE_BATCH / COMBINE_GROUP; group++) {
+        if (group <= t / COMBINE_GROUP) before = larger_of(before, largest_yet[group * COMBINE_GROUP - 1]);
       }
       return before;
     };
@@ -115,23 +115,23 @@ DEVICE void fold_shared(const float* first, const Out& out, int row, int columns
     block_sync();
     UNROLL
     for (int h = 0; h < HELD; h++) {
-      const int i = thread_id() + h * BLOCK, t = i / FOLD_WIDTH * 2;
+      const int i = thread_id() + h * BLOCK, t = i / COMBINE_WIDTH * 2;
       if (t >= count) continue;
       const float second = t + 1 < count ? held[h].f[1] * next_factors[t + 1] : 0.0f;
       values[i] = Floats2{{held[h].f[0] * next_factors[t], second}};
     }
     block_sync();
     if (e < width) {
-      for (int t = 0; t < count; t += FOLD_ASKED) {
-        Floats2 asked[FOLD_ASKED / 2], asked_terms[FOLD_ASKED];
+      for (int t = 0; t < count; t += COMBINE_ASKED) {
+        Floats2 asked[COMBINE_ASKED / 2], asked_terms[COMBINE_ASKED];
         UNROLL
-        for (int a = 0; a < FOLD_ASKED; a++) {
+        for (int a = 0; a < COMBINE_ASKED; a++) {
           const int at = min_of(t + a, count - 1);
           asked_terms[a] = terms[at];
-          if (a % 2 == 0) asked[a / 2] = values[at / 2 * FOLD_WIDTH + e];
+          if (a % 2 == 0) asked[a / 2] = values[at / 2 * COMBINE_WIDTH + e];
         }
         UNROLL
-        for (int a = 0; a < FOLD_ASKED; a++) {
+        for (int a = 0; a < COMBINE_ASKED; a++) {
           if (t + a < count) {
             total = multiply_add(total, asked_terms[a].f[0], asked[a / 2].f[a % 2]);
             sum = multiply_add(sum, asked_terms[a].f[0], asked_terms[a].f[1]);
@@ -154,17 +154,17 @@ DEVICE void attention_combine(Dim3 block, const float* parts, const Out& out, co
   const bool is_few = used <= COMBINE_FEW;
   // Blocks that share the heads; where strips are an element each one block takes them all, in order.
   const int blocks =
-      is_few || FOLD_WIDTH == 1 ? 1 : min_of((used + COMBINE_SPLITS - 1) / COMBINE_SPLITS, COMBINE_BLOCKS);
+      is_few || COMBINE_WIDTH == 1 ? 1 : min_of((used + COMBINE_SPLITS - 1) / COMBINE_SPLITS, COMBINE_BLOCKS);
   if (block.z >= blocks) return;
   if (is_few) {
-    fold_few(parts, out, row, first_head, heads, head_dim, splits, used);
+    combine_few(parts, out, row, first_head, heads, head_dim, splits, used);
     return;
   }
-  const int strips = (head_dim + FOLD_WIDTH - 1) / FOLD_WIDTH;
+  const int strips = (head_dim + COMBINE_WIDTH - 1) / COMBINE_WIDTH;
   for (int i = block.z; i < strips * min_of(COMBINE_HEADS, heads - first_head); i += blocks) {
     const size_t place = static_cast<size_t>(row) * heads + first_head + i / strips;
-    fold_shared(parts + place * splits * (head_dim + 2), out, row, heads * head_dim, first_head + i / strips,
-                i % strips * FOLD_WIDTH, head_dim, used);
+    combine_shared(parts + place * splits * (head_dim + 2), out, row, heads * head_dim, first_head + i / strips,
+                i % strips * COMBINE_WIDTH, head_dim, used);
   }
 }
 

@@ -16,7 +16,7 @@ struct Rotated {
 
 // Eight elements of a head, the first of them element 8 p, rotated as rope.h does; `element(e)` is one before.
 template <class ElementOf>
-DEVICE Piece turned_piece(const Rotated& row, int p, int position, ElementOf element) {
+DEVICE Piece rotated_piece(const Rotated& row, int p, int position, ElementOf element) {
   const int half = row.rotary / 2;
   const size_t angles = static_cast<size_t>(position) * half;
   alignas(16) float values[PIECE];
@@ -37,7 +37,7 @@ DEVICE Piece turned_piece(const Rotated& row, int p, int position, ElementOf ele
 template <int HEAD_DIM>
 DEVICE Piece query_piece(const Rotated& row, const SplitHeads& own, int query, int p) {
   const float* head = own.queries + query * HEAD_DIM;
-  return turned_piece(row, p, own.position, [&](int e) { return head[e]; });
+  return rotated_piece(row, p, own.position, [&](int e) { return head[e]; });
 }
 // Stores the row's key and value, in the split that it is in.
 template <int HEAD_DIM, class KeyOf>
@@ -48,7 +48,7 @@ DEVICE void append(const Rotated& row, const SplitHeads& own, const TileCache<ha
   for (int i = thread_id(); i < 2 * PIECES; i += BLOCK) {
     const int p = i % PIECES;
     const bool is_key = i < PIECES;
-    const Piece piece = is_key ? turned_piece(row, p, own.position, key) : to_piece(own.value + p * PIECE);
+    const Piece piece = is_key ? rotated_piece(row, p, own.position, key) : to_piece(own.value + p * PIECE);
     // One store for both: two are taken apart into what they share, and pieces are stored in pieces.
     store_aligned((is_key ? row.k_cache : row.v_cache) + place + p * PIECE, piece);
   }
@@ -70,7 +70,7 @@ struct Normed {
 template <int HEAD_DIM, class Scales>
 DEVICE Piece query_piece(const Normed<Scales>& row, const SplitHeads& own, int query, int p) {
   const float *head = own.queries + query * HEAD_DIM, scale = row.scales[query];
-  return turned_piece(row.rotated, p, own.position, [&](int e) { return head[e] * scale * row.query_weight[e]; });
+  return rotated_piece(row.rotated, p, own.position, [&](int e) { return head[e] * scale * row.query_weight[e]; });
 }
 template <int HEAD_DIM, class Scales>
 DEVICE void begin_row(const Normed<Scales>& row, const SplitHeads& own, const TileCache<half_t>& cache) {

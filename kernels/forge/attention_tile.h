@@ -4,7 +4,7 @@
 // A query's bits depend on its own context alone. A context is cut in chunks of SPLIT positions at absolute places. Of
 // a chunk: the scores, a chain of products over the head; their largest; the weights e^(score - largest), rounded to
 // f16; their sum, and that of weight * value, each one chain of products over rising keys: so the sum is of the rounded
-// weights, and adds up alike wherever keys are shared out. Chunks are folded in order. Every form does just this; keys
+// weights, and adds up alike wherever keys are shared out. Chunks are combined in order. Every form does just this; keys
 // that no query of a tile attends to may be left out, because they add zeros.
 #pragma once
 
@@ -79,18 +79,18 @@ DEVICE void weigh(TileSum& scores, const float (&largest)[QUERIES_HELD], float s
   }
 }
 
-// How two partial results are put together: see fold in attention.h, whose bits these are.
-struct FoldFactors {
+// How two partial results are put together: see combine in attention.h, whose bits these are.
+struct CombineFactors {
   float total, next;
 };
-DEVICE FoldFactors fold_stats(float& largest, float& sum, float next_largest, float next_sum) {
+DEVICE CombineFactors combine_stats(float& largest, float& sum, float next_largest, float next_sum) {
   const float most = max_of(largest, next_largest);
-  const FoldFactors factors{exp_of(largest - most), exp_of(next_largest - most)};
+  const CombineFactors factors{exp_of(largest - most), exp_of(next_largest - most)};
   largest = most;
   sum = multiply_add(sum, factors.total, next_sum * factors.next);
   return factors;
 }
-DEVICE float fold_value(float total, float next, FoldFactors factors) {
+DEVICE float combine_value(float total, float next, CombineFactors factors) {
   return multiply_add(total, factors.total, next * factors.next);
 }
 
@@ -130,7 +130,7 @@ constexpr int SHARE = SPLIT * STRIP_PIECES / BLOCK;
 static_assert(SHARE * BLOCK == SPLIT * STRIP_PIECES, "whole shares");
 // Pieces that it takes in LDS.
 constexpr int TRANSPOSED_PITCH = SPLIT / PIECE + 1;
-constexpr int KEY_STRIP = SPLIT * STRIP_PITCH, VALUE_STRIP = TURNS_VALUES ? STRIP * TRANSPOSED_PITCH : KEY_STRIP;
+constexpr int KEY_STRIP = SPLIT * STRIP_PITCH, VALUE_STRIP = TRANSPOSES_VALUES ? STRIP * TRANSPOSED_PITCH : KEY_STRIP;
 constexpr int CHUNK_STRIP = KEY_STRIP > VALUE_STRIP ? KEY_STRIP : VALUE_STRIP;
 
 template <class T>
@@ -184,20 +184,20 @@ DEVICE void finish_strip(const StripOnItsWay<KvQ8>& way, Lds strip) {
 
 // Values on their way to where load_value_tile finds them.
 template <class T>
-struct RotatedOnTheirWay {
+struct TransposedValues {
   ValueCorner<KvQ8Four> corners[SHARE / 4];
 };
 template <>
-struct RotatedOnTheirWay<half_t> {
+struct TransposedValues<half_t> {
   ValueCorner<Words2> corners[SHARE / 4];
 };
 template <class T>
 struct ValuesOnTheirWay {
-  typename Choose<TURNS_VALUES, RotatedOnTheirWay<T>, StripOnItsWay<T>>::Type way;
+  typename Choose<TRANSPOSES_VALUES, TransposedValues<T>, StripOnItsWay<T>>::Type way;
 };
 template <int HEAD_DIM, class T, class Lds>
 DEVICE void start_values(ValuesOnTheirWay<T>& values, Lds strip, const TileCache<T>& cache, int start, int element) {
-  if constexpr (TURNS_VALUES) {
+  if constexpr (TRANSPOSES_VALUES) {
     const int thread = thread_id_anew();
     UNROLL
     for (int i = 0; i < SHARE / 4; i++) {
@@ -210,7 +210,7 @@ DEVICE void start_values(ValuesOnTheirWay<T>& values, Lds strip, const TileCache
 }
 template <class T, class Lds>
 DEVICE void finish_values(const ValuesOnTheirWay<T>& values, Lds strip) {
-  if constexpr (TURNS_VALUES) {
+  if constexpr (TRANSPOSES_VALUES) {
     const int thread = thread_id_anew();
     UNROLL
     for (int i = 0; i < SHARE / 4; i++) {

@@ -94,8 +94,8 @@ DEVICE void weigh_chunk(WeightTile (&weights)[KEY_TILES], float (&largest)[QUERI
     weights[c] = to_weights(scores[c]);
   }
 }
-// Folds a chunk's statistics; values are folded by `factors`.
-DEVICE void fold_chunk(QueryStats& stats, FoldFactors (&factors)[QUERIES_HELD], const WeightTile (&weights)[KEY_TILES],
+// Combines a chunk's statistics; values are combined by `factors`.
+DEVICE void combine_chunk(QueryStats& stats, CombineFactors (&factors)[QUERIES_HELD], const WeightTile (&weights)[KEY_TILES],
                        const float (&largest)[QUERIES_HELD], float scale) {
   TileSum sums;
   clear(sums);
@@ -103,17 +103,17 @@ DEVICE void fold_chunk(QueryStats& stats, FoldFactors (&factors)[QUERIES_HELD], 
   for (int c = 0; c < KEY_TILES; c++) add_weights(sums, weights[c]);
   UNROLL
   for (int h = 0; h < QUERIES_HELD; h++) {
-    // Nothing is folded into a query that attends to no key here. Without a branch: within one, compilers multiply
+    // Nothing is combined into a query that attends to no key here. Without a branch: within one, compilers multiply
     // tiles with some of the lanes.
     const float most = largest[h] == LOWEST ? LOWEST : largest[h] * scale;
-    factors[h] = fold_stats(stats.largest[h], stats.sum[h], most, weight_sum(sums, h));
+    factors[h] = combine_stats(stats.largest[h], stats.sum[h], most, weight_sum(sums, h));
   }
 }
 
-// Folds a strip of the chunk's result into the item's.
+// Combines a strip of the chunk's result into the item's.
 template <int HEAD_DIM, class Lds>
-DEVICE void fold_strip(Item<HEAD_DIM>& item, const WeightTile (&weights)[KEY_TILES],
-                       const FoldFactors (&factors)[QUERIES_HELD], Lds values, int strip, int tiles) {
+DEVICE void combine_strip(Item<HEAD_DIM>& item, const WeightTile (&weights)[KEY_TILES],
+                       const CombineFactors (&factors)[QUERIES_HELD], Lds values, int strip, int tiles) {
   constexpr int COLUMNS = STRIP / TILE, GROUP = KEY_GROUP<HEAD_DIM>;
   TileSum sums[COLUMNS];
   UNROLL
@@ -134,7 +134,7 @@ DEVICE void fold_strip(Item<HEAD_DIM>& item, const WeightTile (&weights)[KEY_TIL
     TileSum& total = item.values[strip * COLUMNS + e];
     UNROLL
     for (int i = 0; i < TILE_VALUES; i++) {
-      total.values[i] = fold_value(total.values[i], sums[e].values[i], factors[held_index(i)]);
+      total.values[i] = combine_value(total.values[i], sums[e].values[i], factors[held_index(i)]);
     }
   }
 }
@@ -212,10 +212,10 @@ DEVICE void attention_tile(Dim3 block, const float* __restrict qkv, const T* __r
   }
 
   for (int start = 0; start < length; start += SPLIT) {
-    // An item that no key of the chunk is for folds zeros: a branch around all of it would keep its registers.
+    // An item that no key of the chunk is for combines zeros: a branch around all of it would keep its registers.
     TileSum scores[OWNED][KEY_TILES];
     WeightTile weights[OWNED][KEY_TILES];
-    FoldFactors factors[OWNED][QUERIES_HELD];
+    CombineFactors factors[OWNED][QUERIES_HELD];
     UNROLL
     for (int o = 0; o < OWNED; o++) {
       UNROLL
@@ -236,9 +236,9 @@ DEVICE void attention_tile(Dim3 block, const float* __restrict qkv, const T* __r
         if (s == STRIPS - 1) {
           float largest[QUERIES_HELD];
           weigh_chunk(weights[o], largest, scores[o], item.ranges, start, scale);
-          fold_chunk(item.stats, factors[o], weights[o], largest, scale);
+          combine_chunk(item.stats, factors[o], weights[o], largest, scale);
         }
-        if (s >= STRIPS) fold_strip(item, weights[o], factors[o], stage_at(0), s - STRIPS, reached);
+        if (s >= STRIPS) combine_strip(item, weights[o], factors[o], stage_at(0), s - STRIPS, reached);
       }
       if (STRIP_STAGES == 1) block_sync();
       finish_step(way, start, s + AHEAD, AHEAD);

@@ -1,5 +1,5 @@
 // attention_tile_split: attention of each row over one chunk of its context on matrix units, for attention_combine to
-// fold
+// combine
 //
 // Flash-decoding (Dao et al. 2023) with splits at fixed absolute positions. A block takes all query heads of one KV
 // head of one row and reads keys and values once: its waves share the keys out, then the elements. A row's bits are
@@ -183,10 +183,10 @@ DEVICE void attention_tile_split(Dim3 block, const Row& prepared, const Out& out
       for (int i = 0; i < TILE_VALUES; i++) {
         const int h = held_index(i), query = held_query(h);
         if (query >= queries) continue;
-        // Folding begins with zeros: no sum is -0.
-        const float folded = (sums[0].values[i] + 0.0f) * inverse[h];
+        // Combining begins with zeros: no sum is -0.
+        const float combined = (sums[0].values[i] + 0.0f) * inverse[h];
         const int element = (kv_head * group + first_head + query) * HEAD_DIM + e * TILE + score_key(i);
-        store_attended(out.to, row, heads * HEAD_DIM, element, folded);
+        store_attended(out.to, row, heads * HEAD_DIM, element, combined);
       }
     } else {
       store_elements(part, queries, 2 + e * TILE, [&](int i) { return sums[0].values[i]; });

@@ -169,11 +169,11 @@ DEVICE void attention_wide(Dim3 block, const float* __restrict qkv, const half_t
     wide_fence();
     UNROLL
     for (int k = 0; k < KEY_TILES; k++) {
-      multiply_rotated(sums, weights[k].words, values_at(values + k * TILE * STRIP_PIECES), k > 0);
+      multiply_transposed(sums, weights[k].words, values_at(values + k * TILE * STRIP_PIECES), k > 0);
     }
     wide_commit();
-    FoldFactors factors[QUERIES_HELD];
-    fold_chunk(stats, factors, weights, largest, scale);
+    CombineFactors factors[QUERIES_HELD];
+    combine_chunk(stats, factors, weights, largest, scale);
     wide_wait<0>();
     settle(sums);
     if (lane_id() == 0) barrier_arrive(empty + stage);
@@ -183,7 +183,7 @@ DEVICE void attention_wide(Dim3 block, const float* __restrict qkv, const half_t
     }
     UNROLL
     for (int i = 0; i < HEAD_DIM / 2; i++) {
-      totals.values[i] = fold_value(totals.values[i], sums.values[i], factors[held_index(i)]);
+      totals.values[i] = combine_value(totals.values[i], sums.values[i], factors[held_index(i)]);
     }
   }
 

@@ -1,4 +1,4 @@
-// m64nNk16 with 64 rows in registers: one overload of multiply_wide for each N and element type; multiply_rotated where
+// m64nNk16 with 64 rows in registers: one overload of multiply_wide for each N and element type; multiply_transposed where
 // the columns in LDS lie side by side, as rows of one element of each.
 #define FORGE_WGMMA_16(type)                                                                                     \
   asm volatile("{.reg .pred p; setp.ne.b32 p, %13, 0; wgmma.mma_async.sync.aligned.m64n16k16.f32." type "." type \
@@ -81,9 +81,9 @@ DEVICE void multiply_wide(WideSum<128>& sum, const uint32_t (&parts)[4], uint64_
     FORGE_WGMMA_128("bf16", "0");
   }
 }
-DEVICE void multiply_rotated(WideSum<64>& sum, const uint32_t (&parts)[4], uint64_t columns, int keep) {
+DEVICE void multiply_transposed(WideSum<64>& sum, const uint32_t (&parts)[4], uint64_t columns, int keep) {
   FORGE_WGMMA_64("f16", "1");
 }
-DEVICE void multiply_rotated(WideSum<128>& sum, const uint32_t (&parts)[4], uint64_t columns, int keep) {
+DEVICE void multiply_transposed(WideSum<128>& sum, const uint32_t (&parts)[4], uint64_t columns, int keep) {
   FORGE_WGMMA_128("f16", "1");
 }

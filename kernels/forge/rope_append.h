@@ -83,7 +83,7 @@ DEVICE void load_unit(const RotatedRow<T>& row, int head, int unit, RotatedUnit&
 }
 
 template <class T>
-DEVICE void turn_and_store(const RotatedRow<T>& row, int head, RotatedUnit& u) {
+DEVICE void rotate_and_store(const RotatedRow<T>& row, int head, RotatedUnit& u) {
   if (u.rotated) rotate_pairs(u.first, u.second, u.cosine, u.sine, row.adjacent);
   if (head < row.heads) {
     float* to = row.vectors + head * row.head_dim;

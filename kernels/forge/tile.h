@@ -61,11 +61,11 @@ constexpr int PIECE = TILE_INPUT_MULTIPLE, ROW_PIECES = TILE_DEPTH / PIECE;
 // twice.
 constexpr int STRIP = 64, STRIP_PIECES = STRIP / PIECE;
 #if defined(__CUDACC__) || WAVE == 1 || (defined(FORGE_LANES) && WAVE == 32 && !defined(FORGE_TILE_DOTS))
-constexpr bool TURNS_VALUES = false;
+constexpr bool TRANSPOSES_VALUES = false;
 constexpr int STRIP_PITCH = STRIP_PIECES;
 DEVICE int strip_slot(int row, int p) { return row * STRIP_PITCH + (p ^ (row % 2 * 4 + row / 2 % 4)); }
 #else
-constexpr bool TURNS_VALUES = true;
+constexpr bool TRANSPOSES_VALUES = true;
 constexpr int STRIP_PITCH = STRIP_PIECES + 1;
 DEVICE int strip_slot(int row, int p) { return row * STRIP_PITCH + p; }
 #endif

@@ -143,8 +143,8 @@ DEVICE ValueTile load_value_tile(Lds strip, int transposed_pitch, int key, int e
   ValueTile tile;
   for (int i = 0; i < TILE_VALUES; i++) {
     const int k = key + score_key(i), e = element + score_query(i);
-    const Piece piece = TURNS_VALUES ? strip[e * transposed_pitch + k / PIECE] : strip[strip_slot(k, e / PIECE)];
-    std::memcpy(&tile.elements[i], reinterpret_cast<const half_t*>(&piece) + (TURNS_VALUES ? k : e) % PIECE,
+    const Piece piece = TRANSPOSES_VALUES ? strip[e * transposed_pitch + k / PIECE] : strip[strip_slot(k, e / PIECE)];
+    std::memcpy(&tile.elements[i], reinterpret_cast<const half_t*>(&piece) + (TRANSPOSES_VALUES ? k : e) % PIECE,
                 sizeof(half_t));
   }
   return tile;

@@ -1,4 +1,4 @@
-// attention_split: attention of each row over one split of its context, for attention_combine to fold
+// attention_split: attention of each row over one split of its context, for attention_combine to combine
 //
 // Flash-decoding (Dao et al. 2023) with splits at fixed absolute positions: a long context of one row occupies many
 // blocks, and yet its bits are those of attention_paged.

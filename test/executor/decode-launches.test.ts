@@ -7,7 +7,7 @@ import { synth } from '../../src/cli/synth.js';
 import type { NativeGridDim, NativeLaunch } from '../../src/executor/device/addon.js';
 import { Device } from '../../src/executor/device/device.js';
 import { countsOf, type GraphBucket, type SamplingMode } from '../../src/executor/graph-buckets.js';
-import { FOLDED_SPLITS, type KvCacheType } from '../../src/executor/kernels/index.js';
+import { COMBINED_SPLITS, type KvCacheType } from '../../src/executor/kernels/index.js';
 import { loadModel } from '../../src/executor/loaded-model.js';
 import { COUNT_TILES, COUNT_TOKENS, STEP_COUNTS, settle } from '../../src/executor/model/step-counts.js';
 import { AMD_TARGETS } from '../../tools/amd-targets.mjs';
@@ -122,17 +122,17 @@ const alone = (splits: number) => ({ rows: 1, splits, mode: 'largest' }) as cons
 
 /** The most launches from a layer's attention to the next one's. */
 function mostOfLayer(launched: readonly string[]): number {
-  const attention = launched.flatMap((kernel, at) => (/^attention_(tile_fold|tile_split)/.test(kernel) ? [at] : []));
+  const attention = launched.flatMap((kernel, at) => (/^attention_(tile_combine|tile_split)/.test(kernel) ? [at] : []));
   expect(attention).toHaveLength(4);
   return Math.max(...attention.slice(1).map((at, i) => at - attention[i]!));
 }
 
-// Contexts of one split and of several, which the last of their blocks folds, and of so many that a launch does.
+// Contexts of one split and of several, which the last of their blocks combines, and of so many that a launch does.
 describe.each(AMD_TARGETS.map(({ target }) => target))(
   'on %s a layer takes five launches, and one more of a long context',
   (target) => {
     it.each(['llama', 'qwen2', 'qwen3'] as const)('%s, of all types of weights', async (architecture) => {
-      const steps = [1, 2, FOLDED_SPLITS, FOLDED_SPLITS + 1].map(alone);
+      const steps = [1, 2, COMBINED_SPLITS, COMBINED_SPLITS + 1].map(alone);
       for (const type of ['F16', 'BF16', 'Q8_0', 'Q6_K', 'Q3_K_M', 'Q4_K_M', 'Q5_K_M']) {
         const plans = await plansOf(architecture, type, target, 4, steps);
         expect([type, ...plans.map(mostOfLayer)]).toEqual([type, 5, 5, 5, 6]);
@@ -142,14 +142,14 @@ describe.each(AMD_TARGETS.map(({ target }) => target))(
 );
 
 it('over a cache in q8_0 a layer takes one more: keys are rotated and stored by themselves', async () => {
-  const steps = [1, FOLDED_SPLITS, FOLDED_SPLITS + 1].map(alone);
+  const steps = [1, COMBINED_SPLITS, COMBINED_SPLITS + 1].map(alone);
   for (const type of ['F16', 'Q4_K_M']) {
     const plans = await plansOf('qwen2', type, GPU, 4, steps, 256, 'q8_0');
     expect([type, ...plans.map(mostOfLayer)]).toEqual([type, 6, 6, 7]);
   }
 });
 
-// What a layer more costs. There a launch folds what is split: the last block's fold was slower. Heads are rotated where they are
+// What a layer more costs. There a launch combines what is split: the last block's combine was slower. Heads are rotated where they are
 // computed if pairs are neighbours, as llama's are.
 it.each([
   ['llama', 'Q8_0', 1024, 5, 6, 6],
@@ -168,7 +168,7 @@ it.each([
   ['llama', 'F16', 256, 9, 10, 10],
 ] as const)('on Hopper a layer of %s in %s, %i wide, takes as many as recorded', async (...row) => {
   const [architecture, type, hidden, ...most] = row;
-  const steps = [1, FOLDED_SPLITS, FOLDED_SPLITS + 1].map(alone);
+  const steps = [1, COMBINED_SPLITS, COMBINED_SPLITS + 1].map(alone);
   const two = await plansOf(architecture, type, HOPPER, 2, steps, hidden);
   const three = await plansOf(architecture, type, HOPPER, 3, steps, hidden);
   expect(three.map(({ length }, i) => length - two[i]!.length)).toEqual(most);

@@ -1,13 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { countsOf, GraphBuckets, samplingMode } from '../../src/executor/graph-buckets.js';
-import { FOLDED_SPLITS } from '../../src/executor/kernels/index.js';
+import { COMBINED_SPLITS } from '../../src/executor/kernels/index.js';
 import {
   COUNT_ADJUSTED,
   COUNT_DRAWN,
   COUNT_DRAWS,
   COUNT_FILTERED,
-  COUNT_FOLDED,
+  COUNT_COMBINED,
   COUNT_GATHERED,
   COUNT_PARTED,
   COUNT_SAMPLES,
@@ -93,7 +93,7 @@ describe('the sizes of captured graphs', () => {
     expect(counts[COUNT_TILES]).toBe(0);
     const tiled = countsOf({ rows: 8, splits: 0, mode: 'largest' });
     expect([COUNT_TILES, COUNT_SPLIT_ROWS, COUNT_SPLITS].map((index) => tiled[index])).toEqual([8, 0, 0]);
-    // And the rows whose splits a launch folds.
+    // And the rows whose splits a launch combines.
     expect(counts.reduce((sum, count) => sum + count)).toBe(60);
   });
 
@@ -118,16 +118,16 @@ describe('the sizes of captured graphs', () => {
     expect(needed.map((index) => countsOf(buckets(300).of(9, 0, 'largest'))[index])).toEqual([1, 1, 1, 1]);
   });
 
-  it('tell the row that its last blocks fold from those that a launch does', () => {
-    for (const [rows, splits, folded, parted] of [
+  it('tell the row that its last blocks combine from those that a launch does', () => {
+    for (const [rows, splits, combined, parted] of [
       [1, 1, 1, 0],
-      [1, FOLDED_SPLITS, 1, 0],
-      [1, FOLDED_SPLITS + 1, 0, 1],
+      [1, COMBINED_SPLITS, 1, 0],
+      [1, COMBINED_SPLITS + 1, 0, 1],
       [2, 1, 0, 2],
       [2, 0, 0, 0],
     ] as const) {
       const counts = countsOf({ rows, splits, mode: 'any' });
-      expect([counts[COUNT_FOLDED], counts[COUNT_PARTED]]).toEqual([folded, parted]);
+      expect([counts[COUNT_COMBINED], counts[COUNT_PARTED]]).toEqual([combined, parted]);
     }
   });
 

@@ -6,7 +6,7 @@ import type { ModelShape } from '../../src/cli/synth/shapes.js';
 import { synth } from '../../src/cli/synth.js';
 import { promptOf } from '../../src/cli/verify/invariance.js';
 import { StepDriver } from '../../src/cli/verify/step-driver.js';
-import { FOLDED_SPLIT, FUSIONS, type Fusion, ROTATED_APPEND, SINGLE_TOKEN } from '../../src/executor/layers/fusions.js';
+import { COMBINED_SPLIT, FUSIONS, type Fusion, ROTATED_APPEND, SINGLE_TOKEN } from '../../src/executor/layers/fusions.js';
 import { loadModel } from '../../src/executor/loaded-model.js';
 import { openDevice } from '../../src/executor/open-device.js';
 import { doubleIsMissing, HipDouble } from '../support/hip-double.js';
@@ -69,12 +69,12 @@ describe.skipIf(missing !== undefined)('steps of one row', () => {
     const layers = type === 'Q4_K_M' ? 3 : 1;
     synth({ shape: { ...WIDE, ...family, layers } as ModelShape, type, output: file });
     const together = await logitsOf(file, cache, []);
-    expect(together.kernels.filter((name) => name.startsWith('attention_tile_fold'))).not.toEqual([]);
+    expect(together.kernels.filter((name) => name.startsWith('attention_tile_combine'))).not.toEqual([]);
     // Rows are stored in q8_0 by what turns them, and by no other kernel of a package.
     const all = cache === 'q8_0' ? FUSIONS.filter((rule) => rule !== ROTATED_APPEND) : FUSIONS;
-    for (const without of [[FOLDED_SPLIT], [FOLDED_SPLIT, SINGLE_TOKEN], all]) {
+    for (const without of [[COMBINED_SPLIT], [COMBINED_SPLIT, SINGLE_TOKEN], all]) {
       const apart = await logitsOf(file, cache, without);
-      expect(apart.kernels.filter((name) => name.startsWith('attention_tile_fold'))).toEqual([]);
+      expect(apart.kernels.filter((name) => name.startsWith('attention_tile_combine'))).toEqual([]);
       expect(apart.logits).toEqual(together.logits);
     }
   });

@@ -6,7 +6,7 @@ import { onEachTarget } from './support/targets.js';
 import { fill, Random, size } from './support/values.js';
 
 onEachTarget('attention_combine', (target) => {
-  it('folds the splits that a row reaches, and no other', () =>
+  it('combines the splits that a row reaches, and no other', () =>
     target.check(splitCases(size(200)), async (made) => {
       const { launched, values, magnitudes } = splitParts(made);
       const [{ tokens, splits }] = made;
@@ -14,7 +14,7 @@ onEachTarget('attention_combine', (target) => {
       expectClose(contract, out!, { values, magnitudes }, { splits });
     }));
 
-  it('folds many splits to the bits that it folds few to', async () => {
+  it('combines many splits to the bits that it combines few to', async () => {
     const random = new Random(5);
     const [heads, head_dim, few] = [3, 40, COMBINE_FEW];
     const parts = fill('normal', heads * few * (head_dim + 2), random).map(Math.abs);

@@ -18,8 +18,8 @@ onEachTarget('attention_combine_convert', (target) => {
       const { launched } = splitParts(made);
       const [{ tokens, heads, head_dim, splits }] = made;
       const { out } = await target.launch(contractOf(type), launched, { tokens });
-      const folded = await target.launch(attentionCombine, launched, { tokens });
-      const x = folded.out as Float32Array;
+      const combined = await target.launch(attentionCombine, launched, { tokens });
+      const x = combined.out as Float32Array;
       const apart = await target.launch(convert(type), { x, in: heads * head_dim }, { rows: tokens });
       expect(out).toEqual(apart.y);
       const { values, magnitudes } = attentionCombineConvert(made);

@@ -18,10 +18,10 @@ onEachTarget('attention_combine_quantize', (target) => {
       const [{ tokens, heads, head_dim, splits }] = made;
       const [columns, blocks] = [heads * head_dim, (heads * head_dim) / Q8_BLOCK];
       const { out } = await target.launch(contract, launched, { tokens, blocks });
-      const folded = await target.launch(attentionCombine, launched, { tokens });
+      const combined = await target.launch(attentionCombine, launched, { tokens });
       const apart = await target.launch(
         quantizeQ8,
-        { x: folded.out as Float32Array, in: columns },
+        { x: combined.out as Float32Array, in: columns },
         { rows: tokens, blocks },
       );
       expect(out).toEqual(apart.y);

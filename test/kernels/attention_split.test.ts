@@ -11,7 +11,7 @@ import { expectParts, UNTOUCHED } from './support/split-parts.js';
 import { onEachTarget } from './support/targets.js';
 
 onEachTarget('attention_split', (target) => {
-  it('attends to one split, writes none that a row does not reach, and folds to the bits of attention_paged', () =>
+  it('attends to one split, writes none that a row does not reach, and combines to the bits of attention_paged', () =>
     target.check(pagedCases(target.simulated ? 300 : 600), async (shape) => {
       const { type, headDim } = shape;
       const step = new PagedStep(shape, lastAndInner);

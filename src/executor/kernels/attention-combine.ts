@@ -9,9 +9,9 @@ import type { Launch, LaunchCondition, StepCount, ValuesOf } from './launch-plan
 import { quantizeQ8 } from './quantize-q8.js';
 import { ORDER } from './reduction-order.js';
 
-/** Heads of a row that a block of attention_combine folds. */
+/** Heads of a row that a block of attention_combine combines. */
 export const COMBINE_HEADS = 2;
-/** Splits that a thread an element folds; of more, a block for each COMBINE_SPLITS shares the heads, at most COMBINE_BLOCKS. */
+/** Splits that a thread an element combines; of more, a block for each COMBINE_SPLITS shares the heads, at most COMBINE_BLOCKS. */
 export const COMBINE_FEW = 16;
 export const COMBINE_SPLITS = 4;
 export const COMBINE_BLOCKS = 8;
@@ -25,7 +25,7 @@ export const attentionCombine = defineKernel({
   name: 'attention_combine',
   source: 'attention_combine.hip',
   on: 'gpu',
-  summary: 'folds the splits of each row in order',
+  summary: 'combines the splits of each row in order',
   arguments: [
     input('parts', 'f32', 'tokens', 'heads', 'splits', 'head_dim + 2'),
     output('out', 'f32', 'tokens', 'heads', 'head_dim'),
@@ -37,7 +37,7 @@ export const attentionCombine = defineKernel({
   grid: COMBINE_GRID,
   order: ORDER.splits,
   tolerance: roundings(
-    '(8 · splits + 16) · 2⁻²⁴ · max |values / sum|: each fold scales and adds twice',
+    '(8 · splits + 16) · 2⁻²⁴ · max |values / sum|: each combine scales and adds twice',
     ({ splits }) => 8 * splits! + 16,
   ),
 });
@@ -117,25 +117,25 @@ export interface AttendedColumnTiles {
   readonly saturated: DeviceBuffer;
 }
 
-/** Folds what the splits left, in the form that is asked for. */
+/** Combines what the splits left, in the form that is asked for. */
 export function launchCombine(
   launch: Launch,
   combined: Omit<ValuesOf<typeof attentionCombine>, 'out'>,
   out: DeviceBuffer,
   attended: AttendedEncoding | undefined,
-  folds: { readonly tokens: StepCount; readonly splits: StepCount },
+  combines: { readonly tokens: StepCount; readonly splits: StepCount },
   when?: LaunchCondition,
 ): void {
   const columns = combined.heads * combined.head_dim;
-  if (attended === undefined) launch(attentionCombine, { ...combined, out }, folds, when);
+  if (attended === undefined) launch(attentionCombine, { ...combined, out }, combines, when);
   else if (attended.form === 'q8') {
     const blocks = columns / Q8_BLOCK;
-    launch(attentionCombineQuantize, { ...combined, rows: out, out: attended.y }, { ...folds, blocks }, when);
+    launch(attentionCombineQuantize, { ...combined, rows: out, out: attended.y }, { ...combines, blocks }, when);
   } else if (attended.columns === undefined) {
-    launch(attentionCombineConvert(attended.form), { ...combined, out: attended.y }, folds, when);
+    launch(attentionCombineConvert(attended.form), { ...combined, out: attended.y }, combines, when);
   } else {
     const { rows: out_rows } = attended.columns;
-    const sizes = { ...folds, chunks: chunksOf(columns) };
+    const sizes = { ...combines, chunks: chunksOf(columns) };
     launch(attentionCombineColumns(attended.form), { ...combined, out: attended.y, out_rows }, sizes, when);
   }
 }

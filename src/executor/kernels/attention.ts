@@ -12,7 +12,7 @@ import {
 import type { DeviceBuffer } from '../device/device.js';
 import { exact, roundings, type Tolerance } from '../device/tolerance.js';
 import { type AttendedEncoding, launchAttended, launchCombine } from './attention-combine.js';
-import { type Folding, launchFolded } from './attention-fold.js';
+import { type Combining, launchCombined } from './attention-tile-combine.js';
 import { attentionTileSplitNormed, attentionTileSplitRotated, type RotatedSingleToken } from './attention-rotated.js';
 import { COLUMNS_MULTIPLE, columnsOf } from './columns.js';
 import { FLOAT_TYPES, type FloatType, TILE_TYPES, type TileType } from './formats.js';
@@ -65,7 +65,7 @@ export const attentionSplit = (type: FloatType, headDim: number) =>
   defineKernel({
     name: `attention_split_${type}_d${headDim}`,
     source: 'twins/attention_split.hip',
-    summary: 'attention of each row over one split of its context, for attention_combine to fold',
+    summary: 'attention of each row over one split of its context, for attention_combine to combine',
     arguments: [
       qkvOf(`${headDim}`),
       readCache('k_cache', type, `${headDim}`),
@@ -105,7 +105,7 @@ const TILE_TOLERANCE: Tolerance = {
 export type TileCacheType = Exclude<KvCacheType, 'f32'>;
 
 /**
- * attention_split on matrix units, all query heads of a KV head in one block; attention_combine folds its parts. The
+ * attention_split on matrix units, all query heads of a KV head in one block; attention_combine combines its parts. The
  * bits are those of attention_tile.
  */
 export const attentionTileSplit = (type: TileCacheType, headDim: number) =>
@@ -113,7 +113,7 @@ export const attentionTileSplit = (type: TileCacheType, headDim: number) =>
     name: `attention_tile_split_${type}_d${headDim}`,
     source: type === 'f16' ? 'attention_tile_split.hip' : 'attention_tile_split_q8_0.hip',
     on: 'gpu',
-    summary: 'attention of each row over one split of its context on matrix units, for attention_combine to fold',
+    summary: 'attention of each row over one split of its context on matrix units, for attention_combine to combine',
     arguments: [
       aligned(16, qkvOf(`${headDim}`)),
       readCache('k_cache', type, `${headDim}`, 16),
@@ -267,7 +267,7 @@ export interface AttentionCounts {
 export interface TileExtras {
   readonly attended?: AttendedEncoding | undefined;
   readonly rotated?: RotatedSingleToken | undefined;
-  readonly folding?: Folding | undefined;
+  readonly combining?: Combining | undefined;
 }
 
 /**
@@ -282,20 +282,20 @@ export function launchAttentionTile(
   counts: AttentionCounts,
   values: ValuesOf<ReturnType<typeof attentionTile>>,
   dims: { readonly slot_count: number; readonly blocks: number },
-  { attended, rotated, folding }: TileExtras,
+  { attended, rotated, combining }: TileExtras,
 ): void {
   const { rows, splits, buffer } = parts;
   const { out, tiles: _tiles, ...both } = values;
   const columns = type === 'f16' ? attended?.columns : undefined;
   const isQuantized = type === 'q8_0' && device === 'portable';
-  // On Hopper's, where launches overlap, the last block's fold was slower than a launch's (docs/amd-speed.md).
-  const fold = attended !== undefined && (rotated !== undefined || isQuantized) ? folding : undefined;
-  const tokens = { ...(fold?.parted ?? counts.splitRows), max: rows };
+  // On Hopper's, where launches overlap, the last block's combine was slower than a launch's (docs/amd-speed.md).
+  const combine = attended !== undefined && (rotated !== undefined || isQuantized) ? combining : undefined;
+  const tokens = { ...(combine?.parted ?? counts.splitRows), max: rows };
   const split = { ...both, parts: buffer, head_tiles: headTiles(heads / kvHeads), splits };
   const sizes = { ...dims, tokens, splits: counts.splits };
   const { row_position } = both;
   const combined = { parts: buffer, row_position, heads, head_dim: headDim, splits };
-  // What there is to fold: of contexts of one split nothing.
+  // What there is to combine: of contexts of one split nothing.
   const several = columns === undefined ? undefined : { count: counts.splits, atLeast: 2 };
   if (attended !== undefined && attended.form !== 'q8' && columns !== undefined) {
     launch(
@@ -305,9 +305,9 @@ export function launchAttentionTile(
       { count: counts.splits, atMost: 1 },
     );
   }
-  if (attended !== undefined && fold !== undefined) {
-    const own = { ...split, arrivals: fold.arrivals };
-    launchFolded(launch, attended, headDim, own, rotated, { ...sizes, tokens: fold.folded });
+  if (attended !== undefined && combine !== undefined) {
+    const own = { ...split, arrivals: combine.arrivals };
+    launchCombined(launch, attended, headDim, own, rotated, { ...sizes, tokens: combine.combined });
   }
   launch(attentionTileSplit(type, headDim), split, sizes, several ?? rotated?.multiToken);
   if (rotated !== undefined) {

@@ -2,7 +2,7 @@ import type { KernelContract } from '../device/contract.js';
 import { argmaxContracts } from './argmax.js';
 import { attentionContracts } from './attention.js';
 import { attentionCombineContracts } from './attention-combine.js';
-import { attentionFoldContracts } from './attention-fold.js';
+import { attentionCombineContracts } from './attention-tile-combine.js';
 import { attentionSinksContracts } from './attention-sinks.js';
 import { biasAddContracts } from './bias-add.js';
 import { columnsContracts } from './columns.js';
@@ -49,7 +49,7 @@ import { unfusedAttentionOperations } from './unfused-attention.js';
 export * from './argmax.js';
 export * from './attention.js';
 export * from './attention-combine.js';
-export * from './attention-fold.js';
+export * from './attention-tile-combine.js';
 export * from './attention-rotated.js';
 export * from './attention-sinks.js';
 export * from './bias-add.js';
@@ -132,7 +132,7 @@ export const operations: Readonly<Record<string, readonly KernelContract[]>> = {
   'kv-append': kvAppendContracts,
   attention: [
     ...attentionContracts,
-    ...attentionFoldContracts,
+    ...attentionCombineContracts,
     ...attentionCombineContracts,
     ...attentionSinksContracts,
   ],

@@ -137,7 +137,7 @@ export const softmax = (type: FloatType) =>
       type,
       roundings(
         '(columns / 8 + 280) · 2⁻²⁴ · |reference|: the difference from the largest, up to 87, is rounded once, which ' +
-          'e^x passes on 87-fold, twice; sums of positive terms, 8 or more at a time',
+          'e^x passes on 87-combine, twice; sums of positive terms, 8 or more at a time',
         ({ columns }) => columns! / 8 + 280,
       ),
     ),

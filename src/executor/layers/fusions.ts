@@ -161,11 +161,11 @@ export const NORMED_APPEND: Fusion & { when(rope: Rope): boolean } = {
  */
 export const ROTATED_PRODUCT: Fusion = { replaces: 'linear_normed, rope_kv_append of one row', on: 'hopper' };
 
-/** What attention folds of few rows is written in the form that products take. */
+/** What attention combines of few rows is written in the form that products take. */
 export const COMBINED_FORM: Fusion = { replaces: 'attention_combine, quantize_q8 or convert', on: 'gpu' };
 
-/** The splits of one row's context are folded by the last block of each of its groups of heads. */
-export const FOLDED_SPLIT: Fusion = { replaces: 'attention_tile_split, attention_combine', on: 'gpu' };
+/** The splits of one row's context are combined by the last block of each of its groups of heads. */
+export const COMBINED_SPLIT: Fusion = { replaces: 'attention_tile_split, attention_combine', on: 'gpu' };
 
 /** All rules. */
 export const FUSIONS: readonly Fusion[] = [
@@ -178,5 +178,5 @@ export const FUSIONS: readonly Fusion[] = [
   NORMED_APPEND,
   ROTATED_PRODUCT,
   COMBINED_FORM,
-  FOLDED_SPLIT,
+  COMBINED_SPLIT,
 ];

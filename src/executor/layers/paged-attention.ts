@@ -5,7 +5,7 @@ import type { KvCache, LayerCache } from '../model/kv-cache.js';
 import type { Limits } from '../model/limits.js';
 import type { Slots } from '../model/sampling.js';
 import {
-  COUNT_FOLDED,
+  COUNT_COMBINED,
   COUNT_PARTED,
   COUNT_SPLIT_ROWS,
   COUNT_SPLITS,
@@ -14,7 +14,7 @@ import {
 } from '../model/step-counts.js';
 import type { StepTables } from '../model/step-tables.js';
 import type { Attention, Rope } from '../model/values.js';
-import { FOLDED_SPLIT, type Fusion, NORMED_APPEND, ROTATED_APPEND, ROTATED_PRODUCT, SINGLE_TOKEN } from './fusions.js';
+import { COMBINED_SPLIT, type Fusion, NORMED_APPEND, ROTATED_APPEND, ROTATED_PRODUCT, SINGLE_TOKEN } from './fusions.js';
 
 /** What attention records its launches with, and for. */
 export interface AttentionSite {
@@ -101,8 +101,8 @@ export class PagedAttention implements AttentionVariant {
   /** `[split_rows, heads, splits, 2 + head_dim]`; undefined: row by row. */
   private readonly parts: (kernels.ContextParts & { readonly buffer: DeviceBuffer }) | undefined;
 
-  /** How a row's splits are folded without a launch of their own; undefined: not. */
-  private readonly folding: kernels.Folding | undefined;
+  /** How a row's splits are combined without a launch of their own; undefined: not. */
+  private readonly combining: kernels.Combining | undefined;
 
   constructor(private readonly site: AttentionSite) {
     const { device, memory, shape, limits, cache } = site;
@@ -110,10 +110,10 @@ export class PagedAttention implements AttentionVariant {
     if (device.isHost || kernels.tileRows(shape, cache.type) === undefined) return;
     const parts = kernels.contextParts(shape, limits.maxContext, limits.maxStepTokens);
     this.parts = { ...parts, buffer: memory.allocate('f32', parts.elements) };
-    if (!site.fusions.has(FOLDED_SPLIT)) return;
-    this.folding = {
+    if (!site.fusions.has(COMBINED_SPLIT)) return;
+    this.combining = {
       arrivals: memory.upload(new Int32Array(shape.kvHeads * kernels.headTiles(shape.heads / shape.kvHeads))),
-      folded: { index: COUNT_FOLDED, max: 1 },
+      combined: { index: COUNT_COMBINED, max: 1 },
       parted: { index: COUNT_PARTED, max: parts.rows },
     };
   }
@@ -176,7 +176,7 @@ export class PagedAttention implements AttentionVariant {
     kernels.launchAttentionTile(on, cache.type, shape, this.parts, counts, tileValues, dims, {
       attended,
       rotated: singleToken,
-      folding: this.folding,
+      combining: this.combining,
     });
   }
 

@@ -1,4 +1,4 @@
-import { foldsSplits } from '../kernels/index.js';
+import { combinesSplits } from '../kernels/index.js';
 
 /** Index of each step count in the counts that a step brings to its plan: grids follow them. */
 export const COUNT_TOKENS = 0;
@@ -26,8 +26,8 @@ export const COUNT_ADJUSTED = 12;
 export const COUNT_DRAWN = 13;
 export const COUNT_FILTERED = 14;
 export const COUNT_TOLD = 15;
-/** Of the rows whose contexts are split those that their last blocks fold, and all others. */
-export const COUNT_FOLDED = 16;
+/** Of the rows whose contexts are split those that their last blocks combine, and all others. */
+export const COUNT_COMBINED = 16;
 export const COUNT_PARTED = 17;
 /** How many there are. */
 export const STEP_COUNTS = 18;
@@ -54,7 +54,7 @@ export function settle(counts: Int32Array): void {
   counts[COUNT_SINGLE_TOKEN] = Number(isAlone);
   counts[COUNT_GATHERED] = isAlone ? 0 : (counts[COUNT_SAMPLES] as number);
   const splitRows = counts[COUNT_SPLIT_ROWS] as number;
-  const isFolded = foldsSplits(splitRows, counts[COUNT_SPLITS] as number);
-  counts[COUNT_FOLDED] = isFolded ? splitRows : 0;
-  counts[COUNT_PARTED] = isFolded ? 0 : splitRows;
+  const isCombined = combinesSplits(splitRows, counts[COUNT_SPLITS] as number);
+  counts[COUNT_COMBINED] = isCombined ? splitRows : 0;
+  counts[COUNT_PARTED] = isCombined ? 0 : splitRows;
 }

@@ -1,10 +1,10 @@
-// attention_tile_fold_rotated, _normed: attention_tile_split_rotated or _normed, and attention_combine,
+// attention_tile_combine_rotated, _normed: attention_tile_split_rotated or _normed, and attention_combine,
 // attention_combine_quantize or _convert, in one launch, to the bit
-#include "forge/attention_fold.h"
+#include "forge/attention_tile_combine.h"
 #include "forge/attention_rotated.h"
 
 // Grid: x = KV heads * tiles of their query heads, y = 1, z = splits.
-#define FOLD_ROTATED(name, head_dim, type, To)                                                                       \
+#define COMBINE_ROTATED(name, head_dim, type, To)                                                                       \
   KERNEL_RESIDENT(forge::STREAM_BLOCKS, name, const float* __restrict qkv, /* [1, heads + 2 * kv_heads, head_dim] */ \
                   forge::half_t* k_cache, /* [blocks, kv_heads, KV_BLOCK_TOKENS, head_dim] */                        \
                   forge::half_t* v_cache, /* the same */                                                             \
@@ -18,11 +18,11 @@
                   float scale) {                                                                                     \
     using namespace forge;                                                                                           \
     const Rotated row{k_cache, v_cache, cosine, sine, rotary, adjacent};                                             \
-    const FoldedParts<To> fold{parts, splits, arrivals, To{out}};                                                    \
-    attention_tile_split<head_dim, half_t>(BLOCK_INDEX, row, fold, qkv, k_cache, v_cache, row_position, row_slot,    \
+    const CombinedParts<To> combine{parts, splits, arrivals, To{out}};                                                    \
+    attention_tile_split<head_dim, half_t>(BLOCK_INDEX, row, combine, qkv, k_cache, v_cache, row_position, row_slot,    \
                                            slots, slot_words, heads, kv_heads, head_tiles, scale);                   \
   }
-#define FOLD_NORMED(name, head_dim, type, To)                                                                     \
+#define COMBINE_NORMED(name, head_dim, type, To)                                                                     \
   KERNEL_RESIDENT(forge::STREAM_BLOCKS, name, const float* __restrict qkv, forge::half_t* k_cache,                \
                   forge::half_t* v_cache, const float* __restrict cosine, const float* __restrict sine,           \
                   const float* __restrict query_weight, const float* __restrict key_weight, /* [head_dim] */      \
@@ -33,17 +33,17 @@
     SHARED(float, scales, (TILE + 1));                                                                            \
     const Rotated rotated{k_cache, v_cache, cosine, sine, rotary, adjacent};                                      \
     const auto row = normed(rotated, query_weight, key_weight, eps, scales + 0);                                  \
-    const FoldedParts<To> fold{parts, splits, arrivals, To{out}};                                                 \
-    attention_tile_split<head_dim, half_t>(BLOCK_INDEX, row, fold, qkv, k_cache, v_cache, row_position, row_slot, \
+    const CombinedParts<To> combine{parts, splits, arrivals, To{out}};                                                 \
+    attention_tile_split<head_dim, half_t>(BLOCK_INDEX, row, combine, qkv, k_cache, v_cache, row_position, row_slot, \
                                            slots, slot_words, heads, kv_heads, head_tiles, scale);                \
   }
-#define FOLDS(head_dim)                                                                                  \
-  FOLD_ROTATED(attention_tile_fold_rotated_q8_d##head_dim, head_dim, uint8_t, FoldedQuants)              \
-  FOLD_ROTATED(attention_tile_fold_rotated_f16_d##head_dim, head_dim, half_t, FoldedHalves<half_t>)      \
-  FOLD_ROTATED(attention_tile_fold_rotated_bf16_d##head_dim, head_dim, bfloat_t, FoldedHalves<bfloat_t>) \
-  FOLD_NORMED(attention_tile_fold_normed_q8_d##head_dim, head_dim, uint8_t, FoldedQuants)                \
-  FOLD_NORMED(attention_tile_fold_normed_f16_d##head_dim, head_dim, half_t, FoldedHalves<half_t>)        \
-  FOLD_NORMED(attention_tile_fold_normed_bf16_d##head_dim, head_dim, bfloat_t, FoldedHalves<bfloat_t>)
+#define COMBINES(head_dim)                                                                                  \
+  COMBINE_ROTATED(attention_tile_combine_rotated_q8_d##head_dim, head_dim, uint8_t, CombinedQuants)              \
+  COMBINE_ROTATED(attention_tile_combine_rotated_f16_d##head_dim, head_dim, half_t, CombinedHalves<half_t>)      \
+  COMBINE_ROTATED(attention_tile_combine_rotated_bf16_d##head_dim, head_dim, bfloat_t, CombinedHalves<bfloat_t>) \
+  COMBINE_NORMED(attention_tile_combine_normed_q8_d##head_dim, head_dim, uint8_t, CombinedQuants)                \
+  COMBINE_NORMED(attention_tile_combine_normed_f16_d##head_dim, head_dim, half_t, CombinedHalves<half_t>)        \
+  COMBINE_NORMED(attention_tile_combine_normed_bf16_d##head_dim, head_dim, bfloat_t, CombinedHalves<bfloat_t>)
 
 using namespace forge;
-FORGE_TILE_HEAD_DIMS(FOLDS)
+FORGE_TILE_HEAD_DIMS(COMBINES)

@@ -6,17 +6,17 @@ import {
   attentionCombineConvert,
   attentionCombineQuantize,
   attentionTile,
-  attentionTileFoldNormed,
-  attentionTileFoldRotated,
+  attentionTileCombineNormed,
+  attentionTileCombineRotated,
   attentionTileSplitNormed,
   attentionTileSplitRotated,
-  FOLDED_ENCODINGS,
-  type FoldedEncoding,
+  COMBINED_ENCODINGS,
+  type CombinedEncoding,
   headTiles,
   Q8_BLOCK,
   ropeKvAppend,
 } from '../../src/executor/kernels/index.js';
-import { attentionTileFoldRotated as reference } from './reference/attention_tile_fold_rotated.js';
+import { attentionTileCombineRotated as reference } from './reference/attention_tile_combine_rotated.js';
 import { ropeTables } from './reference/rope.js';
 import { expectClose } from './support/compare.js';
 import { decode, type FloatArray } from './support/half.js';
@@ -24,8 +24,8 @@ import { type PagedCase, PagedStep, tileCases } from './support/paged-cases.js';
 import { onEachTileTarget, type Target } from './support/targets.js';
 import { fill, Random } from './support/values.js';
 
-/** Attention of the last position of a cache, folded by its last blocks and by a launch. */
-async function both(target: Target, shape: PagedCase, form: FoldedEncoding, isNormed: boolean) {
+/** Attention of the last position of a cache, combined by its last blocks and by a launch. */
+async function both(target: Target, shape: PagedCase, form: CombinedEncoding, isNormed: boolean) {
   const { headDim, group } = shape;
   const step = new PagedStep(shape, ([length = 1]) => [{ slot: 0, position: length - 1 }]);
   const { cache, qkv, scale, heads, placement, dimensions } = step;
@@ -45,8 +45,8 @@ async function both(target: Target, shape: PagedCase, form: FoldedEncoding, isNo
   });
   const arrivals = new Int32Array(cache.kvHeads * headTiles(group));
   const together = isNormed
-    ? await target.launch(attentionTileFoldNormed(form, headDim), { ...own(), ...norms, arrivals }, turning)
-    : await target.launch(attentionTileFoldRotated(form, headDim), { ...own(), arrivals }, turning);
+    ? await target.launch(attentionTileCombineNormed(form, headDim), { ...own(), ...norms, arrivals }, turning)
+    : await target.launch(attentionTileCombineRotated(form, headDim), { ...own(), arrivals }, turning);
   const split = isNormed
     ? await target.launch(attentionTileSplitNormed(headDim), { ...own(), ...norms }, turning)
     : await target.launch(attentionTileSplitRotated(headDim), own(), turning);
@@ -69,22 +69,22 @@ function expectSame({ together, split, apart }: Awaited<ReturnType<typeof both>>
   expect(together.arrivals).toEqual(new Int32Array(together.arrivals!.length));
 }
 
-onEachTileTarget('attention_tile_fold_rotated', (target) => {
-  it('is attention_tile_split_rotated or _normed and what folds its parts in one, to the bit', () =>
+onEachTileTarget('attention_tile_combine_rotated', (target) => {
+  it('is attention_tile_split_rotated or _normed and what combines its parts in one, to the bit', () =>
     target.check(
-      fc.tuple(tileCases(target.simulated ? 280 : 600), fc.constantFrom(...FOLDED_ENCODINGS), fc.boolean()),
+      fc.tuple(tileCases(target.simulated ? 280 : 600), fc.constantFrom(...COMBINED_ENCODINGS), fc.boolean()),
       async ([shape, form, isNormed]) => expectSame(await both(target, shape, form, isNormed)),
       target.simulated ? target.runs : Math.ceil(target.runs / 8),
     ));
 
-  // More splits than are folded at a time: of sixteen heads 8, of seven 16; and two rounds of threads for sixteen heads.
+  // More splits than are combined at a time: of sixteen heads 8, of seven 16; and two rounds of threads for sixteen heads.
   it.each([
     ['q8', 16, 1153, 128],
     ['f16', 16, 1281, 64],
     ['q8', 7, 2049, 64],
     ['bf16', 1, 300, 128],
   ] as const)(
-    'folds many splits and heads likewise: %s, %i heads, %i positions',
+    'combines many splits and heads likewise: %s, %i heads, %i positions',
     async (form, group, length, headDim) => {
       const shape = { type: 'f16', headDim, kvHeads: 1, group, lengths: [length], kind: 'normal', start: 7 } as const;
       expectSame(await both(target, shape, form, false));
@@ -101,7 +101,7 @@ onEachTileTarget('attention_tile_fold_rotated', (target) => {
         cache.k.set(rotated.k_cache as never);
         cache.v.set(rotated.v_cache as never);
         const { tolerance } = attentionTile('f16', headDim);
-        const contract = { ...attentionTileFoldRotated('f16', headDim), tolerance: stored('f16', tolerance) };
+        const contract = { ...attentionTileCombineRotated('f16', headDim), tolerance: stored('f16', tolerance) };
         const out = decode('f16', together.out as FloatArray);
         for (let head = 0; head < heads; head++) {
           const [from, to] = [head * headDim, (head + 1) * headDim];

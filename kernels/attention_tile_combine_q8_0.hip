@@ -1,9 +1,9 @@
-// attention_tile_fold_q8_0: attention_tile_split_q8_0, and attention_combine_quantize or _convert, in one launch, to
+// attention_tile_combine_q8_0: attention_tile_split_q8_0, and attention_combine_quantize or _convert, in one launch, to
 // the bit
-#include "forge/attention_fold.h"
+#include "forge/attention_tile_combine.h"
 
 // Grid: x = KV heads * tiles of their query heads, y = tokens, z = splits.
-#define ATTENTION_TILE_FOLD(name, head_dim, type, To)                                                              \
+#define ATTENTION_TILE_COMBINE(name, head_dim, type, To)                                                              \
   KERNEL_RESIDENT(forge::STREAM_BLOCKS, name,                                                                      \
                   const float* __restrict qkv,           /* [tokens, heads + 2 * kv_heads, head_dim], q rotated */ \
                   const forge::KvQ8* __restrict k_cache, /* see kv_q8.h */                                         \
@@ -15,14 +15,14 @@
                   const int32_t* __restrict slots, /* [slots, slot_words] */                                       \
                   int slot_words, int heads, int kv_heads, int head_tiles, int splits, float scale) {              \
     using namespace forge;                                                                                         \
-    const FoldedParts<To> fold{parts, splits, arrivals, To{out}};                                                  \
-    attention_tile_split<head_dim>(BLOCK_INDEX, Prepared{}, fold, qkv, k_cache, v_cache, row_position, row_slot,   \
+    const CombinedParts<To> combine{parts, splits, arrivals, To{out}};                                                  \
+    attention_tile_split<head_dim>(BLOCK_INDEX, Prepared{}, combine, qkv, k_cache, v_cache, row_position, row_slot,   \
                                    slots, slot_words, heads, kv_heads, head_tiles, scale);                         \
   }
-#define FOLDS(head_dim)                                                                                 \
-  ATTENTION_TILE_FOLD(attention_tile_fold_q8_0_q8_d##head_dim, head_dim, uint8_t, FoldedQuants)         \
-  ATTENTION_TILE_FOLD(attention_tile_fold_q8_0_f16_d##head_dim, head_dim, half_t, FoldedHalves<half_t>) \
-  ATTENTION_TILE_FOLD(attention_tile_fold_q8_0_bf16_d##head_dim, head_dim, bfloat_t, FoldedHalves<bfloat_t>)
+#define COMBINES(head_dim)                                                                                 \
+  ATTENTION_TILE_COMBINE(attention_tile_combine_q8_0_q8_d##head_dim, head_dim, uint8_t, CombinedQuants)         \
+  ATTENTION_TILE_COMBINE(attention_tile_combine_q8_0_f16_d##head_dim, head_dim, half_t, CombinedHalves<half_t>) \
+  ATTENTION_TILE_COMBINE(attention_tile_combine_q8_0_bf16_d##head_dim, head_dim, bfloat_t, CombinedHalves<bfloat_t>)
 
 using namespace forge;
-FORGE_TILE_HEAD_DIMS(FOLDS)
+FORGE_TILE_HEAD_DIMS(COMBINES)

@@ -7,22 +7,22 @@ import {
   attentionCombineQuantize,
   attentionTile,
   attentionTileSplit,
-  attentionTileFoldQ8 as contractOf,
-  FOLDED_ENCODINGS,
+  attentionTileCombineQ8 as contractOf,
+  COMBINED_ENCODINGS,
   headTiles,
   Q8_BLOCK,
 } from '../../src/executor/kernels/index.js';
-import { attentionTileFold } from './reference/attention_tile_fold.js';
+import { attentionTileCombine } from './reference/attention_tile_combine.js';
 import { quantizeCache } from './reference/kv_q8.js';
 import { expectClose } from './support/compare.js';
 import { decode, type FloatArray } from './support/half.js';
 import { lastAndInner, PagedStep, tileCases } from './support/paged-cases.js';
 import { onEachTileTarget } from './support/targets.js';
 
-onEachTileTarget('attention_tile_fold', (target) => {
-  it('is attention_tile_split over a q8_0 cache and what folds its parts in one, to the bit', () =>
+onEachTileTarget('attention_tile_combine', (target) => {
+  it('is attention_tile_split over a q8_0 cache and what combines its parts in one, to the bit', () =>
     target.check(
-      fc.tuple(tileCases(target.simulated ? 280 : 600), fc.constantFrom(...FOLDED_ENCODINGS)),
+      fc.tuple(tileCases(target.simulated ? 280 : 600), fc.constantFrom(...COMBINED_ENCODINGS)),
       async ([shape, form]) => {
         const { headDim, group } = shape;
         const step = new PagedStep(shape, lastAndInner);
@@ -57,7 +57,7 @@ onEachTileTarget('attention_tile_fold', (target) => {
           for (let head = 0; head < heads; head++) {
             const place = (row * heads + head) * headDim;
             const query = step.query(row, head);
-            const expected = attentionTileFold(query, bytes, slot, step.kvHead(head), [0, position + 1], scale);
+            const expected = attentionTileCombine(query, bytes, slot, step.kvHead(head), [0, position + 1], scale);
             expectClose(contract, out.subarray(place, place + headDim), expected, {});
           }
         });

@@ -1,8 +1,8 @@
 // attention_tile_split, and attention_combine of the heads of a block by the last of their blocks to end. In the order
 // of the splits, whoever is last: the bits are those of the two launches.
 //
-// One block folds what attention_combine has many for: for contexts of so many splits that it takes less time than
-// another launch (FOLDED_SPLITS).
+// One block combines what attention_combine has many for: for contexts of so many splits that it takes less time than
+// another launch (COMBINED_SPLITS).
 #pragma once
 
 #include "attention_tile_splits.h"
@@ -13,28 +13,28 @@ namespace forge {
 
 // Splits of all heads together of which the factors are known at a time, and those whose largest are looked for
 // together.
-constexpr int FOLDED = 128, LARGEST_GROUP = 8;
-static_assert(FOLDED >= TILE * LARGEST_GROUP, "a group of each head");
+constexpr int COMBINED = 128, LARGEST_GROUP = 8;
+static_assert(COMBINED >= TILE * LARGEST_GROUP, "a group of each head");
 // Splits whose values a thread asks for at a time.
-constexpr int FOLDED_ASKED = 16;
+constexpr int COMBINED_ASKED = 16;
 
 // Where heads go: as what takes them is read. A thread has HELD neighbouring elements.
-struct FoldedQuants {
+struct CombinedQuants {
   static constexpr int HELD = Q8_HELD;
   uint8_t* out;
 };
-DEVICE void store_folded(const FoldedQuants& to, int row, int columns, int element, const float (&values)[Q8_HELD],
+DEVICE void store_combined(const CombinedQuants& to, int row, int columns, int element, const float (&values)[Q8_HELD],
                          bool stores) {
   quantize_block(values, to.out + row * q8_row_bytes(columns), columns, element / Q8_BLOCK, stores);
 }
 // Averages of values that f16 holds are in its range.
 template <class T>
-struct FoldedHalves {
+struct CombinedHalves {
   static constexpr int HELD = Q8_HELD;
   T* out;
 };
 template <class T>
-DEVICE void store_folded(const FoldedHalves<T>& to, int row, int columns, int element, const float (&values)[Q8_HELD],
+DEVICE void store_combined(const CombinedHalves<T>& to, int row, int columns, int element, const float (&values)[Q8_HELD],
                          bool stores) {
   struct alignas(8) Halves {
     T values[Q8_HELD];
@@ -44,19 +44,19 @@ DEVICE void store_folded(const FoldedHalves<T>& to, int row, int columns, int el
   if (stores) store_aligned(to.out + static_cast<size_t>(row) * columns + element, halves);
 }
 
-// Folds `count` heads of a row from first_head on: all threads of a block together.
+// Combines `count` heads of a row from first_head on: all threads of a block together.
 template <int HEAD_DIM, class To>
-DEVICE void fold_heads(const To& to, const float* parts, int row, int first_head, int count, int heads, int splits,
+DEVICE void combine_heads(const To& to, const float* parts, int row, int first_head, int count, int heads, int splits,
                        int used) {
   constexpr int HELD = To::HELD, OWNERS = HEAD_DIM / HELD;  // threads of a head
-  SHARED(float, largest, FOLDED);
-  SHARED(float, sums, FOLDED);
-  SHARED(float, largest_yet, FOLDED);  // of the splits of a group up to each
-  // What each step of the fold multiplies the total by, and what it adds; and what it adds to the sum.
-  SHARED(Floats2, factors, FOLDED);
-  SHARED(float, terms, FOLDED);
+  SHARED(float, largest, COMBINED);
+  SHARED(float, sums, COMBINED);
+  SHARED(float, largest_yet, COMBINED);  // of the splits of a group up to each
+  // What each step of the combine multiplies the total by, and what it adds; and what it adds to the sum.
+  SHARED(Floats2, factors, COMBINED);
+  SHARED(float, terms, COMBINED);
   SHARED(float, most, TILE);  // of a head's splits before these
-  const int turn = FOLDED / count / LARGEST_GROUP * LARGEST_GROUP, groups = turn / LARGEST_GROUP;
+  const int turn = COMBINED / count / LARGEST_GROUP * LARGEST_GROUP, groups = turn / LARGEST_GROUP;
   const float* first = parts + (static_cast<size_t>(row) * heads + first_head) * splits * (HEAD_DIM + 2);
   const auto part = [&](int head, int split) {
     return first + static_cast<size_t>(head * splits + split) * (HEAD_DIM + 2);
@@ -71,10 +71,10 @@ DEVICE void fold_heads(const To& to, const float* parts, int row, int first_head
     for (int i = thread_id(); i < count; i += BLOCK) most[i] = LOWEST;
     for (int s = 0; s < used; s += turn) {
       const int here = min_of(turn, used - s);
-      Floats2 asked[FOLDED_ASKED][HELD / 2];
+      Floats2 asked[COMBINED_ASKED][HELD / 2];
       const auto ask = [&](int t) {
         UNROLL
-        for (int a = 0; a < FOLDED_ASKED; a++) {
+        for (int a = 0; a < COMBINED_ASKED; a++) {
           const float* values = part(head, s + min_of(t + a, here - 1)) + 2 + e;
           UNROLL
           for (int i = 0; i < HELD / 2; i++) asked[a][i] = load_aligned<Floats2>(values + 2 * i);
@@ -88,7 +88,7 @@ DEVICE void fold_heads(const To& to, const float* parts, int row, int first_head
         sums[i] = known.f[1];
       }
       block_sync();
-      // The largest of all before a split is what folding them in order would have left: that of the groups before its
+      // The largest of all before a split is what combining them in order would have left: that of the groups before its
       // own, and of its own group. A maximum is the same in any order.
       for (int i = thread_id(); i < count * turn; i += BLOCK) {
         float yet = largest[i];
@@ -113,10 +113,10 @@ DEVICE void fold_heads(const To& to, const float* parts, int row, int first_head
       }
       block_sync();
       for (int i = thread_id(); i < count; i += BLOCK) most[i] = largest_of(i, groups);
-      for (int t = 0; t < here; t += FOLDED_ASKED) {
+      for (int t = 0; t < here; t += COMBINED_ASKED) {
         if (t > 0) ask(t);
         UNROLL
-        for (int a = 0; a < FOLDED_ASKED; a++) {
+        for (int a = 0; a < COMBINED_ASKED; a++) {
           if (t + a >= here) continue;
           const Floats2 by = factors[head * turn + t + a];
           sum = multiply_add(sum, by.f[0], terms[head * turn + t + a]);
@@ -129,13 +129,13 @@ DEVICE void fold_heads(const To& to, const float* parts, int row, int first_head
     float values[HELD];
     UNROLL
     for (int i = 0; i < HELD; i++) values[i] = total[i] * inverse;
-    store_folded(to, row, heads * HEAD_DIM, first_head * HEAD_DIM + owner * HELD, values, from + thread_id() == owner);
+    store_combined(to, row, heads * HEAD_DIM, first_head * HEAD_DIM + owner * HELD, values, from + thread_id() == owner);
   }
 }
 
-// Parts that the last block folds.
+// Parts that the last block combines.
 template <class To>
-struct FoldedParts {
+struct CombinedParts {
   static constexpr bool IS_WHOLE = false;
   float* parts;
   int splits;
@@ -143,10 +143,10 @@ struct FoldedParts {
   To to;
 };
 template <int HEAD_DIM, class To>
-DEVICE void finish_split(const FoldedParts<To>& out, const SplitPlace& at, int heads) {
+DEVICE void finish_split(const CombinedParts<To>& out, const SplitPlace& at, int heads) {
   const int used = at.position / SPLIT + 1;
   if (!is_last_block(out.arrivals + at.group, used)) return;
-  fold_heads<HEAD_DIM>(out.to, out.parts, at.row, at.first_head, at.count, heads, out.splits, used);
+  combine_heads<HEAD_DIM>(out.to, out.parts, at.row, at.first_head, at.count, heads, out.splits, used);
 }
 
 }  // namespace forge

@@ -1,0 +1,1 @@
+export { attentionTile as attentionTileCombine } from './attention_tile.js';

@@ -1,0 +1,1 @@
+export { attentionTile as attentionTileCombineRotated } from './attention_tile.js';

@@ -1,1 +1,0 @@
-export { attentionTile as attentionTileFold } from './attention_tile.js';

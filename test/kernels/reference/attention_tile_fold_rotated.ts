@@ -1,1 +1,0 @@
-export { attentionTile as attentionTileFoldRotated } from './attention_tile.js';
