@@ -4,10 +4,10 @@ import { countsOf, GraphBuckets, samplingMode } from '../../src/executor/graph-b
 import { COMBINED_SPLITS } from '../../src/executor/kernels/index.js';
 import {
   COUNT_ADJUSTED,
+  COUNT_COMBINED,
   COUNT_DRAWN,
   COUNT_DRAWS,
   COUNT_FILTERED,
-  COUNT_COMBINED,
   COUNT_GATHERED,
   COUNT_PARTED,
   COUNT_SAMPLES,

@@ -38,7 +38,7 @@ export function biasesOf({ slot, biasIds, biasValues }: SlotOpen): Map<number, n
  *
  * @throws RocmForgeError `EXECUTOR_PROTOCOL`
  */
-export function checkChosen(slot: number, { logprobs, chosenLogprobs }: SamplingValues, biases: number): void {
+export function checkIds(slot: number, { logprobs, chosenLogprobs }: SamplingValues, biases: number): void {
   if (chosenLogprobs === 0 || (logprobs === 1 && chosenLogprobs <= biases)) return;
   throw protocolError(
     `log probabilities of ${chosenLogprobs} of ${biases} biased tokens and ${logprobs} in slot ${slot}`,

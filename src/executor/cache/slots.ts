@@ -11,14 +11,7 @@ import type { Limits, WindowLimits } from '../model/limits.js';
 import { type SlotArena, SlotWord, slotArena } from '../model/slot-layout.js';
 import type { SamplingNeeds } from '../model/step-counts.js';
 import { protocolError } from './protocol-error.js';
-import {
-  biasesOf,
-  checkChosen,
-  type SlotWriter,
-  samplingNeeds,
-  writeBiases,
-  writeHistory,
-} from './slot-adjustments.js';
+import { biasesOf, checkIds, type SlotWriter, samplingNeeds, writeBiases, writeHistory } from './slot-adjustments.js';
 import { RecurrentStates } from './slot-states.js';
 import { words } from './words.js';
 
@@ -105,7 +98,7 @@ export class SlotTable {
     const sampling = decodeSampling(message.sampling, (what) => throwProtocolError(`${what} of slot ${slot}`));
     const suppressBefore = sampling.minTokens === 0 ? 0 : message.promptTokens + sampling.minTokens;
     const biases = biasesOf(message);
-    checkChosen(message.slot, sampling, biases.size);
+    checkIds(message.slot, sampling, biases.size);
     this.slots[slot] = {
       tokenIds,
       promptTokens: message.promptTokens,
