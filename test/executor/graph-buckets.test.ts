@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { countsOf, GraphBuckets, samplingMode } from '../../src/executor/graph-buckets.js';
 import { COMBINED_SPLITS } from '../../src/executor/kernels/index.js';
+import { countsOf, GraphBuckets, samplingMode } from '../../src/executor/load/graph-buckets.js';
 import {
   COUNT_ADJUSTED,
   COUNT_COMBINED,

@@ -13,8 +13,8 @@ import {
   ROTATED_APPEND,
   SINGLE_TOKEN,
 } from '../../src/executor/layers/fusions.js';
-import { loadModel } from '../../src/executor/loaded-model.js';
-import { openDevice } from '../../src/executor/open-device.js';
+import { loadModel } from '../../src/executor/load/loaded-model.js';
+import { openDevice } from '../../src/executor/load/open-device.js';
 import { doubleIsMissing, HipDouble } from '../support/hip-double.js';
 
 const missing = doubleIsMissing();

@@ -1,8 +1,8 @@
-import type { NativeStep } from './device/addon.js';
-import type { Device } from './device/device.js';
-import type { ForwardPass } from './layers/forward-pass.js';
-import type { PlanParts } from './layers/recorded-model.js';
-import type { StageGraph } from './model/values.js';
+import type { NativeStep } from '../device/addon.js';
+import type { Device } from '../device/device.js';
+import type { ForwardPass } from '../layers/forward-pass.js';
+import type { PlanParts } from '../layers/recorded-model.js';
+import type { StageGraph } from '../model/values.js';
 
 /** A device, and what of a model it computes: all, some layers, or a shard of each. */
 export interface Stage {

@@ -1,5 +1,5 @@
-import type { NativeLink } from './device/addon.js';
-import type { Device, DeviceBuffer, DeviceScope } from './device/device.js';
+import type { NativeLink } from '../device/addon.js';
+import type { Device, DeviceBuffer, DeviceScope } from '../device/device.js';
 import type { Stage } from './model-devices.js';
 import type { StageLinks } from './pipeline.js';
 

@@ -1,5 +1,5 @@
-import type { SlotOutput } from '../shared/generated/rocmforge/executor/v1/executor.js';
-import { OUTPUT_NON_FINITE, OUTPUT_WORDS, TOP_LOGPROBS_MAX } from './kernels/index.js';
+import type { SlotOutput } from '../../shared/generated/rocmforge/executor/v1/executor.js';
+import { OUTPUT_NON_FINITE, OUTPUT_WORDS, TOP_LOGPROBS_MAX } from '../kernels/index.js';
 
 /** What a step brings back, `[max_sequences, OUTPUT_WORDS]`, as integers and as floats. */
 export interface StepOutput {

@@ -1,10 +1,10 @@
-import { RocmForgeError } from '../shared/errors.js';
-import type { NativeStep } from './device/addon.js';
-import { OUTPUT_WORDS } from './kernels/index.js';
-import { PATIENCE_MS } from './layers/all-reduce.js';
-import type { PlanParts } from './layers/recorded-model.js';
-import { COUNT_DRAWS } from './model/step-counts.js';
-import { HEADER_ENDED, OUTPUT_HEADER } from './model/step-tables.js';
+import { RocmForgeError } from '../../shared/errors.js';
+import type { NativeStep } from '../device/addon.js';
+import { OUTPUT_WORDS } from '../kernels/index.js';
+import { PATIENCE_MS } from '../layers/all-reduce.js';
+import type { PlanParts } from '../layers/recorded-model.js';
+import { COUNT_DRAWS } from '../model/step-counts.js';
+import { HEADER_ENDED, OUTPUT_HEADER } from '../model/step-tables.js';
 import {
   bytesOf,
   firstFailure,

@@ -1,17 +1,17 @@
-import { RocmForgeError } from '../shared/errors.js';
-import type { ServableModel } from '../shared/gguf/servable-model.js';
+import { RocmForgeError } from '../../shared/errors.js';
+import type { ServableModel } from '../../shared/gguf/servable-model.js';
+import type { Device, DeviceScope } from '../device/device.js';
+import { RANK_COUNTS, type RankCount } from '../kernels/index.js';
+import { type RankPlace, rankMemory } from '../layers/all-reduce.js';
+import { stateBytes } from '../layers/recurrent-layers.js';
+import type { Limits } from '../model/limits.js';
+import { kvHeadsOf, type Rank, shardGraph } from '../model/shards.js';
+import { attentionLayers, cutGraph } from '../model/stages.js';
+import { type ModelGraph, type StageGraph, valuesOf } from '../model/values.js';
+import type { WindowedLayers } from '../model/windows.js';
+import { RESIDUAL_MESSAGES, reaches, TOKEN_MESSAGES } from '../parallel/stage-links.js';
 import { BlockBudget } from './block-budget.js';
-import type { Device, DeviceScope } from './device/device.js';
-import { RANK_COUNTS, type RankCount } from './kernels/index.js';
-import { type RankPlace, rankMemory } from './layers/all-reduce.js';
-import { stateBytes } from './layers/recurrent-layers.js';
 import type { LoadOptions } from './load-options.js';
-import type { Limits } from './model/limits.js';
-import { kvHeadsOf, type Rank, shardGraph } from './model/shards.js';
-import { attentionLayers, cutGraph } from './model/stages.js';
-import { type ModelGraph, type StageGraph, valuesOf } from './model/values.js';
-import type { WindowedLayers } from './model/windows.js';
-import { RESIDUAL_MESSAGES, reaches, TOKEN_MESSAGES } from './stage-links.js';
 
 /** What one device is to compute, as it is loaded; everything of it on its device is in one scope. */
 export interface StageLoad {

@@ -1,10 +1,10 @@
 import { type Metadata, ServerInterceptingCall, type ServerInterceptor } from '@grpc/grpc-js';
-import { isLocal } from '../shared/address.js';
-import { RocmForgeError } from '../shared/errors.js';
-import { toStatus } from '../shared/grpc/status.js';
-import type { Logger } from '../shared/log.js';
-import { isSameSecret, openSecret, type SharedSecret } from '../shared/secret.js';
-import { openTlsMaterial, type TlsMaterial } from '../shared/tls.js';
+import { isLocal } from '../../shared/address.js';
+import { RocmForgeError } from '../../shared/errors.js';
+import { toStatus } from '../../shared/grpc/status.js';
+import type { Logger } from '../../shared/log.js';
+import { isSameSecret, openSecret, type SharedSecret } from '../../shared/secret.js';
+import { openTlsMaterial, type TlsMaterial } from '../../shared/tls.js';
 
 /** Which gateways an executor serves. */
 export interface ExecutorServerOptions {

@@ -1,16 +1,16 @@
 import { basename } from 'node:path';
-import { RocmForgeError } from '../shared/errors.js';
-import { ModelFiles } from '../shared/gguf/model-files.js';
-import type { GgufModel } from '../shared/gguf/reader.js';
-import { Device, DeviceScope } from './device/device.js';
+import { RocmForgeError } from '../../shared/errors.js';
+import { ModelFiles } from '../../shared/gguf/model-files.js';
+import type { GgufModel } from '../../shared/gguf/reader.js';
+import { Device, DeviceScope } from '../device/device.js';
+import type { ForwardPass } from '../layers/forward-pass.js';
+import type { AttentionSplits } from '../layers/paged-attention.js';
+import { MappedModel, type ModelContent } from '../model/mapped-model.js';
+import type { ModelGraph } from '../model/values.js';
+import type { Weights } from '../model/weights.js';
+import type { ModelDevices } from '../parallel/model-devices.js';
 import type { GraphBuckets } from './graph-buckets.js';
-import type { ForwardPass } from './layers/forward-pass.js';
-import type { AttentionSplits } from './layers/paged-attention.js';
 import type { LoadOptions } from './load-options.js';
-import { MappedModel, type ModelContent } from './model/mapped-model.js';
-import type { ModelGraph } from './model/values.js';
-import type { Weights } from './model/weights.js';
-import type { ModelDevices } from './model-devices.js';
 import { ModelLoader } from './model-loader.js';
 
 /** A model whose plan is recorded: ready to run steps. */

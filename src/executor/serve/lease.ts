@@ -1,5 +1,5 @@
-import { RocmForgeError } from '../shared/errors.js';
-import type { StallTolerantClock } from '../shared/stall-tolerant-clock.js';
+import { RocmForgeError } from '../../shared/errors.js';
+import type { StallTolerantClock } from '../../shared/stall-tolerant-clock.js';
 
 /**
  * Whose executor this is. The gateway that loads a model has it until it gives it up, or until nothing was heard of it for

@@ -1,6 +1,6 @@
-import type { Device } from './device/device.js';
-import type { LoadedModel } from './loaded-model.js';
-import { valuesOf } from './model/values.js';
+import type { Device } from '../device/device.js';
+import type { LoadedModel } from '../load/loaded-model.js';
+import { valuesOf } from '../model/values.js';
 
 /** Digits of a code object's digest that tell builds apart. */
 const CODE_DIGITS = 16;

@@ -1,5 +1,5 @@
-import type { AttentionSplits } from './layers/paged-attention.js';
-import type { Limits } from './model/limits.js';
+import type { AttentionSplits } from '../layers/paged-attention.js';
+import type { Limits } from '../model/limits.js';
 import {
   COUNT_ADJUSTED,
   COUNT_DRAWN,
@@ -14,7 +14,7 @@ import {
   COUNT_TOLD,
   STEP_COUNTS,
   settle,
-} from './model/step-counts.js';
+} from '../model/step-counts.js';
 
 /** The most graphs of one plan: each takes a few milliseconds of the load, and memory. */
 const MOST_GRAPHS = 160;

@@ -7,8 +7,8 @@ import {
   COUNT_TOKENS,
   COUNT_WRITES,
   settle,
-} from './model/step-counts.js';
-import type { StepTables } from './model/step-tables.js';
+} from '../model/step-counts.js';
+import type { StepTables } from '../model/step-tables.js';
 
 /** Rows of a step that go through the stages of a split model together. */
 export interface MicroBatch {

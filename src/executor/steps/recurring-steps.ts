@@ -1,10 +1,10 @@
-import type { ExecuteRequest } from '../shared/generated/rocmforge/executor/v1/executor.js';
-import { countsOf, samplingMode } from './graph-buckets.js';
-import { SLICE_WORDS } from './kernels/index.js';
-import type { LoadedModel } from './loaded-model.js';
+import type { ExecuteRequest } from '../../shared/generated/rocmforge/executor/v1/executor.js';
+import { SLICE_WORDS } from '../kernels/index.js';
+import { countsOf, samplingMode } from '../load/graph-buckets.js';
+import type { LoadedModel } from '../load/loaded-model.js';
+import { nullStates } from '../model/slot-layout.js';
+import { COUNT_PROMPT_ROWS, COUNT_SPLITS, COUNT_TOKENS, COUNT_WRITES } from '../model/step-counts.js';
 import type { MicroBatch } from './micro-batches.js';
-import { nullStates } from './model/slot-layout.js';
-import { COUNT_PROMPT_ROWS, COUNT_SPLITS, COUNT_TOKENS, COUNT_WRITES } from './model/step-counts.js';
 import { outputsOf } from './step-filler.js';
 
 /** Whether a step is of a kind that comes again and again on a GPU: one token of each of some sequences. */

@@ -1,15 +1,15 @@
-import { RocmForgeError } from '../shared/errors.js';
-import type { ModelParameters } from '../shared/gguf/model-parameters.js';
-import type { SplitKind } from '../shared/split.js';
+import { RocmForgeError } from '../../shared/errors.js';
+import type { ModelParameters } from '../../shared/gguf/model-parameters.js';
+import type { SplitKind } from '../../shared/split.js';
 import {
   MOST_CHOSEN_SEQUENCES,
   MOST_SEQUENCES,
   MOST_STATE_SNAPSHOTS,
   MOST_STEP_TOKENS,
-} from '../shared/step-limits.js';
-import type { KvCacheType } from './kernels/index.js';
-import type { Fusion } from './layers/fusions.js';
-import type { Limits } from './model/limits.js';
+} from '../../shared/step-limits.js';
+import type { KvCacheType } from '../kernels/index.js';
+import type { Fusion } from '../layers/fusions.js';
+import type { Limits } from '../model/limits.js';
 
 /** What a gateway asks of a load. */
 export interface LoadOptions {

@@ -1,16 +1,13 @@
 // One file because all of it is in which order the steps of an epoch, their parts and their masks are queued.
 
-import type { ExecuteRequest, Slice } from '../shared/generated/rocmforge/executor/v1/executor.js';
-import { ExecuteResponse, SlotOutput } from '../shared/generated/rocmforge/executor/v1/executor.js';
-import { StallTolerantClock } from '../shared/stall-tolerant-clock.js';
-import { StepDeadline } from '../shared/step-deadline.js';
-import { StepWatch } from '../shared/step-watch.js';
-import { protocolError } from './cache/protocol-error.js';
-import type { Device } from './device/device.js';
-import { OUTPUT_WORDS } from './kernels/index.js';
-import type { LoadedModel } from './loaded-model.js';
-import { MaskTable, maskIdsFor, writeMasks } from './mask-table.js';
-import { type MicroBatch, microBatches } from './micro-batches.js';
+import type { ExecuteRequest, Slice } from '../../shared/generated/rocmforge/executor/v1/executor.js';
+import { ExecuteResponse, SlotOutput } from '../../shared/generated/rocmforge/executor/v1/executor.js';
+import { StallTolerantClock } from '../../shared/stall-tolerant-clock.js';
+import { StepDeadline } from '../../shared/step-deadline.js';
+import { StepWatch } from '../../shared/step-watch.js';
+import type { Device } from '../device/device.js';
+import { OUTPUT_WORDS } from '../kernels/index.js';
+import type { LoadedModel } from '../load/loaded-model.js';
 import {
   COUNT_DRAWS,
   COUNT_MASKED,
@@ -18,10 +15,13 @@ import {
   COUNT_TOKENS,
   COUNT_WRITES,
   STEP_COUNTS,
-} from './model/step-counts.js';
-import { OUTPUT_HEADER } from './model/step-tables.js';
-import type { Pass } from './model-devices.js';
-import { headerOf } from './pipeline.js';
+} from '../model/step-counts.js';
+import { OUTPUT_HEADER } from '../model/step-tables.js';
+import type { Pass } from '../parallel/model-devices.js';
+import { headerOf } from '../parallel/pipeline.js';
+import { MaskTable, maskIdsFor, writeMasks } from './mask-table.js';
+import { type MicroBatch, microBatches } from './micro-batches.js';
+import { protocolError } from './protocol-error.js';
 import { filledUp, isRecurring } from './recurring-steps.js';
 import { type FilledStep, outputsOf, PENDING, StepFiller } from './step-filler.js';
 import { readOutput } from './step-output.js';

@@ -1,14 +1,28 @@
 // One file because a load is one row of decisions, each of which needs what those before it found.
-import { RocmForgeError } from '../shared/errors.js';
-import type { GgufModel } from '../shared/gguf/reader.js';
-import { readServableModel, type ServableModel } from '../shared/gguf/servable-model.js';
+import { RocmForgeError } from '../../shared/errors.js';
+import type { GgufModel } from '../../shared/gguf/reader.js';
+import { readServableModel, type ServableModel } from '../../shared/gguf/servable-model.js';
+import type { Device, DeviceScope } from '../device/device.js';
+import type { RankPlace } from '../layers/all-reduce.js';
+import { ForwardPass } from '../layers/forward-pass.js';
+import type { RopeTables } from '../layers/paged-attention.js';
+import { uploadRopes } from '../layers/rope.js';
+import { checkKvCache, KvCache } from '../model/kv-cache.js';
+import type { Limits } from '../model/limits.js';
+import { nullStates, stateCopies } from '../model/slot-layout.js';
+import { stageTensors } from '../model/stages.js';
+import { COUNT_DRAWS, COUNT_SAMPLES, COUNT_SLICES, settle } from '../model/step-counts.js';
+import { parameterCount, tensorBytes } from '../model/tensors.js';
+import { type Attention, kvLayers } from '../model/values.js';
+import { bytesOnGpu, Weights } from '../model/weights.js';
+import { windowedLayers } from '../model/windows.js';
+import { readGraph } from '../models/index.js';
+import { firstFailure, reserveSteps, type Stage } from '../parallel/model-devices.js';
+import { Pipeline } from '../parallel/pipeline.js';
+import { linkStages } from '../parallel/stage-links.js';
+import { Ranks } from '../parallel/tensor-parallel.js';
 import { BlockBudget } from './block-budget.js';
-import type { Device, DeviceScope } from './device/device.js';
 import { countsOf, GraphBuckets } from './graph-buckets.js';
-import type { RankPlace } from './layers/all-reduce.js';
-import { ForwardPass } from './layers/forward-pass.js';
-import type { RopeTables } from './layers/paged-attention.js';
-import { uploadRopes } from './layers/rope.js';
 import {
   type BlockCounts,
   checkContext,
@@ -21,20 +35,6 @@ import {
   snapshotsFor,
 } from './load-options.js';
 import type { LoadedModel, OpenedModel } from './loaded-model.js';
-import { checkKvCache, KvCache } from './model/kv-cache.js';
-import type { Limits } from './model/limits.js';
-import { nullStates, stateCopies } from './model/slot-layout.js';
-import { stageTensors } from './model/stages.js';
-import { COUNT_DRAWS, COUNT_SAMPLES, COUNT_SLICES, settle } from './model/step-counts.js';
-import { parameterCount, tensorBytes } from './model/tensors.js';
-import { type Attention, kvLayers } from './model/values.js';
-import { bytesOnGpu, Weights } from './model/weights.js';
-import { windowedLayers } from './model/windows.js';
-import { firstFailure, reserveSteps, type Stage } from './model-devices.js';
-import { readGraph } from './models/index.js';
-import { Pipeline } from './pipeline.js';
-import { Ranks } from './ranks.js';
-import { linkStages } from './stage-links.js';
 import { rankPlaces, type StageLoad, stageLoads } from './stage-loads.js';
 
 /** What a stage's forward pass is recorded with, beside limits. */

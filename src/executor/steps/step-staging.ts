@@ -1,8 +1,8 @@
-import { OUTPUT_WORDS } from './kernels/index.js';
+import { OUTPUT_WORDS } from '../kernels/index.js';
+import { COUNT_PROMPT_ROWS, COUNT_SAMPLES } from '../model/step-counts.js';
+import { OUTPUT_HEADER, type StepTables } from '../model/step-tables.js';
+import type { PassEnd } from '../parallel/model-devices.js';
 import type { MicroBatch } from './micro-batches.js';
-import { COUNT_PROMPT_ROWS, COUNT_SAMPLES } from './model/step-counts.js';
-import { OUTPUT_HEADER, type StepTables } from './model/step-tables.js';
-import type { PassEnd } from './model-devices.js';
 import type { StepOutput } from './step-output.js';
 
 /** Host memory of rows under way: of a step, or of a part of it. */

@@ -1,17 +1,17 @@
-import { RocmForgeError } from '../shared/errors.js';
-import type { GgufModel } from '../shared/gguf/reader.js';
-import { readServableModel } from '../shared/gguf/servable-model.js';
-import { MOST_SEQUENCES } from '../shared/step-limits.js';
+import { RocmForgeError } from '../../shared/errors.js';
+import type { GgufModel } from '../../shared/gguf/reader.js';
+import { readServableModel } from '../../shared/gguf/servable-model.js';
+import { MOST_SEQUENCES } from '../../shared/step-limits.js';
+import { Device } from '../device/device.js';
+import { KV_BLOCK_TOKENS } from '../kernels/index.js';
+import type { Limits } from '../model/limits.js';
+import type { ModelContent } from '../model/mapped-model.js';
+import { blocksFor, stateCopies } from '../model/slot-layout.js';
+import { bytesOnGpu } from '../model/weights.js';
 import { slotWindowBlocks, workingWindowBlocks } from './block-budget.js';
 import { CountingDevice, withoutWeights } from './counting-device.js';
-import { Device } from './device/device.js';
-import { KV_BLOCK_TOKENS } from './kernels/index.js';
 import type { LoadOptions } from './load-options.js';
 import { loadOpened } from './loaded-model.js';
-import type { Limits } from './model/limits.js';
-import type { ModelContent } from './model/mapped-model.js';
-import { blocksFor, stateCopies } from './model/slot-layout.js';
-import { bytesOnGpu } from './model/weights.js';
 
 /** What is asked of a model and a GPU. */
 export interface FitQuestion {

@@ -1,11 +1,11 @@
-import { RocmForgeError } from '../shared/errors.js';
-import type { ModelParameters } from '../shared/gguf/model-parameters.js';
-import { mostSeenBlocks } from '../shared/kv-window.js';
-import { KV_BLOCK_TOKENS } from './kernels/index.js';
+import { RocmForgeError } from '../../shared/errors.js';
+import type { ModelParameters } from '../../shared/gguf/model-parameters.js';
+import { mostSeenBlocks } from '../../shared/kv-window.js';
+import { KV_BLOCK_TOKENS } from '../kernels/index.js';
+import { kvBlockBytes } from '../model/kv-cache.js';
+import { blocksFor } from '../model/slot-layout.js';
+import type { WindowedLayers } from '../model/windows.js';
 import { type BlockCounts, EXPECTED_CONTEXT, type LoadOptions, type OwnLimits } from './load-options.js';
-import { kvBlockBytes } from './model/kv-cache.js';
-import { blocksFor } from './model/slot-layout.js';
-import type { WindowedLayers } from './model/windows.js';
 
 /** Steps under way at once where nobody says otherwise. */
 const STEPS_UNDER_WAY = 2;

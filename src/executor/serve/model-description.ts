@@ -1,9 +1,9 @@
-import { LoadedModel as LoadedModelMessage } from '../shared/generated/rocmforge/executor/v1/executor.js';
-import { arithmeticOf } from './arithmetic.js';
-import type { Device } from './device/device.js';
-import { KV_BLOCK_TOKENS } from './kernels/index.js';
-import type { LoadedModel } from './loaded-model.js';
-import { maskIdsFor } from './mask-table.js';
+import { LoadedModel as LoadedModelMessage } from '../../shared/generated/rocmforge/executor/v1/executor.js';
+import type { Device } from '../device/device.js';
+import { KV_BLOCK_TOKENS } from '../kernels/index.js';
+import type { LoadedModel } from '../load/loaded-model.js';
+import { maskIdsFor } from '../steps/mask-table.js';
+import { arithmeticOf } from './numerics-fingerprint.js';
 
 /** What a gateway is told of the model that it may use. Of no epoch: who knows that may send steps. */
 export function describeModel(model: LoadedModel, device: Device): LoadedModelMessage {

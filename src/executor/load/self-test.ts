@@ -1,8 +1,8 @@
-import { RocmForgeError } from '../shared/errors.js';
-import type { Argument, KernelContract } from './device/contract.js';
-import { type Device, type DeviceBuffer, DeviceScope } from './device/device.js';
-import * as kernels from './kernels/index.js';
-import { type LaunchArguments, LaunchPlanRecorder } from './kernels/launch-plan.js';
+import { RocmForgeError } from '../../shared/errors.js';
+import type { Argument, KernelContract } from '../device/contract.js';
+import { type Device, type DeviceBuffer, DeviceScope } from '../device/device.js';
+import * as kernels from '../kernels/index.js';
+import { type LaunchArguments, LaunchPlanRecorder } from '../kernels/launch-plan.js';
 
 /** What a kernel must have written. */
 interface Expectation {

@@ -1,11 +1,7 @@
-import type { ExecuteRequest, Slice } from '../shared/generated/rocmforge/executor/v1/executor.js';
-import { protocolError } from './cache/protocol-error.js';
-import { SlotTable } from './cache/slots.js';
-import { words } from './cache/words.js';
-import { ATTENTION_SPLIT, SLICE_WORDS, splitsContexts, tileRows } from './kernels/index.js';
-import type { ForwardPass } from './layers/forward-pass.js';
-import type { AttentionSplits } from './layers/paged-attention.js';
-import type { MaskTable } from './mask-table.js';
+import type { ExecuteRequest, Slice } from '../../shared/generated/rocmforge/executor/v1/executor.js';
+import { ATTENTION_SPLIT, SLICE_WORDS, splitsContexts, tileRows } from '../kernels/index.js';
+import type { ForwardPass } from '../layers/forward-pass.js';
+import type { AttentionSplits } from '../layers/paged-attention.js';
 import {
   COUNT_DRAWS,
   COUNT_PROMPT_ROWS,
@@ -19,7 +15,11 @@ import {
   needs,
   STEP_COUNTS,
   settle,
-} from './model/step-counts.js';
+} from '../model/step-counts.js';
+import type { MaskTable } from './mask-table.js';
+import { protocolError } from './protocol-error.js';
+import { SlotTable } from './slots.js';
+import { words } from './words.js';
 
 /** A sampled row whose slot is constrained. */
 export interface MaskedRow {

@@ -1,5 +1,5 @@
-import { RocmForgeError } from '../shared/errors.js';
-import type { ExecuteRequest } from '../shared/generated/rocmforge/executor/v1/executor.js';
+import { RocmForgeError } from '../../shared/errors.js';
+import type { ExecuteRequest } from '../../shared/generated/rocmforge/executor/v1/executor.js';
 
 const FAULTS = ['abort', 'exit', 'hang', 'sticky'] as const;
 

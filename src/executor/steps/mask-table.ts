@@ -1,7 +1,7 @@
-import type { SlotMask, TokenMask } from '../shared/generated/rocmforge/executor/v1/executor.js';
-import { protocolError } from './cache/protocol-error.js';
-import { MASK_LATE, MASK_NONE } from './kernels/index.js';
-import type { StepMasks } from './model/step-masks.js';
+import type { SlotMask, TokenMask } from '../../shared/generated/rocmforge/executor/v1/executor.js';
+import { MASK_LATE, MASK_NONE } from '../kernels/index.js';
+import type { StepMasks } from '../model/step-masks.js';
+import { protocolError } from './protocol-error.js';
 
 /** What waits for the masks of a step under way. */
 interface Awaited {

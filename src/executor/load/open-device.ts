@@ -1,12 +1,12 @@
 import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
-import { asRocmForgeError, RocmForgeError } from '../shared/errors.js';
-import { packageRoot } from '../shared/package.js';
-import { type GpuPlatform, type GpuProperties, loadAddon } from './device/addon.js';
-import { launchedOn } from './device/contract.js';
-import { checkArguments, Device, HOPPER } from './device/device.js';
-import { allContracts } from './kernels/index.js';
+import { asRocmForgeError, RocmForgeError } from '../../shared/errors.js';
+import { packageRoot } from '../../shared/package.js';
+import { type GpuPlatform, type GpuProperties, loadAddon } from '../device/addon.js';
+import { launchedOn } from '../device/contract.js';
+import { checkArguments, Device, HOPPER } from '../device/device.js';
+import { allContracts } from '../kernels/index.js';
 import { usableProcessors } from './processors.js';
 
 /** Instruction set levels that host kernels are built for, best first. `native` is whatever the build machine has. */

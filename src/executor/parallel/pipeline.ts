@@ -1,9 +1,9 @@
-import type { NativeLink, NativeStep, NativeTransfer } from './device/addon.js';
-import type { DeviceBuffer } from './device/device.js';
-import type { ForwardPass } from './layers/forward-pass.js';
-import type { PlanParts } from './layers/recorded-model.js';
-import { COUNT_DRAWS, COUNT_TOKENS } from './model/step-counts.js';
-import { OUTPUT_HEADER } from './model/step-tables.js';
+import type { NativeLink, NativeStep, NativeTransfer } from '../device/addon.js';
+import type { DeviceBuffer } from '../device/device.js';
+import type { ForwardPass } from '../layers/forward-pass.js';
+import type { PlanParts } from '../layers/recorded-model.js';
+import { COUNT_DRAWS, COUNT_TOKENS } from '../model/step-counts.js';
+import { OUTPUT_HEADER } from '../model/step-tables.js';
 import {
   bytesOf,
   firstFailure,

@@ -1,6 +1,6 @@
 import type { ServerDuplexStream, ServerUnaryCall, ServerWritableStream, sendUnaryData } from '@grpc/grpc-js';
-import { asRocmForgeError, RocmForgeError } from '../shared/errors.js';
-import { FAULT_PHASES, type FaultPhase } from '../shared/fault-record.js';
+import { asRocmForgeError, RocmForgeError } from '../../shared/errors.js';
+import { FAULT_PHASES, type FaultPhase } from '../../shared/fault-record.js';
 import {
   type ExecuteRequest,
   type ExecuteResponse,
@@ -11,24 +11,24 @@ import {
   GetInfoResponse,
   type LoadModelRequest,
   LoadModelResponse,
-} from '../shared/generated/rocmforge/executor/v1/executor.js';
-import { Health } from '../shared/grpc/health.js';
-import { toStatus } from '../shared/grpc/status.js';
-import { wellFormed } from '../shared/grpc/strict.js';
-import type { Logger } from '../shared/log.js';
-import { packageVersion } from '../shared/package.js';
-import { loadAddon } from './device/addon.js';
-import type { Device } from './device/device.js';
-import { describeDevices, statsOf } from './device/device-group.js';
+} from '../../shared/generated/rocmforge/executor/v1/executor.js';
+import { Health } from '../../shared/grpc/health.js';
+import { toStatus } from '../../shared/grpc/status.js';
+import { wellFormed } from '../../shared/grpc/strict.js';
+import type { Logger } from '../../shared/log.js';
+import { packageVersion } from '../../shared/package.js';
+import { loadAddon } from '../device/addon.js';
+import type { Device } from '../device/device.js';
+import { describeDevices, statsOf } from '../device/device-group.js';
+import type { LoadOptions } from '../load/load-options.js';
+import { type LoadedModel, loadModel } from '../load/loaded-model.js';
+import { selfTest } from '../load/self-test.js';
+import { StepRunner } from '../steps/step-runner.js';
 import type { FaultInjector } from './fault-injection.js';
 import { HangWatch } from './hang-watch.js';
 import { Lease } from './lease.js';
-import type { LoadOptions } from './load-options.js';
 import { checkRelease, loadOptions } from './load-request.js';
-import { type LoadedModel, loadModel } from './loaded-model.js';
 import { describeModel } from './model-description.js';
-import { selfTest } from './self-test.js';
-import { StepRunner } from './step-runner.js';
 
 /** Exit code of an executor whose device reported a sticky error. */
 export const STICKY_EXIT_CODE = 86;

@@ -1,6 +1,6 @@
-import { RocmForgeError } from '../shared/errors.js';
-import { StallTolerantClock } from '../shared/stall-tolerant-clock.js';
-import type { StepRunner } from './step-runner.js';
+import { RocmForgeError } from '../../shared/errors.js';
+import { StallTolerantClock } from '../../shared/stall-tolerant-clock.js';
+import type { StepRunner } from '../steps/step-runner.js';
 
 const WATCH_INTERVAL_MS = 50;
 /** How long a step may be overdue before an executor that no gateway can end does so itself. */

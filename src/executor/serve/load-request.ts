@@ -1,7 +1,7 @@
-import { RocmForgeError } from '../shared/errors.js';
-import { KvCacheType, type LoadModelRequest } from '../shared/generated/rocmforge/executor/v1/executor.js';
-import { packageVersion } from '../shared/package.js';
-import type { LoadOptions } from './load-options.js';
+import { RocmForgeError } from '../../shared/errors.js';
+import { KvCacheType, type LoadModelRequest } from '../../shared/generated/rocmforge/executor/v1/executor.js';
+import { packageVersion } from '../../shared/package.js';
+import type { LoadOptions } from '../load/load-options.js';
 
 /** @throws RocmForgeError `EXECUTOR_PROTOCOL`: what two releases mean by a step differs */
 export function checkRelease(gateway: string): void {

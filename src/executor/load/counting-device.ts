@@ -1,6 +1,6 @@
-import type { NativeDevice, NativeLaunch, NativeLink, NativeLinkOptions, NativeStep } from './device/addon.js';
-import { argumentBytes } from './device/contract.js';
-import { allContracts } from './kernels/index.js';
+import type { NativeDevice, NativeLaunch, NativeLink, NativeLinkOptions, NativeStep } from '../device/addon.js';
+import { argumentBytes } from '../device/contract.js';
+import { allContracts } from '../kernels/index.js';
 
 /** Where its addresses begin. */
 export const COUNTED_BASE = 2 ** 40;
