@@ -1,9 +1,9 @@
-import type { DeviceStats } from '../executor/device/device-stats.js';
-import { type ClientRun, runClient } from './bench/client-run.js';
-import { ExecutorLoop, type LoopRun } from './bench/executor-loop.js';
-import { connectToProcess } from './bench/gateway-process.js';
-import type { ModelOptionValues } from './options.js';
-import { writeJson, writeText } from './output.js';
+import type { DeviceStats } from '../../executor/device/device-stats.js';
+import type { ModelOptionValues } from '../common/options.js';
+import { writeJson, writeText } from '../common/output.js';
+import { type ClientRun, runClient } from './client-run.js';
+import { ExecutorLoop, type LoopRun } from './executor-loop.js';
+import { connectToProcess } from './gateway-process.js';
 
 export interface BenchOptions extends ModelOptionValues {
   readonly model: string;

@@ -1,5 +1,5 @@
-import { type GatewayOptions, type ModelOptions, OWN_OPTIONS } from '../gateway/options.js';
-import { RocmForgeError } from '../shared/errors.js';
+import { type GatewayOptions, type ModelOptions, OWN_OPTIONS } from '../../gateway/options.js';
+import { RocmForgeError } from '../../shared/errors.js';
 import { gatewayOptions } from './gateway-options.js';
 
 /** An option of a command, as commander describes it. */
