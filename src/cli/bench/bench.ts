@@ -40,7 +40,7 @@ export interface BenchReport {
   /** How the device fared before the runs and right after the last. */
   readonly before: DeviceStats;
   readonly after: DeviceStats;
-  /** Whether clocks were held down before, between or after the runs; absent where nothing tells. */
+  /** True if clocks were held down before, between or after the runs; absent where nothing tells. */
   readonly throttled?: boolean;
   /** Of one token's step, run launch by launch: slower in sum than the step itself. */
   readonly profile?: Awaited<ReturnType<ExecutorLoop['profile']>>;

@@ -23,7 +23,7 @@ export interface PulledModel {
   readonly quantization: string;
   readonly commit: string;
   readonly bytes: number;
-  /** Whether nothing had to come over the network. */
+  /** True if nothing had to come over the network. */
   readonly wasHere: boolean;
 }
 

@@ -5,7 +5,7 @@ import { gatewayOptions } from './gateway-options.js';
 /** An option of a command, as commander describes it. */
 export interface KnownOption {
   readonly long?: string | undefined;
-  /** Whether it takes a value. */
+  /** True if it takes a value. */
   readonly required: boolean;
   readonly parseArg?: ((value: string, previous: undefined) => unknown) | undefined;
   attributeName(): string;
