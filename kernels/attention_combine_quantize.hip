@@ -17,7 +17,8 @@ DEVICE void finish_attended(const AttendedQuants& quants, int row, int columns, 
   quantize_row(quants.out + row * q8_row_bytes(columns), columns, first, end,
                [&](float(&held)[Q8_HELD], int i) { load_held(held, values + i); });
 }
-static_assert(COMBINE_WIDTH == BLOCK || COMBINE_WIDTH % Q8_BLOCK == 0, "strips are of whole blocks, or an element each");
+static_assert(COMBINE_WIDTH == BLOCK || COMBINE_WIDTH % Q8_BLOCK == 0,
+              "strips are of whole blocks, or an element each");
 }  // namespace forge
 
 // Grid: x = heads / COMBINE_HEADS, y = tokens, z = splits / COMBINE_SPLITS, at most COMBINE_BLOCKS.

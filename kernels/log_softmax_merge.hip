@@ -21,7 +21,7 @@ KERNEL(log_softmax_merge, const float* __restrict logits,  // [samples, vocabula
   const float log_sum = write_own(l, out[0] & ~OUTPUT_NON_FINITE, out, top_max, vocabulary);
   float* values = reinterpret_cast<float*>(out);
 
-  const int given = min_of(slots[slot * slot_words + SLOT_GIVEN_LOGPROBS], top_max);
+  const int given = min_of(slots[slot * slot_words + SLOT_CHOSEN_LOGPROBS], top_max);
   write_given(l, biases + slot * (1 + 2 * entries), given, log_sum, out, top_max, vocabulary);
 
   const int of_part = min_of(asked, top_max);

@@ -24,6 +24,6 @@ KERNEL(log_softmax_top, const float* __restrict logits,  // [samples, vocabulary
   if (wanted < 0) return;
 
   const float log_sum = log_softmax_row(l, out[0] & ~OUTPUT_NON_FINITE, out, wanted, top_max, vocabulary);
-  const int given = min_of(slots[slot * slot_words + SLOT_GIVEN_LOGPROBS], top_max);
+  const int given = min_of(slots[slot * slot_words + SLOT_CHOSEN_LOGPROBS], top_max);
   write_given(l, biases + slot * (1 + 2 * entries), given, log_sum, out, top_max, vocabulary);
 }

@@ -1,5 +1,5 @@
 // The AMD targets: which cards run them, which compiler knows them, what an emulator can execute of them. A card that is not
-// here may still run a generic target's code objects (src/executor/open-device.ts).
+// here may still run a generic target's code objects (src/executor/load/open-device.ts).
 
 /**
  * @typedef {object} AmdTarget

@@ -9,7 +9,7 @@ import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, truncateSyn
 import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { COUNTED_BASE } from '../dist/executor/counting-device.js';
+import { COUNTED_BASE } from '../dist/executor/load/counting-device.js';
 import { occupancy } from './kernel-limits.mjs';
 import { Counter, printPrediction } from './predict/counted.mjs';
 import { describe, Emulator } from './predict/emulator.mjs';

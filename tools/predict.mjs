@@ -21,7 +21,7 @@ import { SHAPES } from '../dist/cli/synth/shapes.js';
 import { synth } from '../dist/cli/synth.js';
 import { StepDriver } from '../dist/cli/verify/step-driver.js';
 import { Device } from '../dist/executor/device/device.js';
-import { loadModel } from '../dist/executor/loaded-model.js';
+import { loadModel } from '../dist/executor/load/loaded-model.js';
 import { Counter, printCounts, printPrediction } from './predict/counted.mjs';
 import { describe, Emulator } from './predict/emulator.mjs';
 import { CARDS } from './predict/hardware.mjs';

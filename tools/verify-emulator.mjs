@@ -63,8 +63,8 @@ function fail(message) {
 /** A model on the emulated device, and what drives it. */
 async function load(file, { maxContext, maxStepTokens, kvCacheType, kind = 'hip' }) {
   const [{ openDevice }, { loadModel }, { StepDriver }] = await Promise.all([
-    fromDist('executor/open-device.js'),
-    fromDist('executor/loaded-model.js'),
+    fromDist('executor/load/open-device.js'),
+    fromDist('executor/load/loaded-model.js'),
     fromDist('cli/verify/step-driver.js'),
   ]);
   const device = openDevice({ kind });

@@ -8,8 +8,8 @@ import { parseArgs } from 'node:util';
 import { promptOf } from '../../src/cli/verify/invariance.js';
 import { StepDriver } from '../../src/cli/verify/step-driver.js';
 import type { Device } from '../../src/executor/device/device.js';
-import { loadModel } from '../../src/executor/loaded-model.js';
-import { type DeviceKind, openDevice } from '../../src/executor/open-device.js';
+import { loadModel } from '../../src/executor/load/loaded-model.js';
+import { type DeviceKind, openDevice } from '../../src/executor/load/open-device.js';
 import { float64Forward } from '../../test/support/float64-forward.js';
 import {
   FAMILY_QUANTIZATIONS,

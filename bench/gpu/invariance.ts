@@ -18,8 +18,8 @@ import { synth } from '../../src/cli/synth.js';
 import { promptOf } from '../../src/cli/verify/invariance.js';
 import { type Slice, StepDriver } from '../../src/cli/verify/step-driver.js';
 import type { Device } from '../../src/executor/device/device.js';
-import { type LoadedModel, loadModel } from '../../src/executor/loaded-model.js';
-import { type DeviceKind, openDevice } from '../../src/executor/open-device.js';
+import { type LoadedModel, loadModel } from '../../src/executor/load/loaded-model.js';
+import { type DeviceKind, openDevice } from '../../src/executor/load/open-device.js';
 
 const { values: options } = parseArgs({
   options: {

@@ -10,10 +10,10 @@ import { fileURLToPath } from 'node:url';
 import { SHAPES } from '../../dist/cli/synth/shapes.js';
 import { synth } from '../../dist/cli/synth.js';
 import { StepDriver } from '../../dist/cli/verify/step-driver.js';
-import { COUNTED_BASE } from '../../dist/executor/counting-device.js';
 import { Device } from '../../dist/executor/device/device.js';
 import { allContracts } from '../../dist/executor/kernels/index.js';
-import { loadModel } from '../../dist/executor/loaded-model.js';
+import { COUNTED_BASE } from '../../dist/executor/load/counting-device.js';
+import { loadModel } from '../../dist/executor/load/loaded-model.js';
 import { PlanDevice } from '../../tools/predict/plan-device.mjs';
 
 const TARGET = 'sm_90';

@@ -6,7 +6,7 @@
 // about running them again, two under way, by themselves.
 import { createInterface } from 'node:readline';
 import { runExecutor } from '../../dist/executor/main.js';
-import { StepRunner } from '../../dist/executor/step-runner.js';
+import { StepRunner } from '../../dist/executor/steps/step-runner.js';
 
 const [listen, kind] = process.argv.slice(2);
 const UNDER_WAY = 2;

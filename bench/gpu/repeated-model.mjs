@@ -1,6 +1,6 @@
 // A model of more layers than its file has: they are the file's in turn. What it takes on a GPU, and what is computed, is of a
 // model that deep, of which no disk has to hold more than a few layers.
-import { loadModel, loadOpened } from '../../dist/executor/loaded-model.js';
+import { loadModel, loadOpened } from '../../dist/executor/load/loaded-model.js';
 import { MappedModel } from '../../dist/executor/model/mapped-model.js';
 import { GgufMetadata } from '../../dist/shared/gguf/metadata.js';
 import { ModelFiles } from '../../dist/shared/gguf/model-files.js';

@@ -10,8 +10,8 @@ import { synth } from '../../dist/cli/synth.js';
 import { promptOf } from '../../dist/cli/verify/invariance.js';
 import { StepDriver } from '../../dist/cli/verify/step-driver.js';
 import * as fusions from '../../dist/executor/layers/fusions.js';
-import { loadModel } from '../../dist/executor/loaded-model.js';
-import { openDevice } from '../../dist/executor/open-device.js';
+import { loadModel } from '../../dist/executor/load/loaded-model.js';
+import { openDevice } from '../../dist/executor/load/open-device.js';
 
 const { values: options } = parseArgs({
   options: {

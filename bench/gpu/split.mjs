@@ -11,8 +11,8 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { logitsHashes } from '../../dist/cli/verify/invariance.js';
-import { loadModel } from '../../dist/executor/loaded-model.js';
-import { openDevices } from '../../dist/executor/open-device.js';
+import { loadModel } from '../../dist/executor/load/loaded-model.js';
+import { openDevices } from '../../dist/executor/load/open-device.js';
 
 const { values: options } = parseArgs({
   options: {

@@ -9,12 +9,12 @@
 // memory. --layers: the model's layers in turn, so many. --without: rules of src/executor/layers/fusions.ts that are left out.
 import path from 'node:path';
 import { parseArgs } from 'node:util';
-import { countsOf } from '../../dist/executor/graph-buckets.js';
 import { ATTENTION_SPLIT, KV_BLOCK_TOKENS, tileRows } from '../../dist/executor/kernels/index.js';
 import * as fusions from '../../dist/executor/layers/fusions.js';
+import { countsOf } from '../../dist/executor/load/graph-buckets.js';
+import { openDevices } from '../../dist/executor/load/open-device.js';
 import { COUNT_SAMPLES, COUNT_TILES, settle } from '../../dist/executor/model/step-counts.js';
-import { openDevices } from '../../dist/executor/open-device.js';
-import { StepRunner } from '../../dist/executor/step-runner.js';
+import { StepRunner } from '../../dist/executor/steps/step-runner.js';
 import { ExecuteRequest, SlotOpen } from '../../dist/shared/generated/rocmforge/executor/v1/executor.js';
 import { encodeSampling, NEUTRAL_SAMPLING } from '../../dist/shared/sampling-schema.js';
 import { loadRepeated } from './repeated-model.mjs';

@@ -19,7 +19,7 @@ import { StepDriver } from '../../dist/cli/verify/step-driver.js';
 import { DeviceScope } from '../../dist/executor/device/device.js';
 import { sumRanks, WORDS_A_BARRIER } from '../../dist/executor/kernels/index.js';
 import { LaunchPlanRecorder } from '../../dist/executor/kernels/launch-plan.js';
-import { openDevices } from '../../dist/executor/open-device.js';
+import { openDevices } from '../../dist/executor/load/open-device.js';
 import { loadRepeated } from './repeated-model.mjs';
 
 const { values: options } = parseArgs({

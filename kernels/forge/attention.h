@@ -26,7 +26,8 @@ DEVICE void clear(Partial<E>& p) {
   for (int e = 0; e < E; e++) p.values[e] = 0.0f;
 }
 
-// Combines `next` into `total`. The fused multiplies are written out, so that every kernel that combines gets the same bits.
+// Combines `next` into `total`. The fused multiplies are written out, so that every kernel that combines gets the same
+// bits.
 template <int E>
 DEVICE void combine(Partial<E>& total, const Partial<E>& next) {
   const float largest = max_of(total.largest, next.largest);

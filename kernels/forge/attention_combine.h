@@ -1,7 +1,7 @@
 // Combining what attention_split left of each row, split by split, in order.
 //
-// A few splits are combined by a thread an element. Those of a long context are brought to LDS by all threads of a block,
-// and several blocks share a head's elements out. Either way each element is combined in the same order.
+// A few splits are combined by a thread an element. Those of a long context are brought to LDS by all threads of a
+// block, and several blocks share a head's elements out. Either way each element is combined in the same order.
 #pragma once
 
 #include "attention.h"
@@ -30,8 +30,8 @@ constexpr int COMBINE_GROUP = 16;
 constexpr int COMBINE_ASKED = 8;
 
 template <class Out>
-DEVICE void combine_few(const float* parts, const Out& out, int row, int first_head, int heads, int head_dim, int splits,
-                     int used) {
+DEVICE void combine_few(const float* parts, const Out& out, int row, int first_head, int heads, int head_dim,
+                        int splits, int used) {
   const int last_head = min_of(first_head + COMBINE_HEADS, heads);
   for (int i = thread_id(); i < (last_head - first_head) * head_dim; i += BLOCK) {
     const size_t place = static_cast<size_t>(row) * heads + first_head + i / head_dim;
@@ -59,8 +59,8 @@ DEVICE void combine_few(const float* parts, const Out& out, int row, int first_h
 
 // The elements element .. element + COMBINE_WIDTH - 1 of a head: all threads of a block together.
 template <class Out>
-DEVICE void combine_shared(const float* first, const Out& out, int row, int columns, int head, int element, int head_dim,
-                        int used) {
+DEVICE void combine_shared(const float* first, const Out& out, int row, int columns, int head, int element,
+                           int head_dim, int used) {
   // Pairs of splits that a thread holds an element of.
   constexpr int HELD = COMBINE_BATCH / 2 * COMBINE_WIDTH / BLOCK;
   SHARED(float, largest, COMBINE_BATCH);
@@ -164,7 +164,7 @@ DEVICE void attention_combine(Dim3 block, const float* parts, const Out& out, co
   for (int i = block.z; i < strips * min_of(COMBINE_HEADS, heads - first_head); i += blocks) {
     const size_t place = static_cast<size_t>(row) * heads + first_head + i / strips;
     combine_shared(parts + place * splits * (head_dim + 2), out, row, heads * head_dim, first_head + i / strips,
-                i % strips * COMBINE_WIDTH, head_dim, used);
+                   i % strips * COMBINE_WIDTH, head_dim, used);
   }
 }
 

@@ -4,8 +4,8 @@
 // A query's bits depend on its own context alone. A context is cut in chunks of SPLIT positions at absolute places. Of
 // a chunk: the scores, a chain of products over the head; their largest; the weights e^(score - largest), rounded to
 // f16; their sum, and that of weight * value, each one chain of products over rising keys: so the sum is of the rounded
-// weights, and adds up alike wherever keys are shared out. Chunks are combined in order. Every form does just this; keys
-// that no query of a tile attends to may be left out, because they add zeros.
+// weights, and adds up alike wherever keys are shared out. Chunks are combined in order. Every form does just this;
+// keys that no query of a tile attends to may be left out, because they add zeros.
 #pragma once
 
 #include "fetch.h"

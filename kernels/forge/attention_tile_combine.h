@@ -24,7 +24,7 @@ struct CombinedQuants {
   uint8_t* out;
 };
 DEVICE void store_combined(const CombinedQuants& to, int row, int columns, int element, const float (&values)[Q8_HELD],
-                         bool stores) {
+                           bool stores) {
   quantize_block(values, to.out + row * q8_row_bytes(columns), columns, element / Q8_BLOCK, stores);
 }
 // Averages of values that f16 holds are in its range.
@@ -34,8 +34,8 @@ struct CombinedHalves {
   T* out;
 };
 template <class T>
-DEVICE void store_combined(const CombinedHalves<T>& to, int row, int columns, int element, const float (&values)[Q8_HELD],
-                         bool stores) {
+DEVICE void store_combined(const CombinedHalves<T>& to, int row, int columns, int element,
+                           const float (&values)[Q8_HELD], bool stores) {
   struct alignas(8) Halves {
     T values[Q8_HELD];
   } halves;
@@ -47,7 +47,7 @@ DEVICE void store_combined(const CombinedHalves<T>& to, int row, int columns, in
 // Combines `count` heads of a row from first_head on: all threads of a block together.
 template <int HEAD_DIM, class To>
 DEVICE void combine_heads(const To& to, const float* parts, int row, int first_head, int count, int heads, int splits,
-                       int used) {
+                          int used) {
   constexpr int HELD = To::HELD, OWNERS = HEAD_DIM / HELD;  // threads of a head
   SHARED(float, largest, COMBINED);
   SHARED(float, sums, COMBINED);
@@ -88,8 +88,8 @@ DEVICE void combine_heads(const To& to, const float* parts, int row, int first_h
         sums[i] = known.f[1];
       }
       block_sync();
-      // The largest of all before a split is what combining them in order would have left: that of the groups before its
-      // own, and of its own group. A maximum is the same in any order.
+      // The largest of all before a split is what combining them in order would have left: that of the groups before
+      // its own, and of its own group. A maximum is the same in any order.
       for (int i = thread_id(); i < count * turn; i += BLOCK) {
         float yet = largest[i];
         UNROLL
@@ -129,7 +129,8 @@ DEVICE void combine_heads(const To& to, const float* parts, int row, int first_h
     float values[HELD];
     UNROLL
     for (int i = 0; i < HELD; i++) values[i] = total[i] * inverse;
-    store_combined(to, row, heads * HEAD_DIM, first_head * HEAD_DIM + owner * HELD, values, from + thread_id() == owner);
+    store_combined(to, row, heads * HEAD_DIM, first_head * HEAD_DIM + owner * HELD, values,
+                   from + thread_id() == owner);
   }
 }
 

@@ -95,8 +95,8 @@ DEVICE void weigh_chunk(WeightTile (&weights)[KEY_TILES], float (&largest)[QUERI
   }
 }
 // Combines a chunk's statistics; values are combined by `factors`.
-DEVICE void combine_chunk(QueryStats& stats, CombineFactors (&factors)[QUERIES_HELD], const WeightTile (&weights)[KEY_TILES],
-                       const float (&largest)[QUERIES_HELD], float scale) {
+DEVICE void combine_chunk(QueryStats& stats, CombineFactors (&factors)[QUERIES_HELD],
+                          const WeightTile (&weights)[KEY_TILES], const float (&largest)[QUERIES_HELD], float scale) {
   TileSum sums;
   clear(sums);
   UNROLL
@@ -113,7 +113,7 @@ DEVICE void combine_chunk(QueryStats& stats, CombineFactors (&factors)[QUERIES_H
 // Combines a strip of the chunk's result into the item's.
 template <int HEAD_DIM, class Lds>
 DEVICE void combine_strip(Item<HEAD_DIM>& item, const WeightTile (&weights)[KEY_TILES],
-                       const CombineFactors (&factors)[QUERIES_HELD], Lds values, int strip, int tiles) {
+                          const CombineFactors (&factors)[QUERIES_HELD], Lds values, int strip, int tiles) {
   constexpr int COLUMNS = STRIP / TILE, GROUP = KEY_GROUP<HEAD_DIM>;
   TileSum sums[COLUMNS];
   UNROLL

@@ -1,5 +1,5 @@
-// m64nNk16 with 64 rows in registers: one overload of multiply_wide for each N and element type; multiply_transposed where
-// the columns in LDS lie side by side, as rows of one element of each.
+// m64nNk16 with 64 rows in registers: one overload of multiply_wide for each N and element type; multiply_transposed
+// where the columns in LDS lie side by side, as rows of one element of each.
 #define FORGE_WGMMA_16(type)                                                                                     \
   asm volatile("{.reg .pred p; setp.ne.b32 p, %13, 0; wgmma.mma_async.sync.aligned.m64n16k16.f32." type "." type \
                " {%0, %1, %2, %3, %4, %5, %6, %7}, {%8, %9, %10, %11}, %12, p, 1, 1, 0;}"                        \

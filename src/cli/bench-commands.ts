@@ -84,7 +84,7 @@ export function addBenchCommands(bench: Command): void {
     .action(async (options) => {
       const [{ openDevice }, { benchKernels, formatKernelPairs }, { benchProducts, formatProductTimes }] =
         await Promise.all([
-          import('../executor/open-device.js'),
+          import('../executor/load/open-device.js'),
           import('./bench/kernel-bench.js'),
           import('./bench/product-bench.js'),
         ]);

@@ -10,9 +10,9 @@ import {
   grantOn,
   type Most,
   presentGpu,
-} from '../executor/fit.js';
-import type { LoadOptions } from '../executor/load-options.js';
-import { openDevice } from '../executor/open-device.js';
+} from '../executor/load/fit.js';
+import type { LoadOptions } from '../executor/load/load-options.js';
+import { openDevice } from '../executor/load/open-device.js';
 import { RocmForgeError } from '../shared/errors.js';
 import { ModelFiles } from '../shared/gguf/model-files.js';
 import { readServableModel } from '../shared/gguf/servable-model.js';

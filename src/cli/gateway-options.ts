@@ -1,4 +1,4 @@
-import { usableProcessors } from '../executor/processors.js';
+import { usableProcessors } from '../executor/load/processors.js';
 import type { ReasoningParser, ToolParser } from '../gateway/chat/answer/answer-format.js';
 import type { GatewayOptions, ModelOptions } from '../gateway/options.js';
 import type { TrustOptions } from '../gateway/trust/trust.js';

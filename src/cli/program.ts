@@ -75,7 +75,7 @@ command('executor', [...deviceOptions, ...splitOptions, ...testOptions])
     checkSplit(options);
     const [{ runExecutor }, { parseFault }] = await Promise.all([
       import('../executor/main.js'),
-      import('../executor/fault-injection.js'),
+      import('../executor/serve/fault-injection.js'),
     ]);
     await runExecutor({
       listen: options.listen,

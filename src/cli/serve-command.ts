@@ -1,5 +1,5 @@
 import { type Command, Option } from 'commander';
-import { usableProcessors } from '../executor/processors.js';
+import { usableProcessors } from '../executor/load/processors.js';
 import { REASONING_PARSERS, TOOL_PARSERS } from '../gateway/chat/answer/answer-format.js';
 import type { HostedModel } from '../gateway/hosted-model.js';
 import type { ModelOptions } from '../gateway/options.js';

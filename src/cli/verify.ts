@@ -1,7 +1,7 @@
 import path from 'node:path';
 import type { Device } from '../executor/device/device.js';
-import { type LoadedModel, loadModel } from '../executor/loaded-model.js';
-import { openDevice } from '../executor/open-device.js';
+import { type LoadedModel, loadModel } from '../executor/load/loaded-model.js';
+import { openDevice } from '../executor/load/open-device.js';
 import { RocmForgeError } from '../shared/errors.js';
 import type { ModelOptionValues } from './options.js';
 import { writeJson, writeText } from './output.js';

@@ -6,11 +6,11 @@ import { strictService } from '../shared/grpc/strict.js';
 import { createLogger, type Logger } from '../shared/log.js';
 import { loadAddon } from './device/addon.js';
 import { describeDevices } from './device/device-group.js';
-import { type ExecutorServerOptions, openExecutorServer } from './executor-server.js';
-import { FaultInjector, type PlantedFault } from './fault-injection.js';
-import type { LoadOptions } from './load-options.js';
-import { type DevicesOptions, openDevices } from './open-device.js';
-import { ExecutorService } from './service.js';
+import type { LoadOptions } from './load/load-options.js';
+import { type DevicesOptions, openDevices } from './load/open-device.js';
+import { type ExecutorServerOptions, openExecutorServer } from './serve/executor-server.js';
+import { FaultInjector, type PlantedFault } from './serve/fault-injection.js';
+import { ExecutorService } from './serve/service.js';
 
 /** How an executor process is started. */
 export interface ExecutorOptions extends ExecutorServerOptions {

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { benchKernels, formatKernelPairs } from '../../src/cli/bench/kernel-bench.js';
-import { openDevice } from '../../src/executor/open-device.js';
+import { openDevice } from '../../src/executor/load/open-device.js';
 import { kernelsFolder } from '../kernels/support/targets.js';
 import { isFull } from '../support/run-size.js';
 

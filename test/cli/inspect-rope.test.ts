@@ -61,7 +61,7 @@ describe('inspect tells how each kind of layers turns queries and keys', () => {
         `layer 3: 16 dims in pairs of halves, base 10000, ${YARN}, attention factor 1.13863`,
       ],
     ],
-    ['smollm3', ['layers 0-2: 16 dims in adjacent pairs, base 10000', 'layer 3: not turned']],
+    ['smollm3', ['layers 0-2: 16 dims in adjacent pairs, base 10000', 'layer 3: no RoPE']],
     [
       'mistral3',
       [

@@ -1,8 +1,8 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { Device } from '../../src/executor/device/device.js';
-import { type LoadedModel, loadModel } from '../../src/executor/loaded-model.js';
-import { openDevice } from '../../src/executor/open-device.js';
-import { StepRunner } from '../../src/executor/step-runner.js';
+import { type LoadedModel, loadModel } from '../../src/executor/load/loaded-model.js';
+import { openDevice } from '../../src/executor/load/open-device.js';
+import { StepRunner } from '../../src/executor/steps/step-runner.js';
 import { encodeStep } from '../../src/gateway/replica/link/step-encoding.js';
 import { Scheduler } from '../../src/gateway/replica/scheduler/scheduler.js';
 import { GREEDY, Sequence } from '../../src/gateway/request/sequence.js';

@@ -5,11 +5,11 @@ import { type Slice, StepDriver } from '../../src/cli/verify/step-driver.js';
 import { greedy, readParityCases } from '../../src/cli/verify/teacher-forced.js';
 import type { Device } from '../../src/executor/device/device.js';
 import { OUTPUT_WORDS } from '../../src/executor/kernels/index.js';
-import { type LoadedModel, loadModel } from '../../src/executor/loaded-model.js';
+import { type LoadedModel, loadModel } from '../../src/executor/load/loaded-model.js';
+import { openDevice } from '../../src/executor/load/open-device.js';
 import type { Sampling } from '../../src/executor/model/sampling.js';
 import { slotArena } from '../../src/executor/model/slot-layout.js';
 import { OUTPUT_HEADER } from '../../src/executor/model/step-tables.js';
-import { openDevice } from '../../src/executor/open-device.js';
 import { packageRoot } from '../../src/shared/package.js';
 import { doubleIsMissing, HipDouble } from '../support/hip-double.js';
 import { writeRandomModel } from '../support/random-model.js';
@@ -80,7 +80,7 @@ describe.skipIf(missing !== undefined)('the executor on a HIP device', () => {
     });
 
     it('a step of 5 sequences in a captured graph of 8 gives the bits of the launches one by one', async () => {
-      const rows = (await import('../../src/executor/step-runner.js')).StepRunner;
+      const rows = (await import('../../src/executor/steps/step-runner.js')).StepRunner;
       const run = async () => {
         const driver = driverOf();
         const opens = prompts(5);

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { logitsHashes } from '../../src/cli/verify/invariance.js';
-import { loadModel } from '../../src/executor/loaded-model.js';
-import { openDevices } from '../../src/executor/open-device.js';
+import { loadModel } from '../../src/executor/load/loaded-model.js';
+import { openDevices } from '../../src/executor/load/open-device.js';
 import { doubleIsMissing, HipDouble } from '../support/hip-double.js';
 import { writeRandomModel } from '../support/random-model.js';
 

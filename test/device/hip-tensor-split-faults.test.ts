@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { logitsHashes } from '../../src/cli/verify/invariance.js';
 import { PATIENCE_MS } from '../../src/executor/layers/all-reduce.js';
-import { loadModel } from '../../src/executor/loaded-model.js';
-import { openDevices } from '../../src/executor/open-device.js';
+import { loadModel } from '../../src/executor/load/loaded-model.js';
+import { openDevices } from '../../src/executor/load/open-device.js';
 import { generate, request, startTestGateway } from '../support/gateway.js';
 import { doubleIsMissing, HipDouble } from '../support/hip-double.js';
 import { writeRandomModel } from '../support/random-model.js';

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { logitsHashes } from '../../src/cli/verify/invariance.js';
 import type { Device } from '../../src/executor/device/device.js';
-import type { LoadOptions } from '../../src/executor/load-options.js';
-import { type LoadedModel, loadModel } from '../../src/executor/loaded-model.js';
-import { openDevices } from '../../src/executor/open-device.js';
+import type { LoadOptions } from '../../src/executor/load/load-options.js';
+import { type LoadedModel, loadModel } from '../../src/executor/load/loaded-model.js';
+import { openDevices } from '../../src/executor/load/open-device.js';
 import { doubleIsMissing, HipDouble } from '../support/hip-double.js';
 import { writeQuantizedFamily } from '../support/quantized-family.js';
 import { writeRandomModel } from '../support/random-model.js';

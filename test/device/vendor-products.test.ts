@@ -4,7 +4,7 @@ import { benchProducts, formatProductTimes } from '../../src/cli/bench/product-b
 import { loadAddon } from '../../src/executor/device/addon.js';
 import type { Device } from '../../src/executor/device/device.js';
 import { DeviceScope } from '../../src/executor/device/device.js';
-import { openDevice } from '../../src/executor/open-device.js';
+import { openDevice } from '../../src/executor/load/open-device.js';
 import { packageRoot } from '../../src/shared/package.js';
 import { decode, encode } from '../kernels/support/half.js';
 import { doubleIsMissing, HipDouble } from '../support/hip-double.js';

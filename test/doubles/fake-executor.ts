@@ -1,5 +1,5 @@
 import { Server, type ServerDuplexStream } from '@grpc/grpc-js';
-import { HOST_SEQUENCES, STEP_TOKENS } from '../../src/executor/load-options.js';
+import { HOST_SEQUENCES, STEP_TOKENS } from '../../src/executor/load/load-options.js';
 import {
   type ExecuteRequest,
   type ExecuteResponse,

@@ -1,6 +1,6 @@
-import { CountingDevice } from '../../src/executor/counting-device.js';
 import type { NativeDevice, NativeLaunch, NativeStep } from '../../src/executor/device/addon.js';
 import { Device } from '../../src/executor/device/device.js';
+import { CountingDevice } from '../../src/executor/load/counting-device.js';
 
 /** A {@link CountingDevice} that counts what is asked of it, of which any call can be made to fail. */
 export class FakeNativeDevice extends CountingDevice {

@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest';
 import { StepDriver } from '../../src/cli/verify/step-driver.js';
-import { loadModel } from '../../src/executor/loaded-model.js';
-import { openDevice } from '../../src/executor/open-device.js';
-import { StepRunner } from '../../src/executor/step-runner.js';
+import { loadModel } from '../../src/executor/load/loaded-model.js';
+import { openDevice } from '../../src/executor/load/open-device.js';
+import { StepRunner } from '../../src/executor/steps/step-runner.js';
 import { startFakeGateway } from '../support/fake-gateway.js';
 import { generate, request } from '../support/gateway.js';
 import { writeRandomModel } from '../support/random-model.js';

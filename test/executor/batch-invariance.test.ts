@@ -7,8 +7,8 @@ import type { ModelShape } from '../../src/cli/synth/shapes.js';
 import { synth } from '../../src/cli/synth.js';
 import { INVARIANCE_PROMPT, logitsHashes } from '../../src/cli/verify/invariance.js';
 import type { Device } from '../../src/executor/device/device.js';
-import { type LoadedModel, loadModel } from '../../src/executor/loaded-model.js';
-import { openDevice } from '../../src/executor/open-device.js';
+import { type LoadedModel, loadModel } from '../../src/executor/load/loaded-model.js';
+import { openDevice } from '../../src/executor/load/open-device.js';
 import { TENSOR_TYPES, type TensorTypeName } from '../../src/shared/gguf/tensor-types.js';
 import { writeRandomModel } from '../support/random-model.js';
 

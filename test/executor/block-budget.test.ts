@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { BlockBudget, workingWindowBlocks } from '../../src/executor/block-budget.js';
-import { type LoadOptions, limitsFor } from '../../src/executor/load-options.js';
+import { BlockBudget, workingWindowBlocks } from '../../src/executor/load/block-budget.js';
+import { type LoadOptions, limitsFor } from '../../src/executor/load/load-options.js';
 import { kvBlockBytes } from '../../src/executor/model/kv-cache.js';
 import { blocksFor } from '../../src/executor/model/slot-layout.js';
 import type { ModelParameters } from '../../src/shared/gguf/model-parameters.js';

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { targetFor } from '../../src/executor/open-device.js';
+import { targetFor } from '../../src/executor/load/open-device.js';
 
 describe('the code objects that an architecture runs', () => {
   const folders: string[] = [];

@@ -3,7 +3,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { pino } from 'pino';
 import { expect, it } from 'vitest';
-import { type ExecutorServerOptions, openExecutorServer } from '../../src/executor/executor-server.js';
+import { type ExecutorServerOptions, openExecutorServer } from '../../src/executor/serve/executor-server.js';
 
 const folder = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-'));
 const fileOf = (name: string, text: string) => {

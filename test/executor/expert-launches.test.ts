@@ -5,7 +5,7 @@ import { expect, it } from 'vitest';
 import { SHAPES } from '../../src/cli/synth/shapes.js';
 import { synth } from '../../src/cli/synth.js';
 import { Device } from '../../src/executor/device/device.js';
-import { loadModel } from '../../src/executor/loaded-model.js';
+import { loadModel } from '../../src/executor/load/loaded-model.js';
 import { FakeNativeDevice } from '../doubles/native-device.js';
 
 class PlannedDevice extends FakeNativeDevice {

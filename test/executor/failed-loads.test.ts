@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import type { NativeDevice } from '../../src/executor/device/addon.js';
 import { Device } from '../../src/executor/device/device.js';
-import { type LoadedModel, loadModel } from '../../src/executor/loaded-model.js';
-import { openDevice } from '../../src/executor/open-device.js';
-import { selfTest } from '../../src/executor/self-test.js';
+import { type LoadedModel, loadModel } from '../../src/executor/load/loaded-model.js';
+import { openDevice } from '../../src/executor/load/open-device.js';
+import { selfTest } from '../../src/executor/load/self-test.js';
 import { FakeNativeDevice, fakeGpu } from '../doubles/native-device.js';
 import { writeRandomModel } from '../support/random-model.js';
 

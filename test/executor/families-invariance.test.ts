@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { INVARIANCE_PROMPT, logitsHashes } from '../../src/cli/verify/invariance.js';
-import { loadModel } from '../../src/executor/loaded-model.js';
-import { openDevice } from '../../src/executor/open-device.js';
+import { loadModel } from '../../src/executor/load/loaded-model.js';
+import { openDevice } from '../../src/executor/load/open-device.js';
 import { COVERING_FAMILIES, RANDOM_FAMILIES, RANDOM_FAMILY_NAMES } from '../support/random-families.js';
 import { writeRandomFamily } from '../support/random-model.js';
 import { isQuick } from '../support/run-size.js';

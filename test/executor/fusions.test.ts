@@ -7,8 +7,8 @@ import { promptOf } from '../../src/cli/verify/invariance.js';
 import { StepDriver } from '../../src/cli/verify/step-driver.js';
 import { FLOAT_TYPES, type FloatType } from '../../src/executor/kernels/index.js';
 import { FUSIONS, type Fusion, NORMED_APPEND, ROTATED_APPEND } from '../../src/executor/layers/fusions.js';
-import { loadModel } from '../../src/executor/loaded-model.js';
-import { openDevice } from '../../src/executor/open-device.js';
+import { loadModel } from '../../src/executor/load/loaded-model.js';
+import { openDevice } from '../../src/executor/load/open-device.js';
 import { doubleIsMissing, HipDouble } from '../support/hip-double.js';
 
 const missing = doubleIsMissing();

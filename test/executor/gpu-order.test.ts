@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { gpuCandidates } from '../../src/executor/open-device.js';
+import { gpuCandidates } from '../../src/executor/load/open-device.js';
 
 const PLATFORMS = ['hip', 'cuda'] as const;
 type Found = Readonly<Record<(typeof PLATFORMS)[number], readonly string[]>>;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { loadModel } from '../../src/executor/loaded-model.js';
+import { loadModel } from '../../src/executor/load/loaded-model.js';
+import { openDevice } from '../../src/executor/load/open-device.js';
 import { blocksFor } from '../../src/executor/model/slot-layout.js';
-import { openDevice } from '../../src/executor/open-device.js';
 import { FakeNativeDevice, fakeGpu } from '../doubles/native-device.js';
 import { writeRandomFamily, writeRandomModel } from '../support/random-model.js';
 

@@ -1,13 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { countsOf, GraphBuckets, samplingMode } from '../../src/executor/graph-buckets.js';
 import { COMBINED_SPLITS } from '../../src/executor/kernels/index.js';
+import { countsOf, GraphBuckets, samplingMode } from '../../src/executor/load/graph-buckets.js';
 import {
   COUNT_ADJUSTED,
+  COUNT_COMBINED,
   COUNT_DRAWN,
   COUNT_DRAWS,
   COUNT_FILTERED,
-  COUNT_COMBINED,
   COUNT_GATHERED,
   COUNT_PARTED,
   COUNT_SAMPLES,

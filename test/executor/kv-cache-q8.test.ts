@@ -5,10 +5,10 @@ import { INVARIANCE_PROMPT, logitsHashes } from '../../src/cli/verify/invariance
 import { type Slice, StepDriver } from '../../src/cli/verify/step-driver.js';
 import { type ParityCase, readParityCases } from '../../src/cli/verify/teacher-forced.js';
 import type { KvCacheType } from '../../src/executor/kernels/index.js';
-import type { LoadOptions } from '../../src/executor/load-options.js';
-import { loadModel } from '../../src/executor/loaded-model.js';
+import type { LoadOptions } from '../../src/executor/load/load-options.js';
+import { loadModel } from '../../src/executor/load/loaded-model.js';
+import { openDevice } from '../../src/executor/load/open-device.js';
 import { kvBlockBytes } from '../../src/executor/model/kv-cache.js';
-import { openDevice } from '../../src/executor/open-device.js';
 import { packageRoot } from '../../src/shared/package.js';
 import { doubleIsMissing, HipDouble } from '../support/hip-double.js';
 import { writeRandomFamily, writeRandomModel } from '../support/random-model.js';

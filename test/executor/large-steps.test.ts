@@ -4,8 +4,8 @@ import path from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { synth } from '../../src/cli/synth.js';
 import { StepDriver } from '../../src/cli/verify/step-driver.js';
-import { loadModel } from '../../src/executor/loaded-model.js';
-import { openDevice } from '../../src/executor/open-device.js';
+import { loadModel } from '../../src/executor/load/loaded-model.js';
+import { openDevice } from '../../src/executor/load/open-device.js';
 
 describe('a step that writes more to its slots than its tables hold', () => {
   const folder = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-'));

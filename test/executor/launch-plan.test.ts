@@ -176,7 +176,7 @@ describe('every contract', () => {
 
 describe('ROCMFORGE_LOG_LAUNCHES', () => {
   const script = `
-    import { openDevice } from './dist/executor/open-device.js';
+    import { openDevice } from './dist/executor/load/open-device.js';
     import { LaunchPlanRecorder, runOnce } from './dist/executor/kernels/launch-plan.js';
     import { residualAdd, rmsNorm } from './dist/executor/kernels/index.js';
     const device = openDevice({ kind: 'host' });

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { INVARIANCE_PROMPT, logitsHashes } from '../../src/cli/verify/invariance.js';
 import type { NativeDevice, NativeStep } from '../../src/executor/device/addon.js';
-import type { LoadOptions } from '../../src/executor/load-options.js';
-import { type LoadedModel, loadModel } from '../../src/executor/loaded-model.js';
-import { openDevice, openDevices } from '../../src/executor/open-device.js';
+import type { LoadOptions } from '../../src/executor/load/load-options.js';
+import { type LoadedModel, loadModel } from '../../src/executor/load/loaded-model.js';
+import { openDevice, openDevices } from '../../src/executor/load/open-device.js';
 import { RANDOM_FAMILIES, RANDOM_FAMILY_NAMES } from '../support/random-families.js';
 import { writeRandomFamily, writeRandomModel } from '../support/random-model.js';
 

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { Lease } from '../../src/executor/lease.js';
+import { Lease } from '../../src/executor/serve/lease.js';
 import { StallTolerantClock } from '../../src/shared/stall-tolerant-clock.js';
 
 /** A lease of 10 s in a world whose time the test makes. */

@@ -1,9 +1,9 @@
 // One file because all of it drives one executor as a gateway would, with the same masks.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type LoadedModel, loadModel } from '../../src/executor/loaded-model.js';
-import { maskIdsFor } from '../../src/executor/mask-table.js';
-import { openDevice } from '../../src/executor/open-device.js';
-import { StepRunner } from '../../src/executor/step-runner.js';
+import { type LoadedModel, loadModel } from '../../src/executor/load/loaded-model.js';
+import { openDevice } from '../../src/executor/load/open-device.js';
+import { maskIdsFor } from '../../src/executor/steps/mask-table.js';
+import { StepRunner } from '../../src/executor/steps/step-runner.js';
 import {
   ExecuteRequest,
   type ExecuteResponse,

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { expect, it } from 'vitest';
-import { usableProcessors } from '../../src/executor/processors.js';
+import { usableProcessors } from '../../src/executor/load/processors.js';
 
 function treeOf(files: Readonly<Record<string, string>>): string {
   const root = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-'));

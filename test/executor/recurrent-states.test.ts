@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { SlotTable } from '../../src/executor/cache/slots.js';
 import { NO_STATE } from '../../src/executor/kernels/index.js';
 import { stateBytes } from '../../src/executor/layers/recurrent-layers.js';
-import { type LoadedModel, loadModel } from '../../src/executor/loaded-model.js';
+import { type LoadedModel, loadModel } from '../../src/executor/load/loaded-model.js';
+import { openDevice } from '../../src/executor/load/open-device.js';
 import { valuesOf } from '../../src/executor/model/values.js';
-import { openDevice } from '../../src/executor/open-device.js';
-import { StepRunner } from '../../src/executor/step-runner.js';
+import { SlotTable } from '../../src/executor/steps/slots.js';
+import { StepRunner } from '../../src/executor/steps/step-runner.js';
 import {
   ExecuteRequest,
   type ExecuteResponse,

@@ -2,7 +2,7 @@ import { mkdtempSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { loadModel } from '../../src/executor/loaded-model.js';
+import { loadModel } from '../../src/executor/load/loaded-model.js';
 import { MATRIX_TYPES } from '../../src/executor/model/tensors.js';
 import { readServedModel } from '../../src/gateway/request/served-model.js';
 import { TENSOR_TYPES, type TensorTypeName } from '../../src/shared/gguf/tensor-types.js';

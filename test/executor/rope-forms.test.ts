@@ -1,9 +1,9 @@
 import { afterAll, describe, expect, it } from 'vitest';
 import { promptOf } from '../../src/cli/verify/invariance.js';
 import { StepDriver } from '../../src/cli/verify/step-driver.js';
-import { loadModel } from '../../src/executor/loaded-model.js';
+import { loadModel } from '../../src/executor/load/loaded-model.js';
+import { openDevice } from '../../src/executor/load/open-device.js';
 import { ropeTable } from '../../src/executor/model/rope-table.js';
-import { openDevice } from '../../src/executor/open-device.js';
 import { type BuilderValue, typed } from '../support/gguf-builder.js';
 import { type RandomModelOptions, writeRandomModel } from '../support/random-model.js';
 

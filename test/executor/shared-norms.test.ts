@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { Device } from '../../src/executor/device/device.js';
-import { loadModel } from '../../src/executor/loaded-model.js';
+import { loadModel } from '../../src/executor/load/loaded-model.js';
 import { FakeNativeDevice } from '../doubles/native-device.js';
 import type { RandomFamilyName } from '../support/random-families.js';
 import { writeRandomModel } from '../support/random-model.js';

@@ -6,9 +6,15 @@ import type { ModelShape } from '../../src/cli/synth/shapes.js';
 import { synth } from '../../src/cli/synth.js';
 import { promptOf } from '../../src/cli/verify/invariance.js';
 import { StepDriver } from '../../src/cli/verify/step-driver.js';
-import { COMBINED_SPLIT, FUSIONS, type Fusion, ROTATED_APPEND, SINGLE_TOKEN } from '../../src/executor/layers/fusions.js';
-import { loadModel } from '../../src/executor/loaded-model.js';
-import { openDevice } from '../../src/executor/open-device.js';
+import {
+  COMBINED_SPLIT,
+  FUSIONS,
+  type Fusion,
+  ROTATED_APPEND,
+  SINGLE_TOKEN,
+} from '../../src/executor/layers/fusions.js';
+import { loadModel } from '../../src/executor/load/loaded-model.js';
+import { openDevice } from '../../src/executor/load/open-device.js';
 import { doubleIsMissing, HipDouble } from '../support/hip-double.js';
 
 const missing = doubleIsMissing();

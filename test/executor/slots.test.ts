@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { SlotTable } from '../../src/executor/cache/slots.js';
 import { emptySlots, SlotWord, slotArena } from '../../src/executor/model/slot-layout.js';
+import { SlotTable } from '../../src/executor/steps/slots.js';
 import { SlotOpen } from '../../src/shared/generated/rocmforge/executor/v1/executor.js';
 import { encodeSampling, NEUTRAL_SAMPLING, type SamplingValues } from '../../src/shared/sampling-schema.js';
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Device } from '../../src/executor/device/device.js';
-import { openDevices } from '../../src/executor/open-device.js';
+import { openDevices } from '../../src/executor/load/open-device.js';
 import { FAMILY_QUANTIZATIONS, writeQuantizedFamily } from '../support/quantized-family.js';
 import { RANDOM_FAMILIES, RANDOM_FAMILY_NAMES, type RandomFamily } from '../support/random-families.js';
 import { writeRandomFamily } from '../support/random-model.js';

@@ -3,8 +3,8 @@ import { INVARIANCE_PROMPT, logitsHashes } from '../../src/cli/verify/invariance
 import type { NativeDevice, NativeLaunch, NativeStep } from '../../src/executor/device/addon.js';
 import type { Device } from '../../src/executor/device/device.js';
 import { PATIENCE_MS } from '../../src/executor/layers/all-reduce.js';
+import { openDevices } from '../../src/executor/load/open-device.js';
 import { OUTPUT_HEADER } from '../../src/executor/model/step-tables.js';
-import { openDevices } from '../../src/executor/open-device.js';
 import { writeRandomFamily, writeRandomModel } from '../support/random-model.js';
 import { expectNear, loadShards, oneHash } from './support/shards.js';
 

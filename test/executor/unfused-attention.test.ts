@@ -3,8 +3,8 @@ import { describe, expect, it } from 'vitest';
 import { promptOf } from '../../src/cli/verify/invariance.js';
 import { StepDriver } from '../../src/cli/verify/step-driver.js';
 import { greedy, readParityCases } from '../../src/cli/verify/teacher-forced.js';
-import { type LoadedModel, loadModel } from '../../src/executor/loaded-model.js';
-import { openDevice } from '../../src/executor/open-device.js';
+import { type LoadedModel, loadModel } from '../../src/executor/load/loaded-model.js';
+import { openDevice } from '../../src/executor/load/open-device.js';
 import { packageRoot } from '../../src/shared/package.js';
 import { writeRandomModel } from '../support/random-model.js';
 

@@ -4,8 +4,8 @@ import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { formatInspectReport, inspectModel } from '../../src/cli/inspect.js';
 import { logitsHashes } from '../../src/cli/verify/invariance.js';
-import { loadModel } from '../../src/executor/loaded-model.js';
-import { openDevice } from '../../src/executor/open-device.js';
+import { loadModel } from '../../src/executor/load/loaded-model.js';
+import { openDevice } from '../../src/executor/load/open-device.js';
 import type { BuilderValue, GgufBuilder } from '../support/gguf-builder.js';
 import { type RandomModelOptions, randomModel } from '../support/random-model.js';
 

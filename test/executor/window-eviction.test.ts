@@ -7,11 +7,11 @@ import { SHAPES } from '../../src/cli/synth/shapes.js';
 import { synth } from '../../src/cli/synth.js';
 import { promptOf } from '../../src/cli/verify/invariance.js';
 import { StepDriver } from '../../src/cli/verify/step-driver.js';
-import { countingGpu, grantOn } from '../../src/executor/fit.js';
-import { type LoadedModel, loadModel } from '../../src/executor/loaded-model.js';
+import { countingGpu, grantOn } from '../../src/executor/load/fit.js';
+import { type LoadedModel, loadModel } from '../../src/executor/load/loaded-model.js';
+import { openDevice } from '../../src/executor/load/open-device.js';
 import { kvBlockBytes } from '../../src/executor/model/kv-cache.js';
 import { SlotWord, slotArena } from '../../src/executor/model/slot-layout.js';
-import { openDevice } from '../../src/executor/open-device.js';
 import { ModelFiles } from '../../src/shared/gguf/model-files.js';
 import { writeRandomFamily } from '../support/random-model.js';
 

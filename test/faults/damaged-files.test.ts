@@ -2,7 +2,7 @@ import { mkdtempSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { loadModel } from '../../src/executor/loaded-model.js';
+import { loadModel } from '../../src/executor/load/loaded-model.js';
 import { ChatTemplate } from '../../src/gateway/chat/chat-template.js';
 import { createTokenizer } from '../../src/gateway/tokenizer/tokenizer.js';
 import { RocmForgeError } from '../../src/shared/errors.js';

@@ -3,7 +3,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { type ServiceError, status } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
-import { usableProcessors } from '../../src/executor/processors.js';
+import { usableProcessors } from '../../src/executor/load/processors.js';
 import type { GatewayOptions } from '../../src/gateway/options.js';
 import type { Replica } from '../../src/gateway/replica/replica.js';
 import { errorInfo } from '../../src/shared/grpc/status.js';

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
-import { openDevice } from '../../src/executor/open-device.js';
-import { selfTest } from '../../src/executor/self-test.js';
+import { openDevice } from '../../src/executor/load/open-device.js';
+import { selfTest } from '../../src/executor/load/self-test.js';
 
 it('the self-test of kernels delays a start by less than 100 ms', async () => {
   const device = openDevice({ kind: 'host' });

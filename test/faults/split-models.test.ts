@@ -10,9 +10,9 @@ import {
 } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
-import type { LoadOptions } from '../../src/executor/load-options.js';
-import { loadModel } from '../../src/executor/loaded-model.js';
-import { openDevice } from '../../src/executor/open-device.js';
+import type { LoadOptions } from '../../src/executor/load/load-options.js';
+import { loadModel } from '../../src/executor/load/loaded-model.js';
+import { openDevice } from '../../src/executor/load/open-device.js';
 import { ModelFile } from '../../src/gateway/request/model-file.js';
 import { RocmForgeError } from '../../src/shared/errors.js';
 import { FakeNativeDevice, fakeGpu } from '../doubles/native-device.js';

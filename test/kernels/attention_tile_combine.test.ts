@@ -7,8 +7,8 @@ import {
   attentionCombineQuantize,
   attentionTile,
   attentionTileSplit,
-  attentionTileCombineQ8 as contractOf,
   COMBINED_ENCODINGS,
+  attentionTileCombineQ8 as contractOf,
   headTiles,
   Q8_BLOCK,
 } from '../../src/executor/kernels/index.js';

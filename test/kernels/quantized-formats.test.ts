@@ -5,7 +5,7 @@ import {
   embeddingGatherQuantized,
   matmulQuantized,
 } from '../../src/executor/kernels/index.js';
-import { HOST_LEVELS, openDevice } from '../../src/executor/open-device.js';
+import { HOST_LEVELS, openDevice } from '../../src/executor/load/open-device.js';
 import { readBlocks } from './reference/blocks.js';
 import { packRow, quantizeQ8 } from './reference/quantize_q8.js';
 import { everyExponent, randomBlocks } from './support/blocks.js';

@@ -16,8 +16,8 @@ import {
   RANK_COUNTS,
   TILE_HEAD_DIMS,
 } from '../../src/executor/kernels/index.js';
-import { loadModel } from '../../src/executor/loaded-model.js';
-import { selfTest } from '../../src/executor/self-test.js';
+import { loadModel } from '../../src/executor/load/loaded-model.js';
+import { selfTest } from '../../src/executor/load/self-test.js';
 import type { TensorTypeName } from '../../src/shared/gguf/tensor-types.js';
 import { FakeNativeDevice } from '../doubles/native-device.js';
 import { RANDOM_FAMILIES, RANDOM_FAMILY_NAMES, type RandomFamilyName } from './random-families.js';

@@ -10,7 +10,7 @@ describe('imports', () => {
   it('that point one way are right', () => {
     const files = {
       'src/shared/errors.ts': '',
-      'src/executor/service.ts': "import { RocmForgeError } from '../shared/errors.js';",
+      'src/executor/serve/service.ts': "import { RocmForgeError } from '../shared/errors.js';",
       'src/gateway/chat/chat-template.ts': "import { Tokenizer } from '../tokenizer/tokenizer.js';",
       'src/gateway/request/generation.ts':
         "import { Tokenizer } from '../tokenizer/tokenizer.js';\nimport { Completion } from './completion.js';",

@@ -1,8 +1,8 @@
 // A GPU that records what a model launches, and keeps what little a step writes: its tables. Weights are never brought and
 // read as zeros; how many instructions a kernel executes does not depend on them.
 import { ftruncateSync, openSync, writeSync } from 'node:fs';
-import { COUNTED_BASE, CountingDevice } from '../../dist/executor/counting-device.js';
 import { allContracts } from '../../dist/executor/kernels/index.js';
+import { COUNTED_BASE, CountingDevice } from '../../dist/executor/load/counting-device.js';
 
 const MEMORY_BYTES = 2 ** 37;
 /** Of kernels whose last blocks do more, which argument counts those that have ended. */

@@ -2,8 +2,9 @@ import { createHash } from 'node:crypto';
 import type { Device } from '../../executor/device/device.js';
 import type { DeviceStats } from '../../executor/device/device-stats.js';
 import { ATTENTION_SPLIT } from '../../executor/kernels/index.js';
-import type { LoadOptions } from '../../executor/load-options.js';
-import { type LoadedModel, loadModel } from '../../executor/loaded-model.js';
+import type { LoadOptions } from '../../executor/load/load-options.js';
+import { type LoadedModel, loadModel } from '../../executor/load/loaded-model.js';
+import { type DeviceOptions, openDevice } from '../../executor/load/open-device.js';
 import { blocksFor } from '../../executor/model/slot-layout.js';
 import {
   COUNT_SAMPLES,
@@ -13,8 +14,7 @@ import {
   STEP_COUNTS,
   settle,
 } from '../../executor/model/step-counts.js';
-import { type DeviceOptions, openDevice } from '../../executor/open-device.js';
-import { StepRunner } from '../../executor/step-runner.js';
+import { StepRunner } from '../../executor/steps/step-runner.js';
 import { ExecuteRequest, SlotOpen } from '../../shared/generated/rocmforge/executor/v1/executor.js';
 import { encodeSampling, NEUTRAL_SAMPLING } from '../../shared/sampling-schema.js';
 import { readBandwidth } from './read-bandwidth.js';

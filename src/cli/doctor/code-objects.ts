@@ -1,6 +1,6 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
-import { targetFor } from '../../executor/open-device.js';
+import { targetFor } from '../../executor/load/open-device.js';
 import { packageRoot } from '../../shared/package.js';
 import type { Card } from './cards.js';
 import type { Finding } from './finding.js';

@@ -1,8 +1,8 @@
 import { isBlockType } from '../../executor/kernels/index.js';
-import type { LoadOptions } from '../../executor/load-options.js';
-import { type Devices, type LoadedModel, loadModel } from '../../executor/loaded-model.js';
+import type { LoadOptions } from '../../executor/load/load-options.js';
+import { type Devices, type LoadedModel, loadModel } from '../../executor/load/loaded-model.js';
+import { openDevice } from '../../executor/load/open-device.js';
 import { valuesOf } from '../../executor/model/values.js';
-import { openDevice } from '../../executor/open-device.js';
 import { promptOf } from './invariance.js';
 import { StepDriver } from './step-driver.js';
 

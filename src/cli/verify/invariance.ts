@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Device } from '../../executor/device/device.js';
-import type { LoadedModel } from '../../executor/loaded-model.js';
+import type { LoadedModel } from '../../executor/load/loaded-model.js';
 import { type Slice, StepDriver } from './step-driver.js';
 
 /** Tokens of prompt number `seed`, below `vocabulary`. */

@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { openDevice } from '../../executor/open-device.js';
+import { openDevice } from '../../executor/load/open-device.js';
 import { RocmForgeError } from '../../shared/errors.js';
 import { ExecutorLoop } from '../bench/executor-loop.js';
 import type { ModelOptionValues } from '../options.js';

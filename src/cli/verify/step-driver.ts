@@ -1,8 +1,8 @@
 import type { Device } from '../../executor/device/device.js';
 import { KV_BLOCK_TOKENS } from '../../executor/kernels/index.js';
-import type { LoadedModel } from '../../executor/loaded-model.js';
+import type { LoadedModel } from '../../executor/load/loaded-model.js';
 import { blocksFor } from '../../executor/model/slot-layout.js';
-import { StepRunner } from '../../executor/step-runner.js';
+import { StepRunner } from '../../executor/steps/step-runner.js';
 import { ExecuteRequest, SlotAppend, SlotOpen } from '../../shared/generated/rocmforge/executor/v1/executor.js';
 import { firstSeenBlock } from '../../shared/kv-window.js';
 import { encodeSampling, NEUTRAL_SAMPLING } from '../../shared/sampling-schema.js';

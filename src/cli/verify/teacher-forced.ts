@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
-import type { LoadOptions } from '../../executor/load-options.js';
-import { loadModel } from '../../executor/loaded-model.js';
+import type { LoadOptions } from '../../executor/load/load-options.js';
+import { loadModel } from '../../executor/load/loaded-model.js';
+import { type DeviceOptions, openDevice } from '../../executor/load/open-device.js';
 import { blocksFor } from '../../executor/model/slot-layout.js';
-import { type DeviceOptions, openDevice } from '../../executor/open-device.js';
 import { type Slice, StepDriver } from './step-driver.js';
 
 /** What llama.cpp answered to one prompt: a token a step, and its five likeliest where the token was not forced. */

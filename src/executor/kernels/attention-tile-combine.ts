@@ -41,7 +41,13 @@ export const attentionTileCombineRotated = (form: CombinedEncoding, headDim: num
     name: `attention_tile_combine_rotated_${form}_d${headDim}`,
     source: 'attention_tile_combine_rotated.hip',
     summary: 'rope_kv_append, attention_tile_split and what combines its parts, of one row',
-    arguments: [...rotatedInputs(headDim), ...shared(headDim), combinedOut(form, headDim), ...rotatedSizes, f32('scale')],
+    arguments: [
+      ...rotatedInputs(headDim),
+      ...shared(headDim),
+      combinedOut(form, headDim),
+      ...rotatedSizes,
+      f32('scale'),
+    ],
     tolerance: exact(`the very bits of rope_kv_append, attention_tile_split and ${combinedBits}`),
   });
 
@@ -125,7 +131,7 @@ export function launchCombined(
   else launch(attentionTileCombineNormed(form, headDim), { ...own, ...angles, ...norms }, all);
 }
 
-export const attentionCombineContracts: readonly KernelContract[] = TILE_HEAD_DIMS.flatMap((headDim) => [
+export const attentionTileCombineContracts: readonly KernelContract[] = TILE_HEAD_DIMS.flatMap((headDim) => [
   ...COMBINED_ENCODINGS.flatMap((form) => [
     attentionTileCombineRotated(form, headDim),
     attentionTileCombineNormed(form, headDim),

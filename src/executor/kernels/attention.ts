@@ -12,8 +12,8 @@ import {
 import type { DeviceBuffer } from '../device/device.js';
 import { exact, roundings, type Tolerance } from '../device/tolerance.js';
 import { type AttendedEncoding, launchAttended, launchCombine } from './attention-combine.js';
-import { type Combining, launchCombined } from './attention-tile-combine.js';
 import { attentionTileSplitNormed, attentionTileSplitRotated, type RotatedSingleToken } from './attention-rotated.js';
+import { type Combining, launchCombined } from './attention-tile-combine.js';
 import { COLUMNS_MULTIPLE, columnsOf } from './columns.js';
 import { FLOAT_TYPES, type FloatType, TILE_TYPES, type TileType } from './formats.js';
 import { chunksOf } from './fragments.js';

@@ -2,8 +2,8 @@ import type { KernelContract } from '../device/contract.js';
 import { argmaxContracts } from './argmax.js';
 import { attentionContracts } from './attention.js';
 import { attentionCombineContracts } from './attention-combine.js';
-import { attentionCombineContracts } from './attention-tile-combine.js';
 import { attentionSinksContracts } from './attention-sinks.js';
+import { attentionTileCombineContracts } from './attention-tile-combine.js';
 import { biasAddContracts } from './bias-add.js';
 import { columnsContracts } from './columns.js';
 import { convertContracts } from './convert.js';
@@ -49,9 +49,9 @@ import { unfusedAttentionOperations } from './unfused-attention.js';
 export * from './argmax.js';
 export * from './attention.js';
 export * from './attention-combine.js';
-export * from './attention-tile-combine.js';
 export * from './attention-rotated.js';
 export * from './attention-sinks.js';
+export * from './attention-tile-combine.js';
 export * from './bias-add.js';
 export * from './columns.js';
 export * from './convert.js';
@@ -133,7 +133,7 @@ export const operations: Readonly<Record<string, readonly KernelContract[]>> = {
   attention: [
     ...attentionContracts,
     ...attentionCombineContracts,
-    ...attentionCombineContracts,
+    ...attentionTileCombineContracts,
     ...attentionSinksContracts,
   ],
   'flash-attention': flashAttentionContracts,

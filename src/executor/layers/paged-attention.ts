@@ -14,7 +14,14 @@ import {
 } from '../model/step-counts.js';
 import type { StepTables } from '../model/step-tables.js';
 import type { Attention, Rope } from '../model/values.js';
-import { COMBINED_SPLIT, type Fusion, NORMED_APPEND, ROTATED_APPEND, ROTATED_PRODUCT, SINGLE_TOKEN } from './fusions.js';
+import {
+  COMBINED_SPLIT,
+  type Fusion,
+  NORMED_APPEND,
+  ROTATED_APPEND,
+  ROTATED_PRODUCT,
+  SINGLE_TOKEN,
+} from './fusions.js';
 
 /** What attention records its launches with, and for. */
 export interface AttentionSite {

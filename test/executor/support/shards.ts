@@ -2,8 +2,8 @@ import { expect } from 'vitest';
 import { besideHost } from '../../../src/cli/verify/beside-host.js';
 import { logitsHashes } from '../../../src/cli/verify/invariance.js';
 import type { Device } from '../../../src/executor/device/device.js';
-import type { LoadOptions } from '../../../src/executor/load-options.js';
-import { type LoadedModel, loadModel } from '../../../src/executor/loaded-model.js';
+import type { LoadOptions } from '../../../src/executor/load/load-options.js';
+import { type LoadedModel, loadModel } from '../../../src/executor/load/loaded-model.js';
 
 const LIMITS = { maxContext: 512, maxSequences: 17, maxStepTokens: 1100, kvMemoryBytes: 0, fingerprint: '' };
 

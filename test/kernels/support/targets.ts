@@ -7,7 +7,7 @@ import { type Argument, type KernelContract, launchedOn } from '../../../src/exe
 import { Device } from '../../../src/executor/device/device.js';
 import type { Sizes } from '../../../src/executor/device/tolerance.js';
 import { allContracts } from '../../../src/executor/kernels/index.js';
-import { openDevice } from '../../../src/executor/open-device.js';
+import { openDevice } from '../../../src/executor/load/open-device.js';
 import { packageRoot } from '../../../src/shared/package.js';
 import { emulatedDevice, NotEmulated, printExecuted, refuseExceptions } from '../../emulator/target.js';
 import { seed } from '../../support/run-size.js';

@@ -1,6 +1,6 @@
 // What llama.cpp launches for one token of Llama-3-8B on an AMD card of RDNA 3, as its ggml-cuda.cu, mmvq.cu, fattn-tile.cuh and
 // llama-graph.cpp say: kernel, grid, block, arguments. Written from reading them; nothing of it was run there.
-import { COUNTED_BASE } from '../../../dist/executor/counting-device.js';
+import { COUNTED_BASE } from '../../../dist/executor/load/counting-device.js';
 
 const SHAPE = { hidden: 4096, ffn: 14_336, heads: 32, kvHeads: 8, headDim: 128, vocab: 128_256, layers: 32 };
 /** Columns of the KV cache are asked for by the hundred: its padding. */

@@ -29,7 +29,7 @@ export function checkAnswer(step: StepPlan | undefined, response: ExecuteRespons
     if (output.late && mask !== 'pending') throw wrong(`no token for slot ${slot}`, 'one: its mask was there');
     const { logprobs, chosenLogprobs } = sequence.options.sampling;
     checkOutput(output, slot, output.late ? 0 : logprobs, vocabularySize);
-    checkChosen(output, output.late || output.nonFinite ? 0 : chosenLogprobs, vocabularySize);
+    checkIds(output, output.late || output.nonFinite ? 0 : chosenLogprobs, vocabularySize);
   });
   const expected = step.slices.reduce((sum, slice) => sum + promptOutputsOf(slice), 0);
   if (promptOutputs.length !== expected) throw wrong(`${promptOutputs.length} prompt tokens`, `${expected}`);
@@ -38,7 +38,7 @@ export function checkAnswer(step: StepPlan | undefined, response: ExecuteRespons
     for (let i = 0; i < promptOutputsOf(slice); i++) {
       const output = promptOutputs[next++] as SlotOutput;
       checkOutput(output, slice.slot, slice.sequence.options.sampling.promptLogprobs, vocabularySize);
-      checkChosen(output, 0, vocabularySize);
+      checkIds(output, 0, vocabularySize);
       const token = slice.sequence.token(slice.position + 1 + i);
       if (output.tokenId !== token) throw wrong(`prompt token ${output.tokenId}`, `${token}`);
     }
@@ -66,7 +66,7 @@ function checkOutput(output: SlotOutput, slot: number, logprobs: number, vocabul
 }
 
 /** @param given how many tokens the slot names */
-function checkChosen({ chosenLogprobs, chosenRanks }: SlotOutput, given: number, vocabularySize: number): void {
+function checkIds({ chosenLogprobs, chosenRanks }: SlotOutput, given: number, vocabularySize: number): void {
   if (chosenLogprobs.length !== given || chosenRanks.length !== given) {
     throw wrong(
       `${chosenLogprobs.length} log probabilities and ${chosenRanks.length} ranks of given tokens`,

@@ -1,0 +1,285 @@
+import { RocmForgeError } from '../../shared/errors.js';
+import type { GgufModel } from '../../shared/gguf/reader.js';
+import { readServableModel } from '../../shared/gguf/servable-model.js';
+import { MOST_SEQUENCES } from '../../shared/step-limits.js';
+import { Device } from '../device/device.js';
+import { KV_BLOCK_TOKENS } from '../kernels/index.js';
+import type { Limits } from '../model/limits.js';
+import type { ModelContent } from '../model/mapped-model.js';
+import { blocksFor, stateCopies } from '../model/slot-layout.js';
+import { bytesOnGpu } from '../model/weights.js';
+import { slotWindowBlocks, workingWindowBlocks } from './block-budget.js';
+import { CountingDevice, withoutWeights } from './counting-device.js';
+import type { LoadOptions } from './load-options.js';
+import { loadOpened } from './loaded-model.js';
+
+/** What is asked of a model and a GPU. */
+export interface FitQuestion {
+  readonly model: GgufModel;
+  readonly kvCacheType: LoadOptions['kvCacheType'];
+  /** Tokens of one sequence. */
+  readonly context: number;
+  /** 0: as many as the loader chooses. */
+  readonly sequences: number;
+  /** Of recurrent states; absent: as many as the loader chooses. */
+  readonly stateSnapshots?: number | undefined;
+  /** Of several GPUs, how the model is split over them; absent: between layers. */
+  readonly split?: LoadOptions['split'];
+  /** Between layers, the parts of the model that each gets; absent: by their memory. */
+  readonly shares?: LoadOptions['shares'];
+}
+
+/** A GPU to be filled, one that is there, or one that has so much memory; or several that a model is split over. */
+export interface FitDevice {
+  readonly description: string;
+  readonly freeBytes: number;
+  /** Whether it is there, or memory is only counted. */
+  readonly isPresent: boolean;
+  /** For each load: they are given back empty. */
+  devices(): readonly Device[];
+  /** The same with so much less memory, that counts only. */
+  counting(takenBytes: number): FitDevice;
+}
+
+/** What one of several GPUs has of a model that is split over them. All sizes are bytes. */
+export interface StageGrant {
+  readonly device: string;
+  readonly weightBytes: number;
+  readonly kvBytes: number;
+  readonly workspaceBytes: number;
+}
+
+/** What a load is granted. All sizes are bytes on the GPU, or on all GPUs that the model is split over. */
+export interface Grant {
+  readonly context: number;
+  readonly sequences: number;
+  /** Tokens that all sequences together may hold. */
+  readonly kvTokens: number;
+  /** Whether layers with a window have enough for what every sequence sees at once; true where there are none. */
+  readonly holdsWindows: boolean;
+  readonly kvBytes: number;
+  /** What each token takes for as long as its sequence runs, and what each sequence takes however long it is. */
+  readonly kvBytesPerToken: number;
+  readonly windowBytes: number;
+  /** Of recurrent states: all of them, what each sequence takes of it, and how many snapshots are in it. */
+  readonly stateBytes: number;
+  readonly stateBytesPerSequence: number;
+  readonly stateSnapshots: number;
+  readonly weightBytes: number;
+  /** What steps compute in, tables, slots and rotations. */
+  readonly workspaceBytes: number;
+  /** What the driver took for itself: code, graphs, ends of pages. `null` where memory is only counted, and it is not. */
+  readonly driverBytes: number | null;
+  /** Of a model that is split, what each GPU has. */
+  readonly stages?: readonly StageGrant[];
+}
+
+/** The most of something with which the model loads: one more and it does not. 0: not even one. */
+export interface Most {
+  /** When all sequences may have their whole context at once. */
+  readonly whole: number;
+  /** When they share what there is: at least one may have its whole context. */
+  readonly shared: number;
+}
+
+/** What a GPU holds of a model. */
+export interface Fit {
+  readonly device: string;
+  readonly freeBytes: number;
+  /** With the context and the sequences that were asked for; `null` when the loader refuses them. */
+  readonly granted: Grant | null;
+  /** Why, in the loader's words. */
+  readonly refusal: string | null;
+  /** Tokens, for so many sequences. */
+  readonly longestContext: Most & { readonly sequences: number };
+  /** For so many tokens. */
+  readonly mostSequences: Most & { readonly context: number };
+}
+
+/** Weights that take their room and are never read. */
+const UNREAD: ModelContent = {
+  address: () => 0,
+  read: async () => 0n,
+  largest: { address: 0, bytes: 0 },
+  check: () => undefined,
+  close: () => undefined,
+};
+
+/** A GPU that is not there, with so much memory free. @param target such as `sm_90`; kernels differ there */
+export function countingGpu(description: string, target: string, freeBytes: number): FitDevice {
+  return {
+    description,
+    freeBytes,
+    isPresent: false,
+    devices: () => [new Device(new CountingDevice(freeBytes), 'hip', target)],
+    counting: (taken) => countingGpu(description, target, freeBytes - taken),
+  };
+}
+
+/** Several that a model is split over. */
+export function gpuGroup(gpus: readonly FitDevice[]): FitDevice {
+  return {
+    description: gpus.map(({ description }) => description).join(' + '),
+    freeBytes: gpus.reduce((sum, { freeBytes }) => sum + freeBytes, 0),
+    isPresent: gpus.every(({ isPresent }) => isPresent),
+    devices: () => gpus.flatMap((gpu) => gpu.devices()),
+    counting: (taken) => gpuGroup(gpus.map((gpu) => gpu.counting(taken / gpus.length))),
+  };
+}
+
+/** A GPU that is there: what fits is tried on it, without weights, so that its driver's own needs are counted too. */
+export function presentGpu(device: Device): FitDevice {
+  const { kind, target, description } = device;
+  const { freeBytes } = device.native.memory();
+  return {
+    description,
+    freeBytes,
+    isPresent: true,
+    devices: () => [new Device(withoutWeights(device.native), kind, target)],
+    counting: (taken) => countingGpu(description, target, freeBytes - taken),
+  };
+}
+
+/**
+ * What a load is granted.
+ *
+ * @throws RocmForgeError of the loader, `OUT_OF_MEMORY` where it does not fit
+ */
+export async function grantOn(gpu: FitDevice, question: FitQuestion): Promise<Grant> {
+  const { granted, refusal } = await attempt(gpu, question, question.context, question.sequences);
+  if (granted === null) throw refusal;
+  return granted;
+}
+
+/**
+ * What a GPU holds of a model, found out by loading it there without its weights: the loader's own answer, be it yes or no.
+ *
+ * @throws RocmForgeError of the loader, for a model or options that it would refuse on any GPU
+ */
+export async function fitModel(gpu: FitDevice, question: FitQuestion): Promise<Fit> {
+  const asked = await attempt(gpu, question, question.context, question.sequences);
+  const { refusal } = asked;
+  if (refusal !== null && refusal.reason !== 'OUT_OF_MEMORY') throw refusal;
+  const { granted } = asked;
+  const sequences = question.sequences || (granted?.sequences ?? 1);
+  // Counting is quick and right but for what the driver takes: where to begin on a GPU that is there.
+  const counted = await answers(gpu.counting(granted?.driverBytes ?? 0), question, sequences);
+  const { contexts, counts } = gpu.isPresent ? await answers(gpu, question, sequences, counted) : counted;
+  const { contextLength } = readServableModel(question.model);
+  const tokens = (blocks: number): number => Math.min(blocks * KV_BLOCK_TOKENS, contextLength);
+  return {
+    device: gpu.description,
+    freeBytes: gpu.freeBytes,
+    granted,
+    refusal: refusal?.message ?? null,
+    longestContext: { sequences, whole: tokens(contexts.whole), shared: tokens(contexts.shared) },
+    mostSequences: { context: question.context, ...counts },
+  };
+}
+
+interface Answers {
+  /** In KV blocks. */
+  readonly contexts: Most;
+  readonly counts: Most;
+}
+
+async function answers(gpu: FitDevice, question: FitQuestion, sequences: number, hint?: Answers): Promise<Answers> {
+  const { contextLength } = readServableModel(question.model);
+  const withBlocks = (blocks: number) =>
+    attempt(gpu, question, Math.min(blocks * KV_BLOCK_TOKENS, contextLength), sequences);
+  const withSequences = (count: number) => attempt(gpu, question, question.context, count);
+  return {
+    contexts: await most(withBlocks, blocksFor(contextLength), hint?.contexts),
+    counts: await most(withSequences, MOST_SEQUENCES, hint?.counts),
+  };
+}
+
+async function most(trial: (n: number) => Promise<Attempt>, limit: number, hint?: Most): Promise<Most> {
+  const shared = await largest(async (n) => (await trial(n)).granted !== null, limit, hint?.shared);
+  const isWhole = async (n: number): Promise<boolean> => {
+    const { granted } = await trial(n);
+    return (
+      granted?.holdsWindows === true &&
+      granted.kvTokens >= granted.sequences * blocksFor(granted.context) * KV_BLOCK_TOKENS
+    );
+  };
+  return { shared, whole: await largest(isWhole, shared, hint?.whole) };
+}
+
+/**
+ * The largest number up to `limit` for which something holds, and does not hold for the next; 0 when there is none.
+ *
+ * @param hint where to begin: near the answer, few are tried
+ */
+export async function largest(holds: (n: number) => Promise<boolean>, limit: number, hint?: number): Promise<number> {
+  let [low, high] = [0, limit + 1];
+  let step = hint === undefined ? limit : 1;
+  let next = Math.max(1, Math.min(hint ?? limit, limit));
+  while (high - low > 1) {
+    if (next <= low || next >= high) next = Math.floor((low + high) / 2);
+    const holdsHere = await holds(next);
+    if (holdsHere) low = next;
+    else high = next;
+    next += holdsHere ? step : -step;
+    step *= 2;
+  }
+  return low;
+}
+
+/** Windowed blocks that each slot has for itself. */
+function windowBlocksOf({ windowed, maxContext }: Limits): number {
+  return windowed === undefined ? 0 : slotWindowBlocks(windowed.window, maxContext);
+}
+
+function holdsWindows(limits: Limits): boolean {
+  const { windowed, maxSequences } = limits;
+  return windowed === undefined || windowed.blocks > workingWindowBlocks(windowed.window, limits, maxSequences);
+}
+
+type Attempt =
+  | { readonly granted: Grant; readonly refusal: null }
+  | { readonly granted: null; readonly refusal: RocmForgeError };
+
+/** Loads the model without its weights, and lets it go. */
+async function attempt(gpu: FitDevice, question: FitQuestion, context: number, sequences: number): Promise<Attempt> {
+  const { model, kvCacheType, stateSnapshots, split, shares } = question;
+  const limits = { maxContext: context, maxSequences: sequences, maxStepTokens: 0, kvMemoryBytes: 0 };
+  const options = { path: model.name, kvCacheType, stateSnapshots, split, shares, fingerprint: '', ...limits };
+  const devices = gpu.devices();
+  try {
+    const loaded = await loadOpened(devices, { model, content: UNREAD, fingerprint: '' }, options, () => undefined);
+    const { kvBytes, stateBytes, pipeline } = loaded;
+    const { limits } = loaded.forward;
+    const stages = pipeline.stages.map(({ device, graph, forward: { cache } }): StageGrant => {
+      const weightBytes = bytesOnGpu(device, model, graph);
+      const workspaceBytes = device.usedBytes - weightBytes - cache.bytes;
+      return { device: device.description, weightBytes, kvBytes: cache.bytes, workspaceBytes };
+    });
+    const sum = (numbers: readonly number[]): number => numbers.reduce((total, one) => total + one, 0);
+    const caches = pipeline.stages.map(({ forward: { cache } }) => cache);
+    const used = sum(devices.map(({ usedBytes }) => usedBytes));
+    const weightBytes = sum(stages.map((stage) => stage.weightBytes));
+    const freeBytes = sum(devices.map(({ native }) => native.memory().freeBytes));
+    const granted: Grant = {
+      context,
+      sequences: limits.maxSequences,
+      kvTokens: (limits.kvBlocks - 1) * KV_BLOCK_TOKENS,
+      holdsWindows: holdsWindows(limits),
+      kvBytes,
+      kvBytesPerToken: sum(caches.map(({ blockBytes }) => blockBytes)) / KV_BLOCK_TOKENS,
+      windowBytes: windowBlocksOf(limits) * sum(caches.map(({ windowedBlockBytes }) => windowedBlockBytes)),
+      stateBytes,
+      stateBytesPerSequence: (2 * stateBytes) / stateCopies(limits),
+      stateSnapshots: limits.stateSnapshots ?? 0,
+      weightBytes,
+      workspaceBytes: used - weightBytes - kvBytes - stateBytes,
+      driverBytes: gpu.isPresent ? gpu.freeBytes - freeBytes - used : null,
+      ...(stages.length > 1 && { stages }),
+    };
+    loaded.release();
+    return { granted, refusal: null };
+  } catch (error) {
+    if (error instanceof RocmForgeError) return { granted: null, refusal: error };
+    throw error;
+  }
+}

@@ -1,0 +1,114 @@
+import { RocmForgeError } from '../../shared/errors.js';
+import type { ModelParameters } from '../../shared/gguf/model-parameters.js';
+import type { SplitKind } from '../../shared/split.js';
+import {
+  MOST_CHOSEN_SEQUENCES,
+  MOST_SEQUENCES,
+  MOST_STATE_SNAPSHOTS,
+  MOST_STEP_TOKENS,
+} from '../../shared/step-limits.js';
+import type { KvCacheType } from '../kernels/index.js';
+import type { Fusion } from '../layers/fusions.js';
+import type { Limits } from '../model/limits.js';
+
+/** What a gateway asks of a load. */
+export interface LoadOptions {
+  readonly path: string;
+  /** Where to open its file or each of its parts, when that is not the path: descriptors that a gateway handed down. */
+  readonly openPaths?: readonly string[] | undefined;
+  readonly kvCacheType: KvCacheType;
+  readonly maxContext: number;
+  /** 0: as fits the device. */
+  readonly maxSequences: number;
+  /** 0: 512, or maxSequences when that is more. */
+  readonly maxStepTokens: number;
+  /** 0: room for maxContext × maxSequences tokens. */
+  readonly kvMemoryBytes: number;
+  /** Of recurrent states; absent: as fits the device. */
+  readonly stateSnapshots?: number | undefined;
+  /** Refuse a file with another content identity; empty: take any. */
+  readonly fingerprint: string;
+  /** Default: fused. */
+  readonly attention?: Limits['attention'] | undefined;
+  /** How the model is split where there are several devices; default: between layers. */
+  readonly split?: SplitKind | undefined;
+  /** Of several devices between which layers are split, the parts that each gets; default: by their free memory. */
+  readonly shares?: readonly number[] | undefined;
+  /** For tests and measurements: what crosses between devices goes through the host's memory, even where they reach each other. */
+  readonly throughHost?: boolean | undefined;
+  /** For tests: fusions that are not used. */
+  readonly without?: readonly Fusion[];
+}
+
+/** Rows of a step where nobody says otherwise: a longer one would hold up those that generate. */
+export const STEP_TOKENS = 512;
+
+/**
+ * Sequences at once where nobody says how many: on the host few, for which it has the processors; on a GPU the first of
+ * these that leaves each of them room for {@link EXPECTED_CONTEXT} positions, or for as many as it may have.
+ */
+export const HOST_SEQUENCES = 4;
+export const GPU_SEQUENCES: readonly number[] = [MOST_CHOSEN_SEQUENCES, 128, 64, 32, 16, 8, 4, 2, 1];
+export const EXPECTED_CONTEXT = 2048;
+
+/** What is granted but for KV blocks and snapshots, whose numbers depend on what the rest leaves. */
+export type OwnLimits = Omit<Limits, keyof BlockCounts | 'stateSnapshots'>;
+
+/** KV blocks of each kind of layer. */
+export type BlockCounts = Pick<Limits, 'kvBlocks' | 'windowed'>;
+
+/** Upper limits, by the option of the command line: the blocks of a grid, and tables that JavaScript can hold. */
+const MOST = {
+  '--max-context': 2 ** 24,
+  '--max-sequences': MOST_SEQUENCES,
+  '--max-step-tokens': MOST_STEP_TOKENS,
+} as const;
+
+/** @param sequences where none are asked for */
+export function limitsFor(options: LoadOptions, sequences: number): OwnLimits {
+  const { maxContext, kvCacheType, attention = 'fused' } = options;
+  const maxSequences = options.maxSequences || Math.min(sequences, options.maxStepTokens || sequences);
+  const maxStepTokens = options.maxStepTokens || Math.max(maxSequences, STEP_TOKENS);
+  const given = { '--max-context': maxContext, '--max-sequences': maxSequences, '--max-step-tokens': maxStepTokens };
+  for (const [option, most] of Object.entries(MOST)) {
+    const value = given[option as keyof typeof MOST];
+    if (value >= 1 && value <= most) continue;
+    throw new RocmForgeError('INVALID_OPTION', `${option} is ${value}; it must be from 1 to ${most}`);
+  }
+  if (maxStepTokens < maxSequences) {
+    throw new RocmForgeError(
+      'INVALID_OPTION',
+      `--max-step-tokens is ${maxStepTokens}; it must be at least --max-sequences, ${maxSequences}`,
+    );
+  }
+  return { maxContext, maxSequences, maxStepTokens, kvCacheType, attention };
+}
+
+/**
+ * Snapshots of recurrent states: as many as are asked for, or two a slot, for the end of its prompt and for how far it is.
+ *
+ * @throws RocmForgeError `INVALID_OPTION`
+ */
+export function snapshotsFor(
+  { stateSnapshots }: LoadOptions,
+  { maxSequences, isRecurrent }: Pick<Limits, 'maxSequences' | 'isRecurrent'>,
+): number {
+  if (stateSnapshots === undefined) return isRecurrent ? 2 * maxSequences : 0;
+  if (stateSnapshots > 0 && !isRecurrent) {
+    throw new RocmForgeError(
+      'INVALID_OPTION',
+      `--state-snapshots is ${stateSnapshots}; it applies only to models with recurrent state`,
+    );
+  }
+  if (stateSnapshots > MOST_STATE_SNAPSHOTS) {
+    const most = `it must be at most ${MOST_STATE_SNAPSHOTS}`;
+    throw new RocmForgeError('INVALID_OPTION', `--state-snapshots is ${stateSnapshots}; ${most}`);
+  }
+  return stateSnapshots;
+}
+
+/** Beyond the context it was trained for a model says nothing of use, whatever it costs. */
+export function checkContext({ contextLength }: ModelParameters, maxContext: number): void {
+  if (maxContext <= contextLength) return;
+  throw new RocmForgeError('INVALID_OPTION', `--max-context ${maxContext} is more than the model's ${contextLength}`);
+}

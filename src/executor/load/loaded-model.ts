@@ -1,0 +1,118 @@
+import { basename } from 'node:path';
+import { RocmForgeError } from '../../shared/errors.js';
+import { ModelFiles } from '../../shared/gguf/model-files.js';
+import type { GgufModel } from '../../shared/gguf/reader.js';
+import { Device, DeviceScope } from '../device/device.js';
+import type { ForwardPass } from '../layers/forward-pass.js';
+import type { AttentionSplits } from '../layers/paged-attention.js';
+import { MappedModel, type ModelContent } from '../model/mapped-model.js';
+import type { ModelGraph } from '../model/values.js';
+import type { Weights } from '../model/weights.js';
+import type { ModelDevices } from '../parallel/model-devices.js';
+import type { GraphBuckets } from './graph-buckets.js';
+import type { LoadOptions } from './load-options.js';
+import { ModelLoader } from './model-loader.js';
+
+/** A model whose plan is recorded: ready to run steps. */
+export interface LoadedModel {
+  readonly options: LoadOptions;
+  readonly architecture: string;
+  /** The model's content identity. */
+  readonly fingerprint: string;
+  /** 64 bits, of all bytes of tensors that were read for it; see `TensorReader.checksum`. */
+  readonly contentChecksum: bigint;
+  readonly parameters: number;
+  readonly weightBytes: number;
+  /** Of recurrent states, those of snapshots included. */
+  readonly stateBytes: number;
+  /** Of the KV cache on all devices. */
+  readonly kvBytes: number;
+  readonly graph: ModelGraph;
+  /** Of the last stage, which samples; where the model is not split, the only one. */
+  readonly forward: ForwardPass;
+  readonly plan: number;
+  /** All stages. */
+  readonly pipeline: ModelDevices;
+  /** How attention splits contexts, on every stage; undefined where it does not. */
+  readonly splits: AttentionSplits | undefined;
+  /** Kept because the plan's pointers lead into their mapping. */
+  readonly weights: Weights;
+  readonly buckets: GraphBuckets;
+  /** What capturing a graph for each bucket took; 0 where there are none. */
+  readonly captureMs: number;
+  /** Gives back everything on the devices. It must not run again. */
+  release(): void;
+}
+
+/** Where a model is loaded: on one device, or cut into stages of layers over several of one kind. */
+export type Devices = Device | readonly Device[];
+
+/**
+ * Loads a model from its GGUF file, or its parts, and records its launch plan. A load that fails leaves nothing on a device.
+ *
+ * @throws RocmForgeError with the reason of the first thing that does not fit: file, architecture, tensor, memory
+ */
+export async function loadModel(
+  devices: Devices,
+  options: LoadOptions,
+  onProgress: (done: number, total: number) => void,
+): Promise<LoadedModel> {
+  const { path, openPaths } = options;
+  const files = new ModelFiles(path, openPaths);
+  let mapping: MappedModel | undefined;
+  try {
+    // Whoever writes to it from now on is noticed: what is told of the content below holds for what is loaded.
+    mapping = new MappedModel(files.parts);
+    const fingerprint = files.identity();
+    if (options.fingerprint !== '' && options.fingerprint !== fingerprint) {
+      throw new RocmForgeError(
+        'MODEL_FILE_CHANGED',
+        `the model file ${basename(path)} is not the file that the gateway reads, or not any more: their contents differ`,
+      );
+    }
+    return await loadOpened(devices, { model: files.model, content: mapping, fingerprint }, options, onProgress);
+  } catch (error) {
+    mapping?.close();
+    throw error;
+  } finally {
+    files.close();
+  }
+}
+
+/** A model whose headers were read. */
+export interface OpenedModel {
+  readonly model: GgufModel;
+  /** Of its tensors; it ends with the loaded model. */
+  readonly content: ModelContent;
+  readonly fingerprint: string;
+}
+
+/** Loads a model whose headers were read. A load that fails leaves nothing on a device. */
+export async function loadOpened(
+  devices: Devices,
+  opened: OpenedModel,
+  options: LoadOptions,
+  onProgress: (done: number, total: number) => void,
+): Promise<LoadedModel> {
+  const memory = (devices instanceof Device ? [devices] : devices).map((device) => new DeviceScope(device));
+  try {
+    return await new ModelLoader(memory, opened, options).load(onProgress);
+  } catch (error) {
+    for (const scope of memory) {
+      try {
+        scope.release();
+      } catch {
+        // A device that cannot even free is lost; why the load failed is what matters.
+      }
+    }
+    // What contracts say of sizes; sizes are the file's here.
+    if (!(error instanceof RangeError)) throw error;
+    const cause = error;
+    throw new RocmForgeError(
+      'MODEL_UNSUPPORTED',
+      `no kernel takes the shapes of ${options.path}: ${cause.message}`,
+      {},
+      { cause },
+    );
+  }
+}

@@ -1,0 +1,346 @@
+// One file because a load is one row of decisions, each of which needs what those before it found.
+import { RocmForgeError } from '../../shared/errors.js';
+import type { GgufModel } from '../../shared/gguf/reader.js';
+import { readServableModel, type ServableModel } from '../../shared/gguf/servable-model.js';
+import type { Device, DeviceScope } from '../device/device.js';
+import type { RankPlace } from '../layers/all-reduce.js';
+import { ForwardPass } from '../layers/forward-pass.js';
+import type { RopeTables } from '../layers/paged-attention.js';
+import { uploadRopes } from '../layers/rope.js';
+import { checkKvCache, KvCache } from '../model/kv-cache.js';
+import type { Limits } from '../model/limits.js';
+import { nullStates, stateCopies } from '../model/slot-layout.js';
+import { stageTensors } from '../model/stages.js';
+import { COUNT_DRAWS, COUNT_SAMPLES, COUNT_SLICES, settle } from '../model/step-counts.js';
+import { parameterCount, tensorBytes } from '../model/tensors.js';
+import { type Attention, kvLayers } from '../model/values.js';
+import { bytesOnGpu, Weights } from '../model/weights.js';
+import { windowedLayers } from '../model/windows.js';
+import { readGraph } from '../models/index.js';
+import { firstFailure, reserveSteps, type Stage } from '../parallel/model-devices.js';
+import { Pipeline } from '../parallel/pipeline.js';
+import { linkStages } from '../parallel/stage-links.js';
+import { Ranks } from '../parallel/tensor-parallel.js';
+import { BlockBudget } from './block-budget.js';
+import { countsOf, GraphBuckets } from './graph-buckets.js';
+import {
+  type BlockCounts,
+  checkContext,
+  GPU_SEQUENCES,
+  HOST_SEQUENCES,
+  type LoadOptions,
+  limitsFor,
+  type OwnLimits,
+  STEP_TOKENS,
+  snapshotsFor,
+} from './load-options.js';
+import type { LoadedModel, OpenedModel } from './loaded-model.js';
+import { rankPlaces, type StageLoad, stageLoads } from './stage-loads.js';
+
+/** What a stage's forward pass is recorded with, beside limits. */
+interface Brought {
+  readonly weights: Weights;
+  readonly ropes: ReadonlyMap<Attention['rope'], RopeTables>;
+}
+
+/** Records the forward pass of every stage for such limits, each within a scope of its own. */
+type RecordPasses = (within: readonly DeviceScope[], limits: Limits) => readonly ForwardPass[];
+
+/** One load. */
+export class ModelLoader {
+  private readonly isHost: boolean;
+
+  /** @param memory one scope a device */
+  constructor(
+    private readonly memory: readonly DeviceScope[],
+    private readonly opened: OpenedModel,
+    private readonly options: LoadOptions,
+  ) {
+    this.isHost = memory.every(({ device }) => device.isHost);
+  }
+
+  async load(onProgress: (done: number, total: number) => void): Promise<LoadedModel> {
+    const { memory, options, isHost } = this;
+    const { model: file, content, fingerprint } = this.opened;
+    const parameters = readServableModel(file);
+    const own = this.limitsOf(parameters, isHost ? HOST_SEQUENCES : 1);
+    checkContext(parameters, own.maxContext);
+    checkKvCache(parameters, own);
+    const snapshots = snapshotsFor(options, own);
+    const graph = readGraph(file, parameters);
+    // Attention written out reads what a window hides.
+    const windows = own.attention === 'unfused' ? undefined : windowedLayers(graph, own.maxContext);
+    const cached = { ...parameters, layers: kvLayers(graph) };
+    const blocks = new BlockBudget(options, cached, windows);
+    const stages = stageLoads(memory, options, graph, parameters, blocks, windows);
+    if (!isHost) for (const stage of stages) refuseWhatCannotFit(file, stage, own);
+    const brought = await this.bring(stages, own.maxContext, onProgress);
+    const record = (
+      stage: StageLoad,
+      within: DeviceScope,
+      limits: Limits,
+      rank: RankPlace | undefined,
+    ): ForwardPass => {
+      const { kvBlocks, windowed } = limits;
+      const windowedBlocks = windowed && windows && { layers: windows.layers, blocks: windowed.blocks };
+      const shape = { ...cached, kvHeads: stage.kvHeads };
+      const cache = new KvCache(within, shape, options.kvCacheType, kvBlocks, windowedBlocks, stage.layers);
+      const { without } = options;
+      const place = stage.receiveBuffers === undefined ? undefined : { receiveBuffers: stage.receiveBuffers };
+      const recorded = {
+        graph: stage.graph,
+        ...{ stage: place, rank },
+        parameters,
+        limits,
+        cache,
+        ...(brought.get(stage) as Brought),
+      };
+      return new ForwardPass(within, { ...recorded, ...(without && { without }) });
+    };
+    const recordAll: RecordPasses = (within, limits) => {
+      const places = rankPlaces(stages, within, limits, parameters);
+      return stages.map((stage, i) => record(stage, within[i] as DeviceScope, limits, places[i]));
+    };
+    const limits = isHost
+      ? { ...own, ...(own.isRecurrent && { stateSnapshots: snapshots }), ...blocks.wanted(own) }
+      : await this.limitsOfGpu(stages, parameters, recordAll);
+    const passes = recordAll(memory, limits);
+    const running = stages.map(({ device, graph }, i): Stage => {
+      const forward = passes[i] as ForwardPass;
+      const planParts = graph.logits === undefined ? undefined : forward.finishParts();
+      return { device, graph, forward, plan: forward.finish(), planParts };
+    });
+    const forward = passes.at(-1) as ForwardPass;
+    const splits = passes.find((pass) => pass.splits !== undefined)?.splits;
+    const isSharded = stages.some(({ rank }) => rank !== undefined);
+    const links = running.length === 1 || isSharded ? undefined : linkStages(running, memory);
+    const pipeline = isSharded ? new Ranks(running) : new Pipeline(running, links);
+    const buckets = new GraphBuckets(limits, splits);
+    const sum = (of: (stage: Stage) => number): number => running.reduce((total, stage) => total + of(stage), 0);
+    return {
+      options,
+      architecture: parameters.architecture,
+      fingerprint,
+      contentChecksum: checksumOf([...brought.values()]),
+      parameters: parameterCount(file),
+      weightBytes: tensorBytes(file),
+      stateBytes: stages.reduce((total, { perState }) => total + perState, 0) * stateCopies(limits),
+      kvBytes: sum(({ forward: { cache } }) => cache.bytes),
+      graph,
+      forward,
+      plan: pipeline.last.plan,
+      pipeline,
+      splits,
+      weights: (brought.get(stages.at(-1) as StageLoad) as Brought).weights,
+      buckets,
+      captureMs: isHost ? 0 : sum(({ device, plan }) => captureGraphs(device, plan, buckets)),
+      release: () => {
+        for (const scope of memory) scope.release();
+        content.close();
+      },
+    };
+  }
+
+  /** Brings the weights to the devices, one after the other. */
+  private async bring(
+    stages: readonly StageLoad[],
+    positions: number,
+    onProgress: (done: number, total: number) => void,
+  ): Promise<ReadonlyMap<StageLoad, Brought>> {
+    const { model: file, content } = this.opened;
+    const bytes = stages.map(({ graph }) => stageTensors(file, graph).reduce((sum, tensor) => sum + tensor.bytes, 0));
+    const total = bytes.reduce((sum, one) => sum + one, 0);
+    const brought = new Map<StageLoad, Brought>();
+    let before = 0;
+    for (const [i, stage] of stages.entries()) {
+      const { memory, graph } = stage;
+      const already = before;
+      const weights = await Weights.load(memory, file, content, graph, (done) => onProgress(already + done, total));
+      brought.set(stage, { weights, ropes: uploadRopes(memory, graph, weights, positions) });
+      before += bytes[i] as number;
+    }
+    return brought;
+  }
+
+  private limitsOf({ traits }: ServableModel, sequences: number): OwnLimits {
+    return { ...limitsFor(this.options, sequences), ...(traits.recurrent && { isRecurrent: true }) };
+  }
+
+  /** What is granted on GPUs: of {@link GPU_SEQUENCES} the first that fits, where no number is asked for. */
+  private async limitsOfGpu(stages: readonly StageLoad[], model: ServableModel, record: RecordPasses): Promise<Limits> {
+    const { options } = this;
+    const logitsBytes = 2 * model.vocabularySize * Float32Array.BYTES_PER_ELEMENT;
+    const mayFit = (count: number): boolean =>
+      count === 1 ||
+      (count <= (options.maxStepTokens || STEP_TOKENS) &&
+        stages.every(({ device, graph, blocks, perState }) => {
+          const perSequence = blocks.expectedBytes + 2 * perState + (graph.logits === undefined ? 0 : logitsBytes);
+          return count * perSequence + RESERVED_BYTES <= device.native.memory().freeBytes;
+        }));
+    const choices = options.maxSequences === 0 ? GPU_SEQUENCES.filter(mayFit) : [options.maxSequences];
+    for (const count of choices.slice(0, -1)) {
+      const limits = this.limitsOf(model, count);
+      try {
+        const left = this.besideSnapshots(limits, await this.leftOn(stages, limits, record));
+        if (left.rooms.every(({ stage, bytes }) => stage.blocks.holds(limits, bytes))) return grantedOn(left, limits);
+      } catch (error) {
+        if (!(error instanceof RocmForgeError && error.reason === 'OUT_OF_MEMORY')) throw error;
+      }
+    }
+    const limits = this.limitsOf(model, choices.at(-1) as number);
+    return grantedOn(this.besideSnapshots(limits, await this.leftOn(stages, limits, record)), limits);
+  }
+
+  /**
+   * Bytes that each stage's GPU has left for the KV cache once the largest step has run and every graph is there: code objects
+   * are loaded by then, and every buffer of the forward pass is allocated. The graphs are those of another plan of the same
+   * launches; the final one can only be recorded when the cache has its place.
+   */
+  private async leftOn(
+    stages: readonly StageLoad[],
+    limits: OwnLimits,
+    record: RecordPasses,
+  ): Promise<readonly Room[]> {
+    const within = this.memory.map((scope) => scope.child());
+    try {
+      // All rows are those of the null slot, whose positions lie in the null blocks.
+      const nulls = stages.map(({ blocks }) => blocks.nullBlocks);
+      const passes = record(within, {
+        ...limits,
+        ...(nulls.find(({ windowed }) => windowed) ?? (nulls[0] as BlockCounts)),
+      });
+      const plans = passes.map((forward) => forward.finish());
+      for (const [i, forward] of passes.entries()) reserveSteps((stages[i] as StageLoad).device, forward);
+      // All at once: those of a tensor split wait for each other.
+      await firstFailure(
+        passes.map((forward, i) =>
+          runNullStep((stages[i] as StageLoad).device, forward, plans[i] as number, limits.maxStepTokens),
+        ),
+      );
+      return stages.map((stage, i) => {
+        const { splits } = passes[i] as ForwardPass;
+        captureGraphs(stage.device, plans[i] as number, new GraphBuckets(limits, splits));
+        return { stage, bytes: stage.device.native.memory().freeBytes - RESERVED_BYTES };
+      });
+    } finally {
+      for (const scope of within) scope.release();
+    }
+  }
+
+  /** How many snapshots there are, and what they leave for KV blocks. @param rooms for both */
+  private besideSnapshots(limits: OwnLimits, rooms: readonly Room[]): Left {
+    if (!limits.isRecurrent) return { limits, rooms };
+    const wanted = snapshotsFor(this.options, limits);
+    const isAsked = this.options.stateSnapshots !== undefined;
+    const fitting = rooms.map(({ stage: { blocks, perState }, bytes }) => {
+      // Nobody asked for them: they are to cost neither a sequence nor most of the others' room.
+      const most = Math.min(bytes * SNAPSHOT_SHARE, bytes - blocks.leastBytes(limits));
+      return perState === 0 ? wanted : Math.min(wanted, Math.max(0, Math.floor(most / perState)));
+    });
+    const stateSnapshots = isAsked ? wanted : Math.min(...fitting);
+    return {
+      limits: { ...limits, stateSnapshots },
+      rooms: rooms.map(({ stage, bytes }) => {
+        const taken = stateSnapshots * stage.perState;
+        if (taken <= bytes) return { stage, bytes: bytes - taken };
+        const of = `${stateSnapshots} × ${stage.perState} bytes of ${Math.max(0, bytes)}`;
+        throw new RocmForgeError('OUT_OF_MEMORY', `snapshots of recurrent states take ${of} that are left for them`);
+      }),
+    };
+  }
+}
+
+/** Summed, as those of its tensors are: stages are loaded in an order of their own. */
+function checksumOf(brought: readonly Brought[]): bigint {
+  return BigInt.asUintN(
+    64,
+    brought.reduce((sum, { weights }) => sum + weights.checksum, 0n),
+  );
+}
+
+/** Bytes that a stage's device has left. */
+interface Room {
+  readonly stage: StageLoad;
+  readonly bytes: number;
+}
+
+/** What is known of limits, and what is left for KV blocks. */
+interface Left {
+  readonly limits: Omit<Limits, 'kvBlocks'>;
+  readonly rooms: readonly Room[];
+}
+
+/** Blocks are the same ones on every device: there are as many as the least of them holds. */
+function grantedOn({ limits, rooms }: Left, own: OwnLimits): Limits {
+  const counts = rooms.map(({ stage, bytes }) => stage.blocks.within(bytes, own));
+  const windows = counts.flatMap(({ windowed }) => (windowed === undefined ? [] : [windowed]));
+  const [first] = windows;
+  return {
+    ...limits,
+    kvBlocks: Math.min(...counts.map(({ kvBlocks }) => kvBlocks)),
+    ...(first && { windowed: { ...first, blocks: Math.min(...windows.map(({ blocks }) => blocks)) } }),
+  };
+}
+
+/** Captures a graph for each bucket. @returns milliseconds */
+function captureGraphs(device: Device, plan: number, buckets: GraphBuckets): number {
+  const began = performance.now();
+  for (const bucket of buckets.all()) device.native.capture(plan, countsOf(bucket));
+  return performance.now() - began;
+}
+
+/** Of what weights, slots and steps leave, the part that snapshots get at most where nobody says how many. */
+const SNAPSHOT_SHARE = 1 / 4;
+
+/** Memory of a GPU that stays free: what the driver takes for itself as time goes by. */
+const RESERVED_BYTES = 256 << 20;
+
+/** Refuses a model before anything of it is uploaded. */
+function refuseWhatCannotFit(
+  file: GgufModel,
+  { device, graph, blocks, receiveBuffers }: StageLoad,
+  own: OwnLimits,
+): void {
+  const leastKvBytes = blocks.leastBytes(own);
+  const { freeBytes, totalBytes } = device.native.memory();
+  const weightBytes = bytesOnGpu(device, file, graph);
+  if (weightBytes + leastKvBytes + RESERVED_BYTES <= freeBytes) return;
+  const giga = (bytes: number) => `${(bytes / 1e9).toFixed(2)} GB`;
+  throw new RocmForgeError(
+    'OUT_OF_MEMORY',
+    `${file.name} does not fit: ${giga(weightBytes)} of weights and ${giga(leastKvBytes)} for the KV cache of one sequence, ` +
+      `${giga(freeBytes)} of ${giga(totalBytes)} free${receiveBuffers === undefined ? '' : ` on ${device.description}`}; ` +
+      'lower the context or take a smaller model',
+  );
+}
+
+/** Runs a step whose rows are all of the null slot. */
+async function runNullStep(device: Device, forward: ForwardPass, plan: number, rows: number): Promise<number> {
+  const { limits, tables } = forward;
+  const samples = Math.min(rows, limits.maxSequences);
+  const input = new Int32Array(tables.offsets.writePairs);
+  input[tables.offsets.tokens] = rows;
+  input[tables.offsets.samples] = samples;
+  input[tables.offsets.pass] = 1;
+  input.fill(limits.maxSequences, tables.offsets.rowSlot, tables.offsets.rowSlot + rows);
+  const counts = countsOf({ rows, splits: 0, mode: 'any' });
+  counts[COUNT_SAMPLES] = samples;
+  counts[COUNT_DRAWS] = samples;
+  settle(counts);
+  for (let row = 0; row < rows; row++) input.set([row, 1], tables.offsets.tiles + 2 * row);
+  if (limits.isRecurrent) {
+    // One slice: each row's place among them is 0.
+    const { source, target } = nullStates(limits);
+    input.set([0, rows, source, target], tables.offsets.slices);
+    counts[COUNT_SLICES] = 1;
+  }
+  return device.native.run({
+    plan,
+    counts,
+    recurring: false,
+    input: new Uint8Array(input.buffer),
+    deviceInput: tables.device.address,
+    output: new Uint8Array(0),
+    deviceOutput: tables.output.address,
+  });
+}

@@ -1,0 +1,39 @@
+import { RocmForgeError } from '../../shared/errors.js';
+import { KvCacheType, type LoadModelRequest } from '../../shared/generated/rocmforge/executor/v1/executor.js';
+import { packageVersion } from '../../shared/package.js';
+import type { LoadOptions } from '../load/load-options.js';
+
+/** @throws RocmForgeError `EXECUTOR_PROTOCOL`: what two releases mean by a step differs */
+export function checkRelease(gateway: string): void {
+  if (gateway === packageVersion) return;
+  throw new RocmForgeError(
+    'EXECUTOR_PROTOCOL',
+    `this executor is of version ${packageVersion}, the gateway of "${gateway}": both must come from one release`,
+  );
+}
+
+/** Element types of a KV cache as a gateway asks for them. */
+const KV_CACHE_TYPES: Readonly<Partial<Record<KvCacheType, LoadOptions['kvCacheType']>>> = {
+  [KvCacheType.UNSPECIFIED]: 'f16',
+  [KvCacheType.F32]: 'f32',
+  [KvCacheType.F16]: 'f16',
+  [KvCacheType.Q8_0]: 'q8_0',
+};
+
+/** What is to be loaded. @throws RocmForgeError `INVALID_OPTION` */
+export function loadOptions(request: LoadModelRequest): LoadOptions {
+  const kvCacheType = KV_CACHE_TYPES[request.kvCacheType];
+  if (kvCacheType === undefined) {
+    throw new RocmForgeError('INVALID_OPTION', `no type ${request.kvCacheType} of KV cache`);
+  }
+  return {
+    path: request.path,
+    kvCacheType,
+    maxContext: request.maxContext,
+    maxSequences: request.maxSequences,
+    maxStepTokens: request.maxStepTokens,
+    kvMemoryBytes: Number(request.kvMemoryBytes),
+    stateSnapshots: request.stateSnapshots,
+    fingerprint: request.fingerprint,
+  };
+}

@@ -1,0 +1,32 @@
+import { LoadedModel as LoadedModelMessage } from '../../shared/generated/rocmforge/executor/v1/executor.js';
+import type { Device } from '../device/device.js';
+import { KV_BLOCK_TOKENS } from '../kernels/index.js';
+import type { LoadedModel } from '../load/loaded-model.js';
+import { maskIdsFor } from '../steps/mask-table.js';
+import { arithmeticOf } from './numerics-fingerprint.js';
+
+/** What a gateway is told of the model that it may use. Of no epoch: who knows that may send steps. */
+export function describeModel(model: LoadedModel, device: Device): LoadedModelMessage {
+  const { limits, model: parameters } = model.forward;
+  return LoadedModelMessage.fromPartial({
+    architecture: model.architecture,
+    vocabularySize: parameters.vocabularySize,
+    maxContext: limits.maxContext,
+    maxSequences: limits.maxSequences,
+    maskIds: maskIdsFor(limits.maxSequences),
+    recurrent: limits.isRecurrent ?? false,
+    stateSnapshots: limits.stateSnapshots ?? 0,
+    stateBytes: BigInt(model.stateBytes),
+    maxStepTokens: limits.maxStepTokens,
+    kvBlocks: limits.kvBlocks,
+    kvBlockTokens: KV_BLOCK_TOKENS,
+    window: limits.windowed?.window ?? 0,
+    windowBlocks: limits.windowed?.blocks ?? 0,
+    weightBytes: BigInt(model.weightBytes),
+    kvBytes: BigInt(model.kvBytes),
+    parameters: BigInt(model.parameters),
+    fingerprint: model.fingerprint,
+    contentChecksum: model.contentChecksum,
+    arithmetic: arithmeticOf(device, model),
+  });
+}

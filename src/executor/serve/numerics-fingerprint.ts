@@ -1,0 +1,25 @@
+import type { Device } from '../device/device.js';
+import type { LoadedModel } from '../load/loaded-model.js';
+import { valuesOf } from '../model/values.js';
+
+/** Digits of a code object's digest that tell builds apart. */
+const CODE_DIGITS = 16;
+
+/**
+ * What decides the bits of a token's logits beside the model's file, for people to read and gateways to compare: what the
+ * kernels were built for and from, the KV cache's elements, whether attention is fused, and which of two sets of RoPE's
+ * divisors the context's length has chosen; and over how many devices products are added up.
+ */
+export function arithmeticOf(device: Device, model: LoadedModel): string {
+  const { kvCacheType, maxContext, attention = 'fused' } = model.options;
+  const scaled = [...valuesOf(model.graph)].flatMap((value) => {
+    const divisors = value.kind === 'attention' ? value.rope.divisors : undefined;
+    return divisors !== undefined && 'short' in divisors ? [divisors] : [];
+  });
+  const ropes = scaled.map(({ originalContextLength }) => (maxContext > originalContextLength ? 'long' : 'short'));
+  const rope = [...new Set(ropes)].join('+') || 'one';
+  const code = device.code.slice(0, CODE_DIGITS);
+  // Between layers nothing is added up anew.
+  const ranks = model.pipeline.stages.filter(({ graph }) => graph.isShard).length || 1;
+  return `${device.kind} ${device.target} code=${code} kv=${kvCacheType} attention=${attention} rope=${rope} ranks=${ranks}`;
+}
