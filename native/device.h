@@ -113,7 +113,7 @@ class Device {
   // Microseconds of each launch of the plan, run once for these counts; 0 for those left out.
   virtual std::vector<double> time_launches(const LaunchPlan& plan, const std::vector<int>& counts) = 0;
 
-  // Whether this device can copy to the memory of another one, which is of the same kind; from then on it may.
+  // True if this device can copy to the memory of another one, which is of the same kind; from then on it may.
   virtual bool can_reach(Device& other) = 0;
   // Stores a word in its memory while launches run, and returns when it is there. By any thread.
   virtual void signal(void* address, int32_t value) = 0;

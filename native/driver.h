@@ -98,7 +98,7 @@ struct Driver {
 Driver* load_hip_driver();
 Driver* load_cuda_driver();
 
-// Whether an error leaves the whole context unusable: launch failures, illegal addresses, uncorrectable memory errors.
+// True if an error leaves the whole context unusable: launch failures, illegal addresses, uncorrectable memory errors.
 bool is_sticky(DriverResult result);
 
 }  // namespace rocmforge

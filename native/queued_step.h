@@ -16,7 +16,7 @@ struct QueuedStep {
   explicit QueuedStep(Napi::Env env) : deferred(Napi::Promise::Deferred::New(env)) {}
 
   StepWork work;
-  // Whether this is the first of the devices that the step goes through, and whether it is the last one.
+  // True if this is the first of the devices that the step goes through, and whether it is the last one.
   bool begins = true, ends = true;
   Napi::Reference<Napi::Uint8Array> input, output;
   Napi::ObjectReference receives, sends;

@@ -1,4 +1,4 @@
-// Whether the public API still is what each release of it was: who was compiled against one goes on.
+// True if the public API still is what each release of it was: who was compiled against one goes on.
 import { spawnSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import path from 'node:path';

@@ -102,7 +102,7 @@ function complaintsOf({ file, target, isPackage, names }) {
 }
 
 /**
- * Whether what is imported from gRPC may be its server: all of it, or a name of the server's side.
+ * True if what is imported from gRPC may be its server: all of it, or a name of the server's side.
  *
  * @param {string[] | undefined} names
  */

@@ -14,7 +14,7 @@ export const MAY_PARSE = {
   'src/cli/chat/conversation.ts': 'a file of the command itself, in which arguments of calls are strings',
   'src/cli/doctor/code-objects.ts': 'a manifest of the package',
   'src/executor/load/open-device.ts': 'the manifest of built kernels',
-  'src/cli/report.ts': "the gateway's own options and faults",
+  'src/cli/admin/report.ts': "the gateway's own options and faults",
   'src/cli/verify/predicted-speeds.ts': 'a file of the package',
   'src/cli/verify/teacher-forced.ts': 'a file of the package',
 };

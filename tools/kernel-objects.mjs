@@ -47,10 +47,10 @@ export function trimCache() {
   }
 }
 
-/** Whether an object with this key is there. */
+/** True if an object with this key is there. */
 export const isKept = (key) => existsSync(path.join(CACHE, key));
 
-/** Whether an object that was made of the same is there; then it is put in place. */
+/** True if an object that was made of the same is there; then it is put in place. */
 function fromCache(job) {
   if (job.key === undefined || !isKept(job.key)) return false;
   const kept = path.join(CACHE, job.key);

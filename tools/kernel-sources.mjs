@@ -82,7 +82,7 @@ export class KernelSources {
     const names = [...new Set([...held, ...named, ...support])].sort();
     for (const name of names) if (!existsSync(path.join(kernels, name))) fail(`${name} is missing`);
     const sources = names.map((name) => path.join(kernels, name));
-    // Whether a manifest is current depends on the contracts' arguments too: it was held against them.
+    // A manifest depends on the contracts' arguments too: it was held against them.
     const stated = contracts.map(({ name, source, arguments: taken }) => [name, source, taken.map(({ kind }) => kind)]);
     const hashes = sources.flatMap((file) => [path.basename(file), this.hash(file)]);
     return {

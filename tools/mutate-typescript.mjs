@@ -165,7 +165,7 @@ async function failures(cwd, files) {
 
 const passing = new Map();
 
-/** Whether a test file passes where nothing is changed. */
+/** True if a test file passes where nothing is changed. */
 async function passes(file) {
   if (!passing.has(file)) passing.set(file, (await failures(unchanged, [file])).size === 0);
   return passing.get(file);

@@ -37,8 +37,8 @@ const [
   { describeFault },
 ] = await Promise.all([
   load('gateway/main.js'),
-  load('cli/gateway-options.js'),
-  load('cli/client.js'),
+  load('cli/serve/gateway-options.js'),
+  load('cli/common/client.js'),
   load('client/index.js'),
   load('shared/generated/rocmforge/v1/inference.js'),
   load('shared/fault-log.js'),

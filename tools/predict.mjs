@@ -18,7 +18,7 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { SHAPES } from '../dist/cli/synth/shapes.js';
-import { synth } from '../dist/cli/synth.js';
+import { synth } from '../dist/cli/synth/synth.js';
 import { StepDriver } from '../dist/cli/verify/step-driver.js';
 import { Device } from '../dist/executor/device/device.js';
 import { loadModel } from '../dist/executor/load/loaded-model.js';

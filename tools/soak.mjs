@@ -34,8 +34,8 @@ const load = (file) => import(path.join(root, 'dist', file));
 const [{ startGateway }, { gatewayOptions }, { stream }, { RocmForgeClient }, { GenerateStreamRequest }, { plot }] =
   await Promise.all([
     load('gateway/main.js'),
-    load('cli/gateway-options.js'),
-    load('cli/client.js'),
+    load('cli/serve/gateway-options.js'),
+    load('cli/common/client.js'),
     load('client/index.js'),
     load('shared/generated/rocmforge/v1/inference.js'),
     load('cli/bench/plot.js'),

@@ -126,11 +126,14 @@ async function oneStep(name, { mean, bound }) {
 /**
  * Prompts of f16 weights through the matrix units, beside the host, which multiplies in f32.
  *
- * The bound is besideHost's of src/cli/verify: inputs rounded to f16 are 2⁻¹² off in the root mean square, 2 · layers such
+ * The bound is besideHost's of src/cli/verify/verify: inputs rounded to f16 are 2⁻¹² off in the root mean square, 2 · layers such
  * errors add to the residual stream independently, and four times that is accepted.
  */
 async function prefill() {
-  const [{ synth }, { promptOf }] = await Promise.all([fromDist('cli/synth.js'), fromDist('cli/verify/invariance.js')]);
+  const [{ synth }, { promptOf }] = await Promise.all([
+    fromDist('cli/synth/synth.js'),
+    fromDist('cli/verify/invariance.js'),
+  ]);
   const folder = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-'));
   const file = path.join(folder, 'tiny-f16.gguf');
   synth({ shape: 'tiny', type: 'F16', output: file, random: seededBytes(1) });

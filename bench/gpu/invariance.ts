@@ -14,7 +14,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import type { ModelShape } from '../../src/cli/synth/shapes.js';
-import { synth } from '../../src/cli/synth.js';
+import { synth } from '../../src/cli/synth/synth.js';
 import { promptOf } from '../../src/cli/verify/invariance.js';
 import { type Slice, StepDriver } from '../../src/cli/verify/step-driver.js';
 import type { Device } from '../../src/executor/device/device.js';

@@ -8,7 +8,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { SHAPES } from '../../dist/cli/synth/shapes.js';
-import { synth } from '../../dist/cli/synth.js';
+import { synth } from '../../dist/cli/synth/synth.js';
 import { StepDriver } from '../../dist/cli/verify/step-driver.js';
 import { Device } from '../../dist/executor/device/device.js';
 import { allContracts } from '../../dist/executor/kernels/index.js';

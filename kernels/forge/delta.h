@@ -21,7 +21,7 @@ DEVICE StateSlice state_slice(const int32_t* slices, int slice) {
 // ln(1 + e^x)
 DEVICE float softplus(float x) { return x > 20.0f ? x : log_of(1.0f + exp_of(x)); }
 
-// Whether a lane's element e of N is one: a wave may be wider than a row.
+// True if a lane's element e of N is one: a wave may be wider than a row.
 template <int N>
 DEVICE bool lane_has(int e) {
   return N % WAVE == 0 || e * WAVE + lane_id() < N;

@@ -72,7 +72,7 @@ constexpr int QUAD = 4, QUADS = Q8_BLOCK / QUAD;
 template <bool EIGHT_BITS, bool ZERO, bool MINIMUM, bool HALF_SCALES>
 struct Kind {
   static constexpr int BITS = EIGHT_BITS ? 8 : 7;
-  // Whether quants are too large by a number that is not 0.
+  // True if quants are too large by a number that is not 0.
   static constexpr bool HAS_ZERO = ZERO;
   static constexpr bool HAS_MINIMUM = MINIMUM, HAS_HALF_SCALES = HALF_SCALES;
 };

@@ -6,7 +6,7 @@
 
 namespace forge {
 
-// Whether this is the last of `count` blocks to ask: all threads of a block together. The counter is 0 before the first
+// True if this is the last of `count` blocks to ask: all threads of a block together. The counter is 0 before the first
 // asks, and again when the last one has: for the next launch, whether that is recorded anew or a graph's.
 DEVICE bool is_last_block(int32_t* counter, int count) {
   SHARED(int, arrived, 1);

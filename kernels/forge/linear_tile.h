@@ -26,7 +26,7 @@ constexpr int SEGMENTS = 8;
 // The chunk after the last of segment s.
 DEVICE int segment_end(int chunks, int s) { return chunks * (s + 1) / SEGMENTS; }
 DEVICE int chunk_count(int in) { return (in + TILE_DEPTH - 1) / TILE_DEPTH; }
-// Whether the element lies in its row; only the last chunk has any that do not. WHOLE: known to be another chunk.
+// True if the element lies in its row; only the last chunk has any that do not. WHOLE: known to be another chunk.
 template <bool WHOLE>
 DEVICE bool is_inside(int k, int in) {
   return WHOLE || k < in;

@@ -85,7 +85,7 @@ DEVICE void pause_waiting(uint32_t turn) {
 }
 #endif
 
-// Whether `a` is the number of pass `b` or of a later one; numbers go round.
+// True if `a` is the number of pass `b` or of a later one; numbers go round.
 DEVICE bool has_come_to(int32_t a, int32_t b) {
   return static_cast<int32_t>(static_cast<uint32_t>(a) - static_cast<uint32_t>(b)) >= 0;
 }

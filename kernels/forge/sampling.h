@@ -22,7 +22,7 @@ DEVICE Sampling sampling_of(const int32_t* slot) {
 constexpr float LEAST_TEMPERATURE = 1e-6f;
 DEVICE bool draws(const Sampling& s) { return s.temperature >= LEAST_TEMPERATURE; }
 DEVICE bool has_top_k(const Sampling& s, int vocabulary) { return s.top_k > 0 && s.top_k < vocabulary; }
-// Whether a top_k, typical_p or top_p may leave tokens out of the draw. What min_p leaves out is known of each token by
+// True if a top_k, typical_p or top_p may leave tokens out of the draw. What min_p leaves out is known of each token by
 // itself.
 DEVICE bool filters_any(const Sampling& s, int vocabulary) {
   return has_top_k(s, vocabulary) || s.typical_p < 1.0f || s.top_p < 1.0f;
@@ -139,7 +139,7 @@ DEVICE Indexed draw(const float* logits, int first, int end, const Sampling& s, 
 }
 #endif
 
-// Whether a slot's penalties, its biases or a mask may change a logit.
+// True if a slot's penalties, its biases or a mask may change a logit.
 DEVICE bool adjusts(const int32_t* slot, const int32_t* bias) {
   return as_float(slot[SLOT_REPETITION_PENALTY]) != 1.0f || as_float(slot[SLOT_FREQUENCY_PENALTY]) != 0.0f ||
          as_float(slot[SLOT_PRESENCE_PENALTY]) != 0.0f || slot[SLOT_CONSTRAINED] != 0 || bias[0] > 0;
@@ -224,7 +224,7 @@ DEVICE Kept load_kept(const int32_t* filter) {
           as_float(words[4])};
 }
 
-// Whether a row's threshold is searched by many blocks: in bins first, then among the candidates in few of them. What
+// True if a row's threshold is searched by many blocks: in bins first, then among the candidates in few of them. What
 // is typical is not found so.
 DEVICE bool has_bins(const Sampling& s, int vocabulary) {
   return draws(s) && filters_any(s, vocabulary) && s.typical_p >= 1.0f;

@@ -1,10 +1,10 @@
 import { Argument, Command, CommanderError, Option } from 'commander';
 import { asRocmForgeError, RocmForgeError } from '../shared/errors.js';
 import { packageVersion } from '../shared/package.js';
-import { addBenchCommands } from './bench-commands.js';
-import { watchOutput } from './closed-output.js';
-import { completionScript, SHELLS } from './completion.js';
-import { addOperateCommands } from './operate-commands.js';
+import { addOperateCommands } from './admin/operate-commands.js';
+import { addBenchCommands } from './bench/bench-commands.js';
+import { watchOutput } from './common/closed-output.js';
+import { completionScript, SHELLS } from './common/completion.js';
 import {
   address,
   byteCount,
@@ -19,12 +19,12 @@ import {
   trustOptions,
   wholeNumber,
   wholeNumbers,
-} from './options.js';
-import { writeJson, writeNotice, writeText } from './output.js';
-import { addServeCommand, ignoreInspectorSignal } from './serve-command.js';
-import { limitError } from './system-limits.js';
-import { addTextCommands, requireTarget } from './text-commands.js';
-import { checkUsage, REQUIRED } from './usage.js';
+} from './common/options.js';
+import { writeJson, writeNotice, writeText } from './common/output.js';
+import { limitError } from './common/system-limits.js';
+import { checkUsage, REQUIRED } from './common/usage.js';
+import { addTextCommands, requireTarget } from './generate/text-commands.js';
+import { addServeCommand, ignoreInspectorSignal } from './serve/serve-command.js';
 
 // Each command imports its own code: `inspect` needs no gRPC, and an executor no tokenizer.
 
@@ -101,7 +101,7 @@ command('executor', [...deviceOptions, ...splitOptions, ...testOptions])
     });
     // One that a gateway started is the gateway's, which tells of both.
     if (!options.dieWithParent) {
-      const { notifyReady } = await import('./service-manager.js');
+      const { notifyReady } = await import('./common/service-manager.js');
       notifyReady(`executor listening on ${options.listen}`);
     }
   });
@@ -123,7 +123,7 @@ command('demo', [...deviceOptions, kvCacheTypeOption])
   .option('--prompt <text>', 'prompt', 'Tell me a story about a brave fox.')
   .action(async (options) => {
     process.env.ROCMFORGE_LOG_LEVEL ??= 'warn';
-    const { demo } = await import('./demo.js');
+    const { demo } = await import('./generate/demo.js');
     await demo(options);
   });
 
@@ -142,7 +142,7 @@ const benchCommand = command('bench', [...modelOptions, ...deviceOptions])
   .option('--json', 'print JSON', false)
   .action(async (options) => {
     requireTarget(options);
-    const { bench } = await import('./bench.js');
+    const { bench } = await import('./bench/bench.js');
     await bench(options);
   });
 
@@ -177,7 +177,7 @@ command('verify', deviceOptions)
     }
     // An executor is killed on purpose; what is logged of that is nobody's news.
     process.env.ROCMFORGE_LOG_LEVEL ??= 'fatal';
-    const { verify } = await import('./verify.js');
+    const { verify } = await import('./verify/verify.js');
     await verify(options);
   });
 
@@ -189,7 +189,7 @@ program
   .option('--type <type>', 'quantization, such as F16, Q8_0, Q4_0 or Q4_K_M; an unknown name lists all')
   .option('-o, --output <file>', 'file to write')
   .action(async (options) => {
-    const { synth } = await import('./synth.js');
+    const { synth } = await import('./synth/synth.js');
     const bytes = synth(options);
     writeText(`${options.output}: ${bytes} bytes\n`);
   });
@@ -223,7 +223,7 @@ command('inspect', splitOptions)
   .option('--json', 'print JSON', false)
   .action(async (file, options) => {
     if (options.fit) {
-      const { fitReport, formatFitReport } = await import('./fit.js');
+      const { fitReport, formatFitReport } = await import('./inspect/fit.js');
       const report = await fitReport(file, options);
       if (options.json) writeJson(report, 2);
       else writeText(`${formatFitReport(report)}\n`);
@@ -240,7 +240,7 @@ command('inspect', splitOptions)
     ] as const) {
       if (options[name] !== undefined) throw new RocmForgeError('INVALID_OPTION', `--${flag} requires --fit`);
     }
-    const { inspectModel, formatInspectReport } = await import('./inspect.js');
+    const { inspectModel, formatInspectReport } = await import('./inspect/inspect.js');
     const report = inspectModel(file);
     if (options.json) writeJson(report, 2);
     else writeText(`${formatInspectReport(report)}\n`);

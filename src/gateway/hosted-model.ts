@@ -31,10 +31,10 @@ export interface HostedModel extends OfferedModel {
   /** Of each replica; operators may change them while it serves. */
   readonly queueLimits: readonly ChangeableLimits[];
   readonly idleUnloader: IdleUnloader;
-  /** Whether it is loaded when a request comes. */
+  /** True if it is loaded when a request comes. */
   readonly isOnDemand: boolean;
   readonly kvCacheType: GatewayOptions['kvCacheType'];
-  /** Whether this gateway starts and ends its executors. */
+  /** True if this gateway starts and ends its executors. */
   readonly ownsExecutors: boolean;
   readonly observer: ModelObserver;
   readonly grammars: () => GrammarCounts;

@@ -75,12 +75,12 @@ export class HostedModels {
     return [...new Set(this.all.map(({ router }) => router.device))].filter((device) => device !== '').join(', ');
   }
 
-  /** Whether requests are taken, and will be, and some model is served. */
+  /** True if requests are taken, and will be, and some model is served. */
   get isReady(): boolean {
     return this.all.some(({ router }) => router.isReady);
   }
 
-  /** Whether only a restart helps: no model is loaded, and of one the file holds other content than when it was opened. */
+  /** True if only a restart helps: no model is loaded, and of one the file holds other content than when it was opened. */
   get needsRestart(): boolean {
     return (
       !this.all.some(({ router }) => router.isLoaded) &&

@@ -9,14 +9,14 @@ const MOST_LOOK_MS = 1000;
 export interface IdleUnloaderOptions {
   /** How many executors the model has. */
   readonly replicas: number;
-  /** Whether they are started by requests alone. */
+  /** True if they are started by requests alone. */
   readonly onDemand: boolean;
   /** After how long without anything to do the model is unloaded; absent: never. */
   readonly idleUnloadMs: number | undefined;
 }
 
 /**
- * Whether a model is in its device's memory: puts it away when nobody has asked for anything for a while, and counts how often it
+ * True if a model is in its device's memory: puts it away when nobody has asked for anything for a while, and counts how often it
  * went and came back. Who brings it back is the router, when a request comes.
  */
 export class IdleUnloader {
@@ -40,7 +40,7 @@ export class IdleUnloader {
     this.timer.unref();
   }
 
-  /** Whether it is unloaded: the next request loads it, or has begun to. */
+  /** True if it is unloaded: the next request loads it, or has begun to. */
   get isUnloaded(): boolean {
     return this.away.size === this.options.replicas && this.router.canServe;
   }

@@ -16,9 +16,9 @@ export interface MetricsSource {
 
 /** What the probes say. */
 export interface Probes {
-  /** Whether a restart would not help: `/healthz`. */
+  /** True if a restart would not help: `/healthz`. */
   isAlive(): boolean;
-  /** Whether requests are served: `/readyz`. */
+  /** True if requests are served: `/readyz`. */
   isReady(): boolean;
 }
 

@@ -34,7 +34,7 @@ export interface GatewayOptions extends ModelOptions, HttpOptions, TrustOptions 
   readonly load?: 'at-start' | 'on-demand' | undefined;
   /** After how long without a request a model's executors are ended, until the next one; absent: never. */
   readonly idleUnloadMs?: number | undefined;
-  /** Whether requests may call the first model as they like; default: no. */
+  /** True if requests may call the first model as they like; default: no. */
   readonly anyModelName?: boolean | undefined;
   /** The seed of requests that give none; default: one is drawn for each. */
   readonly seed?: bigint | undefined;
@@ -42,7 +42,7 @@ export interface GatewayOptions extends ModelOptions, HttpOptions, TrustOptions 
   readonly chatTemplate?: string | undefined;
   /** A JSON object of variables for the chat template, of requests that give none of the name. */
   readonly chatTemplateKwargs?: string | undefined;
-  /** Whether chat templates are told the date; default: no. */
+  /** True if chat templates are told the date; default: no. */
   readonly templateDate?: boolean | undefined;
   /** How the model writes calls and reasoning; default: what its chat template says. */
   readonly toolParser?: ToolParser | undefined;
@@ -55,7 +55,7 @@ export interface GatewayOptions extends ModelOptions, HttpOptions, TrustOptions 
   readonly moreExecutors?: readonly SupervisorOptions['executor'][] | undefined;
   /** Replicas that stand by until another's executor is lost; default 0. */
   readonly standby?: number | undefined;
-  /** Whether streams may go on where other bits are computed; default false. */
+  /** True if streams may go on where other bits are computed; default false. */
   readonly allowOtherArithmetic?: boolean | undefined;
   readonly maxContext?: number | undefined;
   /** 0: as the executor chooses for its device. */
@@ -91,13 +91,13 @@ export interface GatewayOptions extends ModelOptions, HttpOptions, TrustOptions 
   readonly httpListen?: string | undefined;
   /** What the HTTP server tells the model's tags to be. */
   readonly modelTag?: readonly string[] | undefined;
-  /** Whether the HTTP server serves its page; default true. */
+  /** True if the HTTP server serves its page; default true. */
   readonly httpPage?: boolean | undefined;
-  /** Whether it serves `/slots`, which tell anybody who may call how many are served; default false. */
+  /** True if it serves `/slots`, which tell anybody who may call how many are served; default false. */
   readonly httpSlots?: boolean | undefined;
-  /** Whether it serves `/metrics` by llama.cpp's names; default false. */
+  /** True if it serves `/metrics` by llama.cpp's names; default false. */
   readonly httpMetrics?: boolean | undefined;
-  /** Whether its answers to chats tell the prompt as it was rendered where requests do not say; default false. */
+  /** True if its answers to chats tell the prompt as it was rendered where requests do not say; default false. */
   readonly httpVerbose?: boolean | undefined;
   /** Where spans of requests are sent, by OTLP over HTTP; absent: to whatever SDK is registered. */
   readonly otlpEndpoint?: string | undefined;

@@ -18,9 +18,9 @@ export type RoutedReplica = Backend &
 export interface RouterOptions {
   /** Replicas that are given nothing while so many others serve: they are there for the next that is lost. Default 0. */
   readonly standby?: number;
-  /** Whether streams may go on where other bits are computed; default false. */
+  /** True if streams may go on where other bits are computed; default false. */
   readonly allowOtherArithmetic?: boolean | undefined;
-  /** Whether it starts where only some of the replicas can serve: those that cannot are tried again. Default false. */
+  /** True if it starts where only some of the replicas can serve: those that cannot are tried again. Default false. */
   readonly startsWithSome?: boolean | undefined;
 }
 
@@ -207,22 +207,22 @@ export class Router implements Backend {
     return this.replacing;
   }
 
-  /** Whether requests are taken, and will be, and some executor serves them or is started for them. */
+  /** True if requests are taken, and will be, and some executor serves them or is started for them. */
   get isReady(): boolean {
     return !this.isDraining && this.admits && this.canServe;
   }
 
-  /** Whether generations are taken: no operator has unloaded the model. */
+  /** True if generations are taken: no operator has unloaded the model. */
   get admits(): boolean {
     return !this.isUnloaded;
   }
 
-  /** Whether a request has reason to wait for an executor. */
+  /** True if a request has reason to wait for an executor. */
   get canServe(): boolean {
     return this.replicas.some(({ canServe }) => canServe);
   }
 
-  /** Whether some executor has the model loaded. */
+  /** True if some executor has the model loaded. */
   get isLoaded(): boolean {
     return this.replicas.some(({ state }) => state === 'serving');
   }

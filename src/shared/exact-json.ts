@@ -70,7 +70,7 @@ export function parseJson(text: string): Json {
   return readJson(text, MAKE_JSON, MAX_JSON_DEPTH);
 }
 
-/** Whether a value is an object of JSON: neither null, a list nor a number. */
+/** True if a value is an object of JSON: neither null, a list nor a number. */
 export function isJsonObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof JsonNumber);
 }

@@ -152,7 +152,7 @@ const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null;
 const areTexts = (...values: readonly unknown[]): boolean => values.every((value) => typeof value === 'string');
 
-/** Whether an entry has what {@link describeFault} tells of. */
+/** True if an entry has what {@link describeFault} tells of. */
 function isFault(value: unknown): value is Fault {
   if (!isObject(value)) return false;
   const { at, cause, lastLine, exitCode, signal, record } = value;

@@ -22,7 +22,7 @@ export interface Listener {
 
 /** How connections are taken. */
 export interface ListenOptions {
-  /** Whether a connection is taken, asked before anything is read of it; one that is not is its to end. */
+  /** True if a connection is taken, asked before anything is read of it; one that is not is its to end. */
   readonly admit?: (socket: Socket) => boolean;
   /** Speak TLS, and only that. */
   readonly tls?: TlsMaterial | undefined;

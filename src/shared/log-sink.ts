@@ -12,7 +12,7 @@ export class LogSink {
   /** Lines that were not written. */
   dropped = 0;
   private readonly fd: number;
-  /** Whether a write may wait for a reader, so that only another thread may make it. */
+  /** True if a write may wait for a reader, so that only another thread may make it. */
   private readonly mayBlock: boolean;
   private waiting: Buffer[] = [];
   private waitingBytes = 0;

@@ -28,7 +28,7 @@ export function readSecret(path: string): string {
   }
 }
 
-/** Whether two secrets are one; takes as long whatever they have in common. */
+/** True if two secrets are one; takes as long whatever they have in common. */
 export function isSameSecret(one: string, other: string): boolean {
   const hash = (text: string) => createHash('sha256').update(text).digest();
   return timingSafeEqual(hash(one), hash(other));

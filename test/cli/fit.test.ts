@@ -1,7 +1,7 @@
 import { fc, test } from '@fast-check/vitest';
 import { describe, expect, it } from 'vitest';
-import { type FitReport, fitReport, formatFitReport } from '../../src/cli/fit.js';
-import { byteCount } from '../../src/cli/options.js';
+import { byteCount } from '../../src/cli/common/options.js';
+import { type FitReport, fitReport, formatFitReport } from '../../src/cli/inspect/fit.js';
 import { largest } from '../../src/executor/load/fit.js';
 import { loadModel } from '../../src/executor/load/loaded-model.js';
 import { kvBlockBytes } from '../../src/executor/model/kv-cache.js';

@@ -2,7 +2,7 @@ import { mkdtempSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { formatInspectReport, inspectModel } from '../../src/cli/inspect.js';
+import { formatInspectReport, inspectModel } from '../../src/cli/inspect/inspect.js';
 import { typed } from '../support/gguf-builder.js';
 import type { RandomFamilyName } from '../support/random-families.js';
 import { type RandomModelOptions, randomModel } from '../support/random-model.js';

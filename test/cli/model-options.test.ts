@@ -1,8 +1,8 @@
 import { Command, InvalidArgumentError } from 'commander';
 import { describe, expect, it } from 'vitest';
-import { readModelOptions } from '../../src/cli/model-options.js';
-import { deviceOptions, modelOptions, splitOptions } from '../../src/cli/options.js';
-import { addServeCommand } from '../../src/cli/serve-command.js';
+import { deviceOptions, modelOptions, splitOptions } from '../../src/cli/common/options.js';
+import { readModelOptions } from '../../src/cli/serve/model-options.js';
+import { addServeCommand } from '../../src/cli/serve/serve-command.js';
 
 const serve = new Command('serve');
 addServeCommand(serve);

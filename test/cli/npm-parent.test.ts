@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { isWhole, npmAncestors, type ProcessEntry } from '../../src/cli/npm-parent.js';
+import { isWhole, npmAncestors, type ProcessEntry } from '../../src/cli/serve/npm-parent.js';
 
 type Processes = Record<number, ProcessEntry>;
 const reading = (processes: Processes) => (pid: number) => processes[pid];

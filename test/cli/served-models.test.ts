@@ -2,7 +2,7 @@ import { mkdtempSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { type NamedModels, servedModels } from '../../src/cli/served-models.js';
+import { type NamedModels, servedModels } from '../../src/cli/serve/served-models.js';
 
 const named = (options: NamedModels) =>
   servedModels(options).map(({ model, modelName, modelAlias }) => [model, modelName, modelAlias]);

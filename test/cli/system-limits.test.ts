@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { checkSystemLimits, FEWEST_FILES, limitError } from '../../src/cli/system-limits.js';
+import { checkSystemLimits, FEWEST_FILES, limitError } from '../../src/cli/common/system-limits.js';
 
 const OWN_TASKS = 11;
 

@@ -1,6 +1,6 @@
 import pathOf from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
-import type { FitReport } from '../../src/cli/fit.js';
+import type { FitReport } from '../../src/cli/inspect/fit.js';
 import type { Device } from '../../src/executor/device/device.js';
 import { countingGpu, type Fit, fitModel, presentGpu } from '../../src/executor/load/fit.js';
 import { type LoadedModel, loadModel } from '../../src/executor/load/loaded-model.js';

@@ -25,7 +25,7 @@ interface Slot {
   readonly sequence: number;
   readonly known: Uint32Array;
   readonly promptTokens: number;
-  /** Whether log probabilities come with a sampled token. */
+  /** True if log probabilities come with a sampled token. */
   readonly isTold: boolean;
   /** How many of the likeliest tokens come with a sampled token, and with one of the prompt. */
   readonly top: number;

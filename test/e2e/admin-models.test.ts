@@ -3,7 +3,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { credentials } from '@grpc/grpc-js';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { AdminClient } from '../../src/cli/admin-client.js';
+import { AdminClient } from '../../src/cli/admin/admin-client.js';
 import type { HostedModel } from '../../src/gateway/hosted-model.js';
 import {
   HealthClient,

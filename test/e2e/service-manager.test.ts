@@ -53,7 +53,7 @@ describe('a service manager', () => {
   });
 });
 
-/** Whether a program is there; units are looked at where systemd is installed. */
+/** True if a program is there; units are looked at where systemd is installed. */
 const hasAnalyze = spawnSync('systemd-analyze', ['--version']).status === 0;
 
 describe.skipIf(!hasAnalyze)('units (skipped where there is no systemd-analyze)', () => {

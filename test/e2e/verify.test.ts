@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { DEMO_MODEL, DEMO_PARITY } from '../../src/cli/package-files.js';
+import { DEMO_MODEL, DEMO_PARITY } from '../../src/cli/common/package-files.js';
 import type { ParityCase } from '../../src/cli/verify/teacher-forced.js';
 import { conclusion } from '../../src/cli/verify/verdict.js';
 import { packageRoot } from '../../src/shared/package.js';

@@ -5,7 +5,7 @@ export interface EmulatorException {
   readonly targets: RegExp;
   readonly inputs: string;
   readonly reason: string;
-  /** Whether a launch's buffers and scalars belong to the class. */
+  /** True if a launch's buffers and scalars belong to the class. */
   readonly covers: (values: Readonly<Record<string, unknown>>) => boolean;
 }
 

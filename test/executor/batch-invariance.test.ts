@@ -4,7 +4,7 @@ import path from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { UNIFORM_TYPES } from '../../src/cli/synth/mixtures.js';
 import type { ModelShape } from '../../src/cli/synth/shapes.js';
-import { synth } from '../../src/cli/synth.js';
+import { synth } from '../../src/cli/synth/synth.js';
 import { INVARIANCE_PROMPT, logitsHashes } from '../../src/cli/verify/invariance.js';
 import type { Device } from '../../src/executor/device/device.js';
 import { type LoadedModel, loadModel } from '../../src/executor/load/loaded-model.js';

@@ -3,7 +3,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { type ModelShape, SHAPES } from '../../src/cli/synth/shapes.js';
-import { synth } from '../../src/cli/synth.js';
+import { synth } from '../../src/cli/synth/synth.js';
 import type { NativeGridDim, NativeLaunch } from '../../src/executor/device/addon.js';
 import { Device } from '../../src/executor/device/device.js';
 import { COMBINED_SPLITS, type KvCacheType } from '../../src/executor/kernels/index.js';

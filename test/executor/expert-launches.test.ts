@@ -3,7 +3,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { expect, it } from 'vitest';
 import { SHAPES } from '../../src/cli/synth/shapes.js';
-import { synth } from '../../src/cli/synth.js';
+import { synth } from '../../src/cli/synth/synth.js';
 import { Device } from '../../src/executor/device/device.js';
 import { loadModel } from '../../src/executor/load/loaded-model.js';
 import { FakeNativeDevice } from '../doubles/native-device.js';

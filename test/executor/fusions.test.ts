@@ -2,7 +2,7 @@ import { mkdtempSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { synth } from '../../src/cli/synth.js';
+import { synth } from '../../src/cli/synth/synth.js';
 import { promptOf } from '../../src/cli/verify/invariance.js';
 import { StepDriver } from '../../src/cli/verify/step-driver.js';
 import { FLOAT_TYPES, type FloatType } from '../../src/executor/kernels/index.js';

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { synth } from '../../src/cli/synth.js';
+import { synth } from '../../src/cli/synth/synth.js';
 import { StepDriver } from '../../src/cli/verify/step-driver.js';
 import { loadModel } from '../../src/executor/load/loaded-model.js';
 import { openDevice } from '../../src/executor/load/open-device.js';

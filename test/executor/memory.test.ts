@@ -5,7 +5,7 @@ import path from 'node:path';
 import { credentials } from '@grpc/grpc-js';
 import { afterAll, describe, expect, it } from 'vitest';
 import { SHAPES } from '../../src/cli/synth/shapes.js';
-import { synth } from '../../src/cli/synth.js';
+import { synth } from '../../src/cli/synth/synth.js';
 import { InferenceServiceClient } from '../../src/shared/generated/rocmforge/v1/inference.js';
 import { packageRoot } from '../../src/shared/package.js';
 import { generate, request } from '../support/gateway.js';

@@ -3,7 +3,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { ModelShape } from '../../src/cli/synth/shapes.js';
-import { synth } from '../../src/cli/synth.js';
+import { synth } from '../../src/cli/synth/synth.js';
 import { promptOf } from '../../src/cli/verify/invariance.js';
 import { StepDriver } from '../../src/cli/verify/step-driver.js';
 import {

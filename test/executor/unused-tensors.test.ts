@@ -2,7 +2,7 @@ import { mkdtempSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { formatInspectReport, inspectModel } from '../../src/cli/inspect.js';
+import { formatInspectReport, inspectModel } from '../../src/cli/inspect/inspect.js';
 import { logitsHashes } from '../../src/cli/verify/invariance.js';
 import { loadModel } from '../../src/executor/load/loaded-model.js';
 import { openDevice } from '../../src/executor/load/open-device.js';

@@ -4,7 +4,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { SHAPES } from '../../src/cli/synth/shapes.js';
-import { synth } from '../../src/cli/synth.js';
+import { synth } from '../../src/cli/synth/synth.js';
 import { promptOf } from '../../src/cli/verify/invariance.js';
 import { StepDriver } from '../../src/cli/verify/step-driver.js';
 import { countingGpu, grantOn } from '../../src/executor/load/fit.js';

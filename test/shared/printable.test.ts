@@ -48,12 +48,12 @@ describe('a text of foreign origin', () => {
   });
 });
 
-it('commands write to the terminal through output.ts', () => {
+it('commands write to the terminal through common/output.ts', () => {
   const folder = path.join(packageRoot, 'src', 'cli');
   const direct = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter(
     (file) =>
       file.endsWith('.ts') && /process\.std(out|err)\.write\(/.test(readFileSync(path.join(folder, file), 'utf8')),
   );
   // Chat and the load's bar steer the terminal themselves; main.ts imports nothing.
-  expect(direct.sort()).toEqual(['chat/chat.ts', 'main.ts', 'output.ts', 'progress.ts']);
+  expect(direct.sort()).toEqual(['chat/chat.ts', 'common/output.ts', 'common/progress.ts', 'main.ts']);
 });

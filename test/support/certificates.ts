@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 
-/** Whether certificates can be made here: Node itself makes none. */
+/** True if certificates can be made here: Node itself makes none. */
 export const hasOpenssl = spawnSync('openssl', ['version']).status === 0;
 if (!hasOpenssl) console.log('tests with certificates are skipped: there is no openssl command');
 

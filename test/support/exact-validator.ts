@@ -4,7 +4,7 @@ import { isJsonNumeric, isJsonObject, jsonText } from '../../src/shared/exact-js
 type Schema = Readonly<Record<string, unknown>>;
 
 /**
- * Whether a value satisfies a schema, both as the exact reader has them: ajv reads rounded numbers and cannot tell. It knows the
+ * True if a value satisfies a schema, both as the exact reader has them: ajv reads rounded numbers and cannot tell. It knows the
  * keywords that tests generate.
  *
  * @returns the JSON pointer of what is not satisfied; undefined where all is
@@ -34,7 +34,7 @@ function scaled({ digits, exponent, isNegative }: Decimal, other: Decimal): bigi
   return BigInt(`${isNegative ? '-' : ''}${digits}`) * 10n ** (exponent - least);
 }
 
-/** Whether two values are equal to JSON Schema: numbers by value, objects whatever the order of their keys. */
+/** True if two values are equal to JSON Schema: numbers by value, objects whatever the order of their keys. */
 export function equalJson(a: unknown, b: unknown): boolean {
   return canonical(a) === canonical(b);
 }

@@ -3,7 +3,7 @@ import type { Random } from './random.js';
 
 type Rules = ReadonlyMap<string, Expression>;
 
-/** Whether rules produce a text from `root`: every end that a rule may have from every place, until no more are found. */
+/** True if rules produce a text from `root`: every end that a rule may have from every place, until no more are found. */
 export function produces(rules: Rules, text: string): boolean {
   const input = [...text].map((character) => character.codePointAt(0)!);
   const ends = new Map<string, Set<number>>();

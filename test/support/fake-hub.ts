@@ -34,7 +34,7 @@ export class FakeHub {
   /** Called after each piece of a file was given to the system. @returns whether to send no more, and leave the connection open */
   afterBytes: (sent: number) => boolean = () => false;
   bytesSent = 0;
-  /** Whether ranges are answered with ranges. */
+  /** True if ranges are answered with ranges. */
   knowsRanges = true;
   private readonly servers: Server[] = [];
 

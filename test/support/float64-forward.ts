@@ -13,7 +13,7 @@ type Row = Float64Array;
 export interface Float64Options {
   /** llama.cpp takes GELU from a table of f16, by the gate rounded to f16. */
   readonly geluTable?: boolean;
-  /** Whether phi3's window is seen; llama.cpp has switched it off. */
+  /** True if phi3's window is seen; llama.cpp has switched it off. */
   readonly phi3Window?: boolean;
   /** Told of each router by how much a score would have to be off for the next expert to be chosen in place of the last. */
   readonly onGap?: (gap: number, layer: number, position: number) => void;

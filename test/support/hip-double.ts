@@ -34,7 +34,7 @@ export interface DoubleOptions {
   readonly memoryBytes?: number;
   /** Default: 1. */
   readonly devices?: number;
-  /** Whether devices reach each other; default: they do. */
+  /** True if devices reach each other; default: they do. */
   readonly peers?: boolean;
   /** Launches compute nothing. */
   readonly idle?: boolean;

@@ -29,7 +29,7 @@ export function mutateValues(json: string, random: Random): string {
   return json.slice(0, value.index) + strange + json.slice(value.index + value[0].length);
 }
 
-/** Whether bytes are a message. */
+/** True if bytes are a message. */
 export function decodes(decode: (bytes: Buffer) => unknown, bytes: Buffer): boolean {
   try {
     decode(bytes);

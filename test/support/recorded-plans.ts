@@ -4,7 +4,7 @@ import path from 'node:path';
 import { readBandwidth } from '../../src/cli/bench/read-bandwidth.js';
 import { MIXTURES, UNIFORM_TYPES } from '../../src/cli/synth/mixtures.js';
 import type { ModelShape } from '../../src/cli/synth/shapes.js';
-import { synth } from '../../src/cli/synth.js';
+import { synth } from '../../src/cli/synth/synth.js';
 import type { NativeLaunch } from '../../src/executor/device/addon.js';
 import type { DeviceClass } from '../../src/executor/device/contract.js';
 import { Device } from '../../src/executor/device/device.js';

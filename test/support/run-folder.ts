@@ -56,7 +56,7 @@ const ours = (place: string): readonly string[] =>
     .filter((name) => OURS.test(name))
     .map((name) => path.join(place, name));
 
-/** Whether another run, a server or a tool of this project is at work. */
+/** True if another run, a server or a tool of this project is at work. */
 function othersWork(folder: string): boolean {
   const ancestors = new Set<number>();
   for (let pid = process.pid; pid > 0; pid = parentOf(pid)) ancestors.add(pid);

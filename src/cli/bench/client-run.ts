@@ -3,7 +3,7 @@ import {
   SamplingParameters,
   StopConditions,
 } from '../../shared/generated/rocmforge/v1/inference.js';
-import { type Connection, stream } from '../client.js';
+import { type Connection, stream } from '../common/client.js';
 
 /** One measured generation as a client sees it. */
 export interface ClientRun {

@@ -6,10 +6,10 @@ import path from 'node:path';
 import { RocmForgeClient } from '../../client/index.js';
 import { startGateway } from '../../gateway/main.js';
 import { packageRoot } from '../../shared/package.js';
-import type { Connection } from '../client.js';
-import { gatewayOptions } from '../gateway-options.js';
-import type { ModelOptionValues } from '../options.js';
-import { writeNotice } from '../output.js';
+import type { Connection } from '../common/client.js';
+import type { ModelOptionValues } from '../common/options.js';
+import { writeNotice } from '../common/output.js';
+import { gatewayOptions } from '../serve/gateway-options.js';
 
 type Options = ModelOptionValues & { readonly model: string };
 

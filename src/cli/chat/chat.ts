@@ -16,11 +16,11 @@ import {
   type Tool,
 } from '../../shared/generated/rocmforge/v1/inference.js';
 import { printableLine } from '../../shared/printable.js';
-import { type Connection, connect, stream } from '../client.js';
-import { outputClosed } from '../closed-output.js';
-import type { ModelOptionValues } from '../options.js';
-import { writeText } from '../output.js';
-import { whyUnreachable } from '../unreachable.js';
+import { type Connection, connect, stream } from '../common/client.js';
+import { outputClosed } from '../common/closed-output.js';
+import type { ModelOptionValues } from '../common/options.js';
+import { writeText } from '../common/output.js';
+import { whyUnreachable } from '../common/unreachable.js';
 import { Conversation } from './conversation.js';
 import { History } from './history.js';
 import { Keys, messageOf, PASTE_OFF, PASTE_ON } from './keys.js';

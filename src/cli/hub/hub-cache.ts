@@ -46,7 +46,7 @@ export class CachedRepository {
     for (const folder of [path.join(this.folder, 'blobs'), this.locks]) await mkdir(folder, { recursive: true });
   }
 
-  /** Whether a whole content of a file lies here. */
+  /** True if a whole content of a file lies here. */
   has(file: HubFile): boolean {
     return sizeOf(this.blob(file)) === file.bytes;
   }

@@ -10,7 +10,7 @@ export interface HubSettings {
   readonly token: string | undefined;
   /** Shared with Python. */
   readonly cacheFolder: string;
-  /** Whether no hub may be asked. */
+  /** True if no hub may be asked. */
   readonly offline: boolean;
 }
 

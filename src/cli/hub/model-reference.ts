@@ -19,7 +19,7 @@ const QUANTIZATION = /^[\w][\w.-]*(?:\/[\w][\w.-]*)*$/;
 const MAX_REVISION_CHARACTERS = 200;
 const FORM = 'hf.co/OWNER/REPOSITORY[@REVISION][:QUANTIZATION]';
 
-/** Whether a model is named as one on a hub. Write `./` before a file of such a path. */
+/** True if a model is named as one on a hub. Write `./` before a file of such a path. */
 export function isModelReference(model: string): boolean {
   return PREFIX.test(model);
 }

@@ -1,6 +1,6 @@
 import { RocmForgeError } from '../../shared/errors.js';
-import { alignColumns, formatBytes } from '../inspect.js';
-import { writeNotice } from '../output.js';
+import { writeNotice } from '../common/output.js';
+import { alignColumns, formatBytes } from '../inspect/inspect.js';
 import { diskError, downloadBlob } from './blob-download.js';
 import { CachedRepository } from './hub-cache.js';
 import { type HubListing, listRepository } from './hub-listing.js';
@@ -23,7 +23,7 @@ export interface PulledModel {
   readonly quantization: string;
   readonly commit: string;
   readonly bytes: number;
-  /** Whether nothing had to come over the network. */
+  /** True if nothing had to come over the network. */
   readonly wasHere: boolean;
 }
 

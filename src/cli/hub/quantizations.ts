@@ -85,7 +85,7 @@ export function chosen(reference: ModelReference, all: readonly Quantization[]):
   return only;
 }
 
-/** Whether the parts are numbered from 1 without a gap. */
+/** True if the parts are numbered from 1 without a gap. */
 function isWhole(files: readonly HubFile[]): boolean {
   if (files.length === 1 && !SPLIT.test(files[0]?.path ?? '')) return true;
   const numbers = new Set(files.map(({ path }) => Number(SPLIT.exec(path)?.[2])));

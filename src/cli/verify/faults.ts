@@ -3,8 +3,8 @@ import os from 'node:os';
 import path from 'node:path';
 import { RocmForgeClient } from '../../client/index.js';
 import { startGateway } from '../../gateway/main.js';
-import { gatewayOptions } from '../gateway-options.js';
-import type { ModelOptionValues } from '../options.js';
+import type { ModelOptionValues } from '../common/options.js';
+import { gatewayOptions } from '../serve/gateway-options.js';
 import type { Verdict } from './verdict.js';
 
 const TOKENS = 96;

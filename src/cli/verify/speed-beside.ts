@@ -4,9 +4,9 @@ import path from 'node:path';
 import { openDevice } from '../../executor/load/open-device.js';
 import { RocmForgeError } from '../../shared/errors.js';
 import { ExecutorLoop } from '../bench/executor-loop.js';
-import type { ModelOptionValues } from '../options.js';
+import type { ModelOptionValues } from '../common/options.js';
 import { SHAPES } from '../synth/shapes.js';
-import { synth } from '../synth.js';
+import { synth } from '../synth/synth.js';
 import { type PredictedSpeed, predictedSpeeds } from './predicted-speeds.js';
 
 /** Tokens whose middle is where predictions are of. */

@@ -1,5 +1,5 @@
 import { ExecutorLoop } from '../bench/executor-loop.js';
-import type { ModelOptionValues } from '../options.js';
+import type { ModelOptionValues } from '../common/options.js';
 import type { Verdict } from './verdict.js';
 
 const [PROMPT_TOKENS, TOKENS, REPEATS] = [32, 64, 3];

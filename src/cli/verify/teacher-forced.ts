@@ -87,7 +87,7 @@ export function differences(row: Float32Array, top: readonly (readonly [id: numb
   return top.map(([id, logprob]) => Math.abs(row[id]! - logSum - logprob));
 }
 
-/** Whether the reference's log probabilities of two tokens are so near each other that accepted differences turn them around. */
+/** True if the reference's log probabilities of two tokens are so near each other that accepted differences turn them around. */
 function areTied(top: readonly (readonly [id: number, logprob: number])[], one: number, other: number): boolean {
   const [a, b] = [one, other].map((id) => top.find(([candidate]) => candidate === id)?.[1]);
   return a !== undefined && b !== undefined && Math.abs(a - b) <= 2 * ACCEPTED.max;

@@ -126,7 +126,7 @@ export interface NativeDevice {
   timeLaunches(plan: number, counts: Int32Array): Float64Array;
   /** Queues: copy `input` in, run the plan, copy `output` out. @returns microseconds on the device */
   run(step: NativeStep): Promise<number>;
-  /** Whether this device can copy to the memory of another one of its kind; from then on it may. */
+  /** True if this device can copy to the memory of another one of its kind; from then on it may. */
   canReach(other: NativeDevice): boolean;
   /** Takes the memory that steps of so many bytes go through, for those that must not wait for it. */
   reserve(inputBytes: number, outputBytes: number): void;
@@ -212,7 +212,7 @@ export interface NativeStep {
   readonly deviceOutput: number;
   readonly receives?: NativeTransfer | undefined;
   readonly sends?: NativeTransfer | undefined;
-  /** Whether this is the first part of the step, and whether it is the last; default: it is all of it. */
+  /** True if this is the first part of the step, and whether it is the last; default: it is all of it. */
   readonly begins?: boolean;
   readonly ends?: boolean;
   /** Goes on with the run before: if that has not ended yet, nobody need hear of its end before this one's. Default false. */
@@ -229,7 +229,7 @@ export interface MappedFile {
    * @returns a 64-bit checksum of the range and its offset; not cryptographic
    */
   read(offset: number, bytes: number): Promise<bigint>;
-  /** Whether somebody has written to the file or changed its length since it was mapped. Under a microsecond. */
+  /** True if somebody has written to the file or changed its length since it was mapped. Under a microsecond. */
   isChanged(): boolean;
   /** Unmaps it. Nothing may read from it any more. */
   close(): void;

@@ -100,12 +100,12 @@ export function defineKernel<const A extends readonly Argument[]>(contract: Kern
   return contract;
 }
 
-/** Whether nothing but tests launches the kernel: then it is in no package, and no device must have it. */
+/** True if nothing but tests launches the kernel: then it is in no package, and no device must have it. */
 export function isTwin({ source }: Pick<KernelContract, 'source'>): boolean {
   return source.startsWith('twins/');
 }
 
-/** Whether devices of this class launch the kernel. */
+/** True if devices of this class launch the kernel. */
 export function isOn({ on }: Pick<KernelContract, 'on'>, device: DeviceClass): boolean {
   if (on === undefined) return true;
   if (on === 'gpu') return device !== 'host';

@@ -8,7 +8,7 @@ export interface DeviceStats {
   readonly powerW?: number;
   /** Of the compute units. */
   readonly clockMhz?: number;
-  /** Whether clocks are held down by heat or power. */
+  /** True if clocks are held down by heat or power. */
   readonly throttled?: boolean;
 }
 

@@ -188,7 +188,7 @@ export class Device implements Allocator {
     return new Float32Array(bytes.buffer, bytes.byteOffset, elements);
   }
 
-  /** Whether the kernel was built for this device: twins are only where somebody asked for them. */
+  /** True if the kernel was built for this device: twins are only where somebody asked for them. */
   hasKernel({ name }: Pick<KernelContract, 'name'>): boolean {
     try {
       this.native.kernel(name);

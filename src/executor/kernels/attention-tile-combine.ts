@@ -13,7 +13,7 @@ import { ORDER } from './reduction-order.js';
  */
 export const COMBINED_SPLITS = 64;
 
-/** Whether a step of so many rows that are split, into so many splits, has them combined by their last blocks. */
+/** True if a step of so many rows that are split, into so many splits, has them combined by their last blocks. */
 export const combinesSplits = (rows: number, splits: number): boolean => rows === 1 && splits <= COMBINED_SPLITS;
 
 /** What the splits of a row leave for its last block, and where they count how many of them have ended: 0 between launches. */

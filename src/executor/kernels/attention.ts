@@ -234,7 +234,7 @@ const MOST_SPLIT_ROWS = 256;
 /** Up to so many rows are split whatever they are of; more of them if most are of slots of their own, and share no keys. */
 const SPLIT_ROWS_OF_PROMPTS = 64;
 
-/** Whether the contexts of a step's rows are split, of which `most` may be. */
+/** True if the contexts of a step's rows are split, of which `most` may be. */
 export function splitsContexts(rows: number, tiles: number, most: number): boolean {
   return rows <= most && (rows <= SPLIT_ROWS_OF_PROMPTS || 2 * tiles > rows);
 }

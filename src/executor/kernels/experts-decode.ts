@@ -34,7 +34,7 @@ export interface ExpertSizes {
   readonly used: number;
 }
 
-/** Whether {@link expertsSwiglu} and {@link expertsSummed} take experts of such formats: gate and up, then down. */
+/** True if {@link expertsSwiglu} and {@link expertsSummed} take experts of such formats: gate and up, then down. */
 export const fitsExperts = (
   gateUp: FragmentFormat,
   down: FragmentFormat,

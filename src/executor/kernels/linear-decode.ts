@@ -50,7 +50,7 @@ export const LINEAR_DECODE_BATCH: Readonly<Record<FragmentFormat, number>> = {
   iq4: 4,
 };
 
-/** Whether rows of so many elements stay in LDS, each segment a chunk or more. */
+/** True if rows of so many elements stay in LDS, each segment a chunk or more. */
 export const fitsRow = (elements: number): boolean =>
   elements % FRAGMENT_CHUNK === 0 &&
   elements >= LINEAR_SEGMENTS * FRAGMENT_CHUNK &&
@@ -186,7 +186,7 @@ export const linearNormedPair = (pair: FormatPair) =>
   });
 
 /**
- * Whether gate and up of so many rows are to be one launch: a block that takes both has a coarser share, which may cost more
+ * True if gate and up of so many rows are to be one launch: a block that takes both has a coarser share, which may cost more
  * than a launch.
  */
 export function canShareSwiglu(ffn: number): boolean {

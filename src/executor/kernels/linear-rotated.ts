@@ -91,7 +91,7 @@ export interface RotatedHeads {
   readonly dims: Readonly<Record<string, number>>;
 }
 
-/** Whether heads of such a size are computed by whole groups, and rotated by whole units. */
+/** True if heads of such a size are computed by whole groups, and rotated by whole units. */
 export const canRotateHeads = (headDim: number, rotary: number): boolean =>
   headDim % LINEAR_DECODE_ROWS === 0 && rotary % TURN_UNIT === 0;
 

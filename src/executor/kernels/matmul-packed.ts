@@ -94,7 +94,7 @@ const normed = [
   input('parts', 'f32', 'parts'),
 ] as const;
 
-/** Whether a product's row of so many elements may be normalized by each block that multiplies it. */
+/** True if a product's row of so many elements may be normalized by each block that multiplies it. */
 export const canNormalize = (columns: number): boolean => columns <= NORMED_MOST && columns % PACKED_WIDTH === 0;
 
 /** Parts of a row of so many elements. */

@@ -13,7 +13,7 @@ const normed = [
 ] as const;
 const multiples = [['in', `${TILE_INPUT_MULTIPLE}`]] as const;
 
-/** Whether a product of 16-bit weights may normalize its row of so many elements in each of its blocks. */
+/** True if a product of 16-bit weights may normalize its row of so many elements in each of its blocks. */
 export const canNormalizeTile = (columns: number): boolean => columns <= NORMED_MOST && columns % NORM_PART === 0;
 
 /** Dimension `biases`: the bias's elements, where it has one. */

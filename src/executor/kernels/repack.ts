@@ -5,7 +5,7 @@ import { type BlockType, blockFormat, isPackedType, PACKED_TYPES, type PackedTyp
 /** The width of packed weights is a multiple of this. */
 export const PACKED_WIDTH = 64;
 
-/** Whether weights of this format and width can be packed. */
+/** True if weights of this format and width can be packed. */
 export function canPack(type: BlockType, columns: number): type is PackedType {
   return isPackedType(type) && columns % Math.max(PACKED_WIDTH, blockFormat(type).blockElements) === 0;
 }

@@ -100,7 +100,7 @@ export class AttentionLayers {
     const norms = headNorms && this.normsOf(headNorms);
     const isFused =
       headNorms?.over === 'head' && tables.queryFactors === undefined && form.normalizes && NORMED_APPEND.when(rope);
-    /** Whether a launch of its own normalizes heads. */
+    /** True if a launch of its own normalizes heads. */
     const isApart = norms !== undefined && !isFused;
     return { form, tables, norms, isApart };
   }

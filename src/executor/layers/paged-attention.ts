@@ -77,9 +77,9 @@ export interface AttentionExtras {
 export interface AttentionVariant {
   /** Absent where no context is split. */
   readonly splits: AttentionSplits | undefined;
-  /** Whether it takes heads to normalize first. */
+  /** True if it takes heads to normalize first. */
   readonly normalizes: boolean;
-  /** Whether it can write what it attends to in the form that products take. */
+  /** True if it can write what it attends to in the form that products take. */
   readonly writesForms: boolean;
   /** What a product of one row turns q and k with, and stores k and v; undefined, or absent, where it is not to. */
   turning?(

@@ -13,13 +13,13 @@ export function isPacked({ layout, type }: Matrix): boolean {
   return layout === 'planes' && kernels.isPackedType(type);
 }
 
-/** Whether one launch multiplies all of them, whatever their types. */
+/** True if one launch multiplies all of them, whatever their types. */
 export function takesParts(parts: readonly ProductPart[]): boolean {
   const isWhole = ({ matrix }: ProductPart) => isPacked(matrix) && matrix.rows % kernels.MATMUL_PACKED_ROWS === 0;
   return parts.length <= kernels.MOST_PARTS && parts.every(isWhole);
 }
 
-/** Whether matrix units multiply the matrix as its file has it. */
+/** True if matrix units multiply the matrix as its file has it. */
 export function isTile({ layout, type, columns }: Matrix): boolean {
   return layout === 'file' && kernels.isTileType(type) && columns % kernels.TILE_INPUT_MULTIPLE === 0;
 }

@@ -41,7 +41,7 @@ export class SingleToken {
   readonly multiToken: LaunchCondition;
   /** Sums of the residual stream's squares. */
   private readonly parts: DeviceBuffer;
-  /** Whether what wrote the residual stream last left them. */
+  /** True if what wrote the residual stream last left them. */
   private isSummed = false;
   /** How many values are computed of a norm. */
   private readonly uses = new Map<Norm, number>();
@@ -70,7 +70,7 @@ export class SingleToken {
     this.isSummed = isSummed;
   }
 
-  /** Whether {@link add} takes the matrix. */
+  /** True if {@link add} takes the matrix. */
   canSum(weight: Matrix): boolean {
     return weight.rows === this.hidden && (isPacked(weight) || fitsRow(weight) || isTile(weight));
   }
@@ -95,7 +95,7 @@ export class SingleToken {
     }
   }
 
-  /** Whether {@link addRanks} takes rows of the residual stream. */
+  /** True if {@link addRanks} takes rows of the residual stream. */
   get canSumRanks(): boolean {
     return this.hidden % kernels.NORM_PART === 0;
   }
@@ -106,7 +106,7 @@ export class SingleToken {
     this.plan.launch(kernels.sumRanksSummed(ranks), { ...values, parts: this.parts }, sizes, this.singleToken);
   }
 
-  /** Whether products of the value's input may normalize it themselves. */
+  /** True if products of the value's input may normalize it themselves. */
   canNormalize({ of }: Linear, matrices: readonly Matrix[]): boolean {
     if (!this.isSummedNorm(of)) return false;
     return matrices.every(
@@ -161,7 +161,7 @@ export class SingleToken {
     return isBiased && bias !== undefined;
   }
 
-  /** Whether {@link multiplyHeads} takes the matrices of q, k and v. */
+  /** True if {@link multiplyHeads} takes the matrices of q, k and v. */
   canRotate(parts: readonly ProductPart[]): boolean {
     return parts.every(({ matrix, column }) => fitsRow(matrix) && [matrix.rows, column].every(isWholeGroups));
   }
@@ -252,7 +252,7 @@ export class SingleToken {
     );
   }
 
-  /** Whether gate and up, which {@link multiply} takes, may be multiplied together with their SwiGLU. */
+  /** True if gate and up, which {@link multiply} takes, may be multiplied together with their SwiGLU. */
   canGate(matrices: readonly Matrix[]): boolean {
     const [gate, up] = matrices as readonly [Matrix, Matrix];
     const both = joined(matrices);
@@ -297,7 +297,7 @@ export class SingleToken {
     );
   }
 
-  /** Whether {@link addExperts} takes a layer of experts. */
+  /** True if {@link addExperts} takes a layer of experts. */
   canRoute({ of, router, activation, biases }: Experts, gateUp: readonly Matrix[], down: Matrix): boolean {
     if (!this.isSummedNorm(of) || router.bias !== undefined || biases !== undefined || activation !== 'silu')
       return false;

@@ -53,7 +53,7 @@ export class BlockBudget {
     return this.counts(this.mostFull(limits), this.mostWindowed(limits));
   }
 
-  /** Whether each sequence has room for what is expected of it. */
+  /** True if each sequence has room for what is expected of it. */
   holds(limits: OwnLimits, bytes: number): boolean {
     return this.slotsIn(this.granted(bytes), limits) === limits.maxSequences;
   }

@@ -33,7 +33,7 @@ export interface FitQuestion {
 export interface FitDevice {
   readonly description: string;
   readonly freeBytes: number;
-  /** Whether it is there, or memory is only counted. */
+  /** True if it is there, or memory is only counted. */
   readonly isPresent: boolean;
   /** For each load: they are given back empty. */
   devices(): readonly Device[];
@@ -55,7 +55,7 @@ export interface Grant {
   readonly sequences: number;
   /** Tokens that all sequences together may hold. */
   readonly kvTokens: number;
-  /** Whether layers with a window have enough for what every sequence sees at once; true where there are none. */
+  /** True if layers with a window have enough for what every sequence sees at once; true where there are none. */
   readonly holdsWindows: boolean;
   readonly kvBytes: number;
   /** What each token takes for as long as its sequence runs, and what each sequence takes however long it is. */

@@ -34,7 +34,7 @@ export interface Packing {
    * @throws RocmForgeError `MODEL_UNSUPPORTED`: a scale is more than the packed form can hold
    */
   pack(device: Device, tensor: GgufTensor, source: DeviceBuffer, target: DeviceBuffer, apart?: number): Promise<void>;
-  /** Whether rows of another matrix may follow those of this one, as if they were one. */
+  /** True if rows of another matrix may follow those of this one, as if they were one. */
   canFollow(tensor: GgufTensor): boolean;
 }
 

@@ -13,15 +13,15 @@ export const COUNT_PROMPT_ROWS = 5;
 export const COUNT_TILES = 6;
 /** Rows whose contexts are split among blocks: all of the step and no tiles, or none. */
 export const COUNT_SPLIT_ROWS = 7;
-/** Whether rows are masked: 1, or 0. */
+/** True if rows are masked: 1, or 0. */
 export const COUNT_MASKED = 8;
 /** Slices, of a model whose layers have states. */
 export const COUNT_SLICES = 9;
-/** Whether the step's only row is sampled: 1, or 0. */
+/** True if the step's only row is sampled: 1, or 0. */
 export const COUNT_SINGLE_TOKEN = 10;
 /** Rows of logits of all other steps. */
 export const COUNT_GATHERED = 11;
-/** Whether some of the sampled rows have penalties, biases or a mask; noise; filters beside that; log probabilities: 1 each, or 0. */
+/** True if some of the sampled rows have penalties, biases or a mask; noise; filters beside that; log probabilities: 1 each, or 0. */
 export const COUNT_ADJUSTED = 12;
 export const COUNT_DRAWN = 13;
 export const COUNT_FILTERED = 14;

@@ -146,7 +146,7 @@ export class Weights {
     return groups;
   }
 
-  /** Whether what follows the tensor in memory still begins where kernels may read 16 bytes at once. */
+  /** True if what follows the tensor in memory still begins where kernels may read 16 bytes at once. */
   private fits(tensor: GgufTensor): boolean {
     return this.places.bytes(tensor) % ALIGNMENT === 0;
   }
@@ -258,7 +258,7 @@ class Places {
     return tensor.dims.length === 3 && both.length === 2 ? both : undefined;
   }
 
-  /** Whether each expert's gate and up may lie as one matrix. */
+  /** True if each expert's gate and up may lie as one matrix. */
   private areOne(gate: GgufTensor, up: GgufTensor): boolean {
     const bytes = this.packedBytes(gate);
     if (bytes === undefined || gate.type !== up.type || !this.packing.canFollow(gate)) return false;

@@ -31,7 +31,7 @@ export interface Family {
 /** What an attention layer has beside its projections. */
 export interface AttentionOptions {
   readonly headNorms?: HeadNorms;
-  /** Whether it sees the latest positions alone. */
+  /** True if it sees the latest positions alone. */
   readonly isWindowed?: boolean;
   readonly sinks?: VectorRef;
   /** Each head of q has its gate behind it. */

@@ -26,13 +26,13 @@ export interface Pass {
   /** Where the answer goes. */
   readonly answer: Int32Array;
   readonly answerWords: number;
-  /** Whether the rows' tokens are sampled; else somebody samples them later. */
+  /** True if the rows' tokens are sampled; else somebody samples them later. */
   readonly isSampled: boolean;
   /** Slots whose latest token the rows need and the host does not know. */
   readonly awaited: Iterable<number>;
   /** Slots that sample. */
   readonly sampling: Iterable<number>;
-  /** Whether the step ends with these rows. */
+  /** True if the step ends with these rows. */
   readonly isFirst: boolean;
   readonly isLast: boolean;
 }

@@ -3,7 +3,7 @@ import type { Device, DeviceBuffer, DeviceScope } from '../device/device.js';
 import type { Stage } from './model-devices.js';
 import type { StageLinks } from './pipeline.js';
 
-/** Whether a device can copy to the memory of another one; from then on it may. */
+/** True if a device can copy to the memory of another one; from then on it may. */
 export const reaches = (device: Device, other: Device): boolean => device.native.canReach(other.native);
 
 /** Of each link between stages: while one is computed with, another arrives. */

@@ -277,7 +277,7 @@ export class ExecutorService {
     call.on('cancelled', () => this.letGo(call));
   }
 
-  /** Whether a stream becomes the one that is served; one that cannot is ended. */
+  /** True if a stream becomes the one that is served; one that cannot is ended. */
   private mayBegin(call: ExecuteStream, step: ExecuteRequest, runner: StepRunner): boolean {
     if (this.begun.has(call)) return false;
     this.begun.add(call);

@@ -7,7 +7,7 @@ import { COUNT_PROMPT_ROWS, COUNT_SPLITS, COUNT_TOKENS, COUNT_WRITES } from '../
 import type { MicroBatch } from './micro-batches.js';
 import { outputsOf } from './step-filler.js';
 
-/** Whether a step is of a kind that comes again and again on a GPU: one token of each of some sequences. */
+/** True if a step is of a kind that comes again and again on a GPU: one token of each of some sequences. */
 export function isRecurring({ slices }: ExecuteRequest, counts: Int32Array): boolean {
   if (slices.length === 0 || counts[COUNT_PROMPT_ROWS] !== 0) return false;
   return slices.every((slice) => slice.sample && slice.count === outputsOf(slice));

@@ -7,7 +7,7 @@ import { protocolError } from './protocol-error.js';
 /** Receives what a step changes in the slots' device memory: word index and value. */
 export type SlotWriter = (index: number, value: number) => void;
 
-/** Whether how a token is drawn depends on those before it. */
+/** True if how a token is drawn depends on those before it. */
 function isPenalized({ repetitionPenalty, frequencyPenalty, presencePenalty }: SamplingValues): boolean {
   return repetitionPenalty !== 1 || frequencyPenalty !== 0 || presencePenalty !== 0;
 }

@@ -38,7 +38,7 @@ interface Slot {
   isPutBack: boolean;
   /** The position of the token that was not sampled because its mask had not come in time. */
   missingPosition: number | undefined;
-  /** Whether tokens are held down until a position that has not been reached. */
+  /** True if tokens are held down until a position that has not been reached. */
   isSuppressing: boolean;
 }
 
@@ -166,7 +166,7 @@ export class SlotTable {
   }
 
   /**
-   * Whether the slice was sent before the gateway knew that the token it goes on from was not sampled. Nothing comes of it.
+   * True if the slice was sent before the gateway knew that the token it goes on from was not sampled. Nothing comes of it.
    * A slice that makes up for the missing token goes on from the one before, which is put back.
    */
   isVoid({ slot: index, position, count, tokenIds: ids }: Slice): boolean {
@@ -201,7 +201,7 @@ export class SlotTable {
     };
   }
 
-  /** Whether what the slot samples needs a mask. */
+  /** True if what the slot samples needs a mask. */
   isConstrained(slot: number): boolean {
     return this.get(slot).sampling.constrained !== 0;
   }

@@ -96,7 +96,7 @@ export class StepRunner {
     });
   }
 
-  /** Whether no step is under way. */
+  /** True if no step is under way. */
   get isIdle(): boolean {
     return this.submitted === 0;
   }

@@ -29,7 +29,7 @@ export interface TemplateSettings {
   readonly source?: string | undefined;
   /** A JSON object of variables that conversations have where they give none of the name. */
   readonly variablesJson?: string | undefined;
-  /** Whether templates are told the date, as `date_string` ("26 Jul 2024") and `datetime` ("Jul 26 2024"), as llama.cpp does; default: no. */
+  /** True if templates are told the date, as `date_string` ("26 Jul 2024") and `datetime` ("Jul 26 2024"), as llama.cpp does; default: no. */
   readonly tellsDate?: boolean | undefined;
 }
 
@@ -74,7 +74,7 @@ export class ChatTemplate {
     if (this.source !== undefined) this.compile(this.source);
   }
 
-  /** Whether the model file has a template. */
+  /** True if the model file has a template. */
   get isAvailable(): boolean {
     return this.source !== undefined || this.toolSource !== undefined;
   }

@@ -19,7 +19,7 @@ interface TrieNode {
 
 /** What {@link InjectionGuard.mark} puts around and into strings. */
 export interface MarkOptions {
-  /** Whether the ends of every string are marked too, not only the names of tokens inside. */
+  /** True if the ends of every string are marked too, not only the names of tokens inside. */
   readonly borders: boolean;
 }
 
@@ -116,7 +116,7 @@ export class InjectionGuard {
     return marked + text.slice(end);
   }
 
-  /** Whether a token name stands at `start`, or the text ends inside of one that what follows could complete. */
+  /** True if a token name stands at `start`, or the text ends inside of one that what follows could complete. */
   private startsMarker(text: string, start: number): boolean {
     let node = this.root.next.get(fold(text.charCodeAt(start)));
     for (let i = start + 1; node !== undefined; i++) {

@@ -61,7 +61,7 @@ function joined(turns: Turns): Turns {
   return [{ role: 'system', content }, ...turns.filter((turn) => !isInstruction(turn))];
 }
 
-/** Whether a mark at the end of each instruction comes out of the template. */
+/** True if a mark at the end of each instruction comes out of the template. */
 function showsAll(turns: Turns, render: RenderTurns, sentinel: string): boolean {
   const marks: string[] = [];
   const marked = turns.map((turn) => {

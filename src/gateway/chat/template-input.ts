@@ -37,11 +37,11 @@ export interface Conversation {
   readonly messages: readonly ChatMessage[];
   readonly tools?: readonly ChatTool[] | undefined;
   readonly toolChoice?: ToolChoice | undefined;
-  /** Whether the template opens the assistant's turn; default true. */
+  /** True if the template opens the assistant's turn; default true. */
   readonly addGenerationPrompt?: boolean | undefined;
   /** A JSON object of variables beside the template's own; empty or absent: none. */
   readonly templateVariablesJson?: string | undefined;
-  /** Whether the last message is the beginning of the answer. */
+  /** True if the last message is the beginning of the answer. */
   readonly continueFinalMessage?: boolean | undefined;
 }
 
@@ -92,12 +92,12 @@ export function offeredTools<Tool extends ChatTool>({
   return toolChoice?.choice?.value === ToolChoiceMode.NONE ? [] : tools;
 }
 
-/** Whether the message has calls and no content, which protobuf cannot tell from empty content. */
+/** True if the message has calls and no content, which protobuf cannot tell from empty content. */
 export function onlyCalls({ content, toolCalls = [] }: ChatMessage): boolean {
   return content === '' && toolCalls.length > 0;
 }
 
-/** Whether the turn thinks, speaks and calls. */
+/** True if the turn thinks, speaks and calls. */
 export function doesAll({ content, reasoning, toolCalls = [] }: ChatMessage): boolean {
   return content !== '' && Boolean(reasoning) && toolCalls.length > 0;
 }

@@ -33,7 +33,7 @@ export class TemplateProbe {
     private readonly tools: readonly Dict[],
   ) {}
 
-  /** Whether a system turn at the start vanishes without an error. */
+  /** True if a system turn at the start vanishes without an error. */
   get dropsSystem(): boolean {
     return this.once('dropsSystem', () => {
       const rendered = this.renderTurns([['system', { content: SYSTEM }], USER]);
@@ -41,7 +41,7 @@ export class TemplateProbe {
     });
   }
 
-  /** Whether the template has a form of its own for developer turns, not the one for any role that it does not know. */
+  /** True if the template has a form of its own for developer turns, not the one for any role that it does not know. */
   get knowsDeveloper(): boolean {
     return this.once('knowsDeveloper', () => {
       const of = (role: string) => this.renderTurns([[role, { content: SYSTEM }], USER])?.toLowerCase();
@@ -51,7 +51,7 @@ export class TemplateProbe {
     });
   }
 
-  /** Whether the arguments of calls must be their JSON as text: as an object they fail, or are not rendered as JSON. */
+  /** True if the arguments of calls must be their JSON as text: as an object they fail, or are not rendered as JSON. */
   get takesArgumentsAsText(): boolean {
     return this.once('takesArgumentsAsText', () => {
       const asObject = this.renderCall(Dict.of([[KEY, VALUE]]), NINE_CHARACTERS);
@@ -63,7 +63,7 @@ export class TemplateProbe {
     });
   }
 
-  /** Whether the arguments of calls must be an object: text in their place fails, or vanishes. */
+  /** True if the arguments of calls must be an object: text in their place fails, or vanishes. */
   get needsArgumentsAsObject(): boolean {
     return this.once('needsArgumentsAsObject', () => {
       const asText = this.renderCall(VALUE, NINE_CHARACTERS);
@@ -71,7 +71,7 @@ export class TemplateProbe {
     });
   }
 
-  /** Whether ids of calls must have nine letters or digits, as Mistral's do. */
+  /** True if ids of calls must have nine letters or digits, as Mistral's do. */
   get needsNineCharacterIds(): boolean {
     return this.once('needsNineCharacterIds', () => {
       const args = this.takesArgumentsAsText ? ARGUMENTS_JSON : Dict.of([[KEY, VALUE]]);

@@ -85,7 +85,7 @@ export class Engine implements Backend {
     return this.generations.size;
   }
 
-  /** Whether no more generations are taken, for good. */
+  /** True if no more generations are taken, for good. */
   get isClosed(): boolean {
     return this.isDraining;
   }
@@ -168,7 +168,7 @@ export class Engine implements Backend {
     this.pump();
   }
 
-  /** Whether a generation could ever run here, as far as is known. */
+  /** True if a generation could ever run here, as far as is known. */
   canRun({ parameters: { promptIds, stop } }: Generation): boolean {
     return (
       (this.stopped === undefined || this.isDraining) &&
@@ -370,7 +370,7 @@ export class Engine implements Backend {
   }
 
   /**
-   * Whether the next step is sent a little later, with the masks that the one under way waits for: each message holds up
+   * True if the next step is sent a little later, with the masks that the one under way waits for: each message holds up
    * the host device, whose threads have all processors. The step under way must be known to take longer than that.
    */
   private mayWait(completed: readonly PlannedSlice[], scheduler: Scheduler, deviceUs: number): boolean {

@@ -67,7 +67,7 @@ export class Masking {
     return { masks, slices: told, draftTokens, before };
   }
 
-  /** Whether a step under way waits for masks. */
+  /** True if a step under way waits for masks. */
   get isAwaited(): boolean {
     return this.steps.some(({ pending }) => pending.size > 0);
   }

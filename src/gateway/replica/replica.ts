@@ -228,12 +228,12 @@ export class Replica implements Backend {
     return this.supervisor.problem;
   }
 
-  /** Whether only a restart of the gateway helps; see {@link Supervisor.needsRestart}. */
+  /** True if only a restart of the gateway helps; see {@link Supervisor.needsRestart}. */
   get needsRestart(): boolean {
     return this.supervisor.needsRestart;
   }
 
-  /** Whether a request has reason to wait here: an executor serves, or one is started for it. */
+  /** True if a request has reason to wait here: an executor serves, or one is started for it. */
   get canServe(): boolean {
     return this.supervisor.canServe;
   }

@@ -56,7 +56,7 @@ export function answerParser(options: AnswerOptions): AnswerParser {
   return new AnswerParser({ ...options, newId: randomId });
 }
 
-/** Whether a conversation demands a call, which only a constraint can keep a model to. */
+/** True if a conversation demands a call, which only a constraint can keep a model to. */
 export function requiresCall({ toolChoice }: ChatInput): boolean {
   const choice = toolChoice?.choice;
   return choice?.$case === 'function' || choice?.value === ToolChoiceMode.REQUIRED;

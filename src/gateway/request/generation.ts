@@ -143,7 +143,7 @@ export class Generation {
     this.endIds = tokenizer.eogIds.size;
   }
 
-  /** Whether every completion has ended. */
+  /** True if every completion has ended. */
   get done(): boolean {
     return this.left === 0;
   }
@@ -205,7 +205,7 @@ export class Generation {
     if (!isKnown && this.promptProbabilities.length === promptIds.length) this.sink.prompt(this.promptProbabilities);
   }
 
-  /** Whether no token that ends a sequence's text can be sampled yet. */
+  /** True if no token that ends a sequence's text can be sampled yet. */
   cannotEnd(sequence: Sequence): boolean {
     return this.endIds === 0 || sequence.emitted.length < this.parameters.stop.minTokens;
   }

@@ -17,7 +17,7 @@ export interface LimitFacts {
   readonly modelAliases?: readonly string[] | undefined;
   /** The seed of requests that give none; absent: one is drawn. */
   readonly defaultSeed?: bigint | undefined;
-  /** Whether requests may call the model as they like. */
+  /** True if requests may call the model as they like. */
   readonly takesAnyName?: boolean;
   /** How the model writes reasoning and calls; absent: all that it writes is content. */
   readonly answerFormat?: AnswerFormat;

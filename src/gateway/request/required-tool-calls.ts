@@ -16,7 +16,7 @@ type Chat = Parameters<typeof requiresCall>[0];
 /** Of a function whose calls nobody asked to be held to its schema. */
 const ANY_OBJECT = '{"type": "object"}';
 
-/** Whether the calls of a conversation are held to a grammar: where one must come, or a function is strict. */
+/** True if the calls of a conversation are held to a grammar: where one must come, or a function is strict. */
 export function forcesToolCalls(chat: Chat): boolean {
   return requiresCall(chat) || offeredTools(chat).some(({ strict }) => strict);
 }
@@ -42,7 +42,7 @@ export function constraintOf(
   return { $case: 'chatAnswer', value: { constraint: kind, before } };
 }
 
-/** Whether the calls of a model can be held to a grammar: whether their format is one that a grammar says exactly. */
+/** True if the calls of a model can be held to a grammar: whether their format is one that a grammar says exactly. */
 export function canForceToolCalls(chat: Chat, facts: ModelFacts): boolean {
   return forcedToolCalls(chat, facts) !== undefined;
 }

@@ -37,7 +37,7 @@ export interface RequestObserver {
 
 /** A request under way, for whoever hands its answer on. */
 export interface RunningRequest {
-  /** Whether every completion has ended. */
+  /** True if every completion has ended. */
   readonly done: boolean;
   /** The reader does not keep up, or does again. */
   pause(paused: boolean): void;

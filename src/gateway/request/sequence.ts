@@ -118,7 +118,7 @@ export class Sequence {
     return this.known + this.pending;
   }
 
-  /** Whether every token it may emit exists: nothing is left to compute for it. */
+  /** True if every token it may emit exists: nothing is left to compute for it. */
   get complete(): boolean {
     return this.emitted.length + this.pending >= this.options.maxTokens;
   }
@@ -128,7 +128,7 @@ export class Sequence {
     return this.complete || this.paused || this.isLate ? 0 : Math.max(0, this.length - this.scheduled);
   }
 
-  /** Whether its next slice returns log probabilities of the prompt; a replay that comes after them does not. */
+  /** True if its next slice returns log probabilities of the prompt; a replay that comes after them does not. */
   get wantsPromptLogprobs(): boolean {
     return this.options.sampling.promptLogprobs > 0 && this.emitted.length === 0 && this.pending === 0;
   }

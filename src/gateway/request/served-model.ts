@@ -47,7 +47,7 @@ export interface ServedModelOptions {
   readonly maxPriority?: number;
   /** How conversations are rendered: the source in place of the file's. */
   readonly template?: TemplateSettings;
-  /** Whether requests may call the model as they like. */
+  /** True if requests may call the model as they like. */
   readonly anyName?: boolean;
   /** Other names by which requests may call it. */
   readonly aliases?: readonly string[];

@@ -91,7 +91,7 @@ export interface GenerationContext {
   readonly inputField: string;
   /** The prompt's text, where it was asked for. */
   readonly promptText: string | undefined;
-  /** Whether the whole answer is one message. */
+  /** True if the whole answer is one message. */
   readonly isUnary: boolean;
 }
 

@@ -2,11 +2,11 @@ import type { Tokenizer } from './tokenizer.js';
 
 export interface DetokenizerOptions {
   /**
-   * Whether the ids are a whole text. A generation continues its prompt instead, so its first space is real; the first
+   * True if the ids are a whole text. A generation continues its prompt instead, so its first space is real; the first
    * space of a whole SentencePiece text was put there by the tokenizer and is dropped.
    */
   readonly wholeText: boolean;
-  /** Whether special tokens are written by their names; default false. */
+  /** True if special tokens are written by their names; default false. */
   readonly includeSpecial?: boolean;
 }
 
@@ -17,7 +17,7 @@ export interface DetokenizerOptions {
 export class Detokenizer {
   // A byte order mark that a model writes is text, not a signature.
   private readonly decoder = new TextDecoder('utf-8', { ignoreBOM: true });
-  /** Whether the decoder holds nothing back. */
+  /** True if the decoder holds nothing back. */
   private isAtBoundary = true;
   private dropsSpace: boolean;
   private readonly includeSpecial: boolean;

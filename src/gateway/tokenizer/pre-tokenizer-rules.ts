@@ -93,9 +93,9 @@ export const gpt2Words: Rule = (text, start, end) => {
 export interface WordRuleOptions {
   /** The most digits of one piece. */
   readonly digits: number;
-  /** Whether combining marks count as letters: `[\p{L}\p{M}]` for `\p{L}`. */
+  /** True if combining marks count as letters: `[\p{L}\p{M}]` for `\p{L}`. */
   readonly marksAreLetters?: boolean;
-  /** Whether line ends after punctuation belong to its piece; default true. */
+  /** True if line ends after punctuation belong to its piece; default true. */
   readonly linesAfterPunctuation?: boolean;
 }
 

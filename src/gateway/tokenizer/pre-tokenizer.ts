@@ -24,9 +24,9 @@ import {
 export interface PreTokenizer {
   /** Each cuts the pieces of the one before into its matches and what lies between them. */
   readonly rules: readonly Rule[];
-  /** Whether a piece that is a token is taken as it is, without asking the merges. */
+  /** True if a piece that is a token is taken as it is, without asking the merges. */
   readonly ignoreMerges: boolean;
-  /** Whether a prompt starts with BOS when the file does not say. */
+  /** True if a prompt starts with BOS when the file does not say. */
   readonly addBosByDefault: boolean;
 }
 

@@ -5,7 +5,7 @@ import { TokenType, type Vocabulary } from './vocabulary.js';
 export type Fragment = { readonly start: number; readonly end: number } | { readonly tokenId: number };
 
 export interface SplitOptions {
-  /** Whether control and unknown tokens count; user-defined tokens always do. */
+  /** True if control and unknown tokens count; user-defined tokens always do. */
   readonly parseSpecial: boolean;
   /**
    * Ascending offsets into the text that no marker (see `Vocabulary.isMarker`) may span: the text on one side is a template's, on
@@ -121,7 +121,7 @@ export class SpecialTokenSplitter {
     return firstAbove(options.breaks, start) >= end;
   }
 
-  /** Whether a longer name begins inside this one. */
+  /** True if a longer name begins inside this one. */
   private isChallenged(text: string, match: Match, options: SplitOptions): boolean {
     const bytes = this.byteLengths.get(match.id)!;
     for (let start = match.start + 1; start < match.end; start++) {

@@ -2,7 +2,7 @@ import { RocmForgeError } from '../../shared/errors.js';
 import { checkWellFormed } from './tokenizer.js';
 
 export interface StopOptions {
-  /** Whether the stop string that matched is part of the text. */
+  /** True if the stop string that matched is part of the text. */
   readonly include: boolean;
 }
 

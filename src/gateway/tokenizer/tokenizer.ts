@@ -12,14 +12,14 @@ import { TokenBytes } from './token-bytes.js';
 import { Vocabulary } from './vocabulary.js';
 
 export interface EncodeOptions {
-  /** Whether the names of control tokens in the text are those tokens. Never for a user's text. */
+  /** True if the names of control tokens in the text are those tokens. Never for a user's text. */
   readonly parseSpecial: boolean;
   /** Ascending UTF-16 offsets that no control token may span; see {@link ChatPrompt}. */
   readonly breaks?: readonly number[] | undefined;
 }
 
 export interface PromptOptions extends EncodeOptions {
-  /** Whether the model's BOS and EOS are added where its metadata asks for them. */
+  /** True if the model's BOS and EOS are added where its metadata asks for them. */
   readonly addSpecial: boolean;
 }
 
@@ -33,10 +33,10 @@ export interface Tokenizer {
   readonly eosId: number | undefined;
   /** Generating one of these ends a generation. */
   readonly eogIds: ReadonlySet<number>;
-  /** Whether prompts of this model start with BOS, end with EOS. */
+  /** True if prompts of this model start with BOS, end with EOS. */
   readonly addBos: boolean;
   readonly addEos: boolean;
-  /** Whether a text starts with a space that is no part of it (SentencePiece). */
+  /** True if a text starts with a space that is no part of it (SentencePiece). */
   readonly addSpacePrefix: boolean;
 
   /**
@@ -64,10 +64,10 @@ export interface Tokenizer {
   /** Name or spelling of a token as the model file has it. @throws RocmForgeError `TOKEN_OUT_OF_RANGE` */
   tokenText(id: number): string;
 
-  /** Whether the token is control or unknown: a user's words never become it. */
+  /** True if the token is control or unknown: a user's words never become it. */
   isSpecial(id: number): boolean;
 
-  /** Whether the token is part of the text a client gets; some control tokens are. */
+  /** True if the token is part of the text a client gets; some control tokens are. */
   isRendered(id: number): boolean;
 
   /** Names of the tokens that only a template may write. */

@@ -106,25 +106,25 @@ export class Vocabulary {
     return this.idByText.get(text);
   }
 
-  /** Whether ordinary text may become this token: not control, unknown or byte tokens. */
+  /** True if ordinary text may become this token: not control, unknown or byte tokens. */
   isPlain(id: number): boolean {
     const type = this.types[id];
     return type === TokenType.normal || type === TokenType.userDefined || type === TokenType.unused || type === 0;
   }
 
-  /** Whether the token is control or unknown: never produced from a user's words. */
+  /** True if the token is control or unknown: never produced from a user's words. */
   isSpecial(id: number): boolean {
     const type = this.types[id];
     return type === TokenType.control || type === TokenType.unknown;
   }
 
-  /** Whether the token is part of the text a client gets. */
+  /** True if the token is part of the text a client gets. */
   isRendered(id: number): boolean {
     return !this.isSpecial(id) || this.visibleIds.has(id);
   }
 
   /**
-   * Whether the token's name is a template's to write: special tokens, and user-defined ones spelled like them, because
+   * True if the token's name is a template's to write: special tokens, and user-defined ones spelled like them, because
    * some conversions type the markers of a chat so.
    */
   isMarker(id: number): boolean {

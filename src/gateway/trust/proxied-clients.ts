@@ -32,7 +32,7 @@ export class ProxiedClients {
     private readonly nowMs: () => number = () => performance.now(),
   ) {}
 
-  /** Whether a connection is a trusted proxy's. @param connection `ADDRESS:PORT`, or `unix:N` */
+  /** True if a connection is a trusted proxy's. @param connection `ADDRESS:PORT`, or `unix:N` */
   isProxy(connection: string): boolean {
     return !this.proxies.isEmpty && this.proxies.has(ipOf(connection));
   }

@@ -89,7 +89,7 @@ export class Trust {
     this.demandsCertificate = tlsClientCa !== undefined;
   }
 
-  /** Whether callers must show who they are by a bearer token. */
+  /** True if callers must show who they are by a bearer token. */
   get demandsBearer(): boolean {
     return this.tokens !== undefined || this.jwts !== undefined;
   }

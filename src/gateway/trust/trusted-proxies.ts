@@ -14,7 +14,7 @@ const UNIX = 'unix';
 export class TrustedProxies {
   private readonly addresses = new BlockList();
   private readonly hasUnix: boolean;
-  /** Whether there are any. */
+  /** True if there are any. */
   readonly isEmpty: boolean;
 
   /**

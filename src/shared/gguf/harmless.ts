@@ -92,13 +92,13 @@ const HARMLESS_TENSORS: readonly Harmless[] = [
 
 const PREDICTION = 'layers behind the last that predict tokens beyond the next one, which are not drafted here';
 
-/** Whether a metadata key, without its architecture's prefix, changes nothing of what the model computes. */
+/** True if a metadata key, without its architecture's prefix, changes nothing of what the model computes. */
 export function isHarmlessKey(key: string, value: GgufValue): boolean {
   return HARMLESS_KEYS.some(({ name, when }) => name.test(key) && (when === undefined || when(value)));
 }
 
 /**
- * Whether a key that is not under the file's own architecture changes nothing of what the model computes. Quantizers leave
+ * True if a key that is not under the file's own architecture changes nothing of what the model computes. Quantizers leave
  * notes under names of their own: what is unknown passes, but for what names a part of a model.
  */
 export function isHarmlessFileKey(key: string, value: GgufValue): boolean {
@@ -107,7 +107,7 @@ export function isHarmlessFileKey(key: string, value: GgufValue): boolean {
   return !MODEL_KEY.test(key) || isHarmlessKey(key.slice(key.indexOf('.') + 1), value);
 }
 
-/** Whether a key that the tokenizer did not ask for changes nothing of what texts become. */
+/** True if a key that the tokenizer did not ask for changes nothing of what texts become. */
 export function isHarmlessTokenizerKey(key: string, value: GgufValue): boolean {
   return HARMLESS_TOKENIZER_KEYS.some(({ name, when }) => name.test(key) && (when === undefined || when(value)));
 }

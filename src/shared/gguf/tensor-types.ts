@@ -10,7 +10,7 @@ export interface TensorType {
 
 /**
  * Every tensor type a GGUF file may hold. Ids 4, 5, 31..33 and 36..38 were withdrawn from the format.
- * Whether the executor can compute with a type is the executor's business; here it is only measured.
+ * True if the executor can compute with a type is the executor's business; here it is only measured.
  */
 export const TENSOR_TYPES = {
   F32: { id: 0, blockElements: 1, blockBytes: 4 },

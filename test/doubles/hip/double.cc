@@ -355,12 +355,12 @@ bool is_readable(const void* address, size_t bytes) {
   return bytes <= sizeof copy && process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == static_cast<ssize_t>(bytes);
 }
 
-// Whether memory is of the device of a stream.
+// True if memory is of the device of a stream.
 bool holds(void* stream, const void* address, uint64_t bytes) {
   return runtime().memory(static_cast<Stream*>(stream)->device).holds(reinterpret_cast<uint64_t>(address), bytes);
 }
 
-// Whether kernels of a stream may use it: its device's memory, that of peers that the device may reach, and pinned.
+// True if kernels of a stream may use it: its device's memory, that of peers that the device may reach, and pinned.
 bool reaches(void* stream, const void* address) {
   if (holds(stream, address, 0) || is_pinned(address, 0)) return true;
   std::lock_guard<std::mutex> lock(runtime().peers_mutex);

@@ -69,7 +69,7 @@ class Memory {
     return true;
   }
 
-  // Whether the whole range lies in one allocation.
+  // True if the whole range lies in one allocation.
   bool holds(uint64_t address, uint64_t bytes) {
     std::lock_guard<std::mutex> lock(mutex_);
     auto next = live_.upper_bound(address);

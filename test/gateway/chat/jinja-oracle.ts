@@ -19,7 +19,7 @@ const python = ['python3', '/usr/bin/python3'].find(
   (program) => spawnSync(program, ['-c', 'import jinja2.sandbox']).status === 0,
 );
 
-/** Whether Python's own Jinja is here to be asked. */
+/** True if Python's own Jinja is here to be asked. */
 export const hasJinja = python !== undefined;
 
 /** What Jinja renders, in the order of the cases. */

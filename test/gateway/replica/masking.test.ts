@@ -97,7 +97,7 @@ it('steps do not wait for masks of a sequence that has ended, each in its turn',
   masking.completed([]);
   await Promise.resolve();
   expect(frames).toHaveLength(1);
-  // Whether the third waits depends on whether the second was late.
+  // The third waits only if the second was late.
   masking.completed([]);
   await Promise.resolve();
   expect(frames.map(({ stepId }) => stepId)).toEqual([2n, 3n]);

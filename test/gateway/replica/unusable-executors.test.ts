@@ -3,7 +3,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { type Logger, pino } from 'pino';
 import { afterEach, describe, expect, it } from 'vitest';
-import { AdminClient } from '../../../src/cli/admin-client.js';
+import { AdminClient } from '../../../src/cli/admin/admin-client.js';
 import type { GatewayOptions } from '../../../src/gateway/options.js';
 import { packageVersion } from '../../../src/shared/package.js';
 import { openTlsMaterial } from '../../../src/shared/tls.js';

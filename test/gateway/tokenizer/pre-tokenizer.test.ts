@@ -80,7 +80,7 @@ function piecesByScanner(text: string, name: string): string[] {
 /** Changed since the table's version of Unicode: U+0295 from Ll to Lo, in 17.0. */
 const CHANGED: ReadonlySet<number> = new Set([0x295]);
 
-/** Whether the engine's Unicode may know the code point differently than the table's version. */
+/** True if the engine's Unicode may know the code point differently than the table's version. */
 function isNewer(codePoint: number): boolean {
   const isKnown = CODE_POINT_CLASSES[codePoint] !== 0;
   return CHANGED.has(codePoint) || (!isKnown && /[\p{L}\p{M}\p{N}\p{P}\p{S}]/u.test(String.fromCodePoint(codePoint)));

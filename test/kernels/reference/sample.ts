@@ -17,7 +17,7 @@ export interface Sampling {
   readonly sampleIndex: number;
 }
 
-/** Whether there is a largest logit and it is finite: what is masked is -inf, and a NaN spoils its row. */
+/** True if there is a largest logit and it is finite: what is masked is -inf, and a NaN spoils its row. */
 export function isDrawable(logits: ArrayLike<number>): boolean {
   const values = Array.from(logits);
   return !values.some(Number.isNaN) && Number.isFinite(values.reduce((a, b) => Math.max(a, b)));
@@ -38,7 +38,7 @@ export function ranking(logits: ArrayLike<number>): number[] {
   return Array.from(logits, (_, i) => i).sort((a, b) => logits[b]! - logits[a]! || a - b);
 }
 
-/** Whether each id survives a filter: `undefined` within rounding of the filter's edge. */
+/** True if each id survives a filter: `undefined` within rounding of the filter's edge. */
 export type Kept = (boolean | undefined)[];
 
 /** The least and the most that a sum may be, as rounding decides who is in it. */

@@ -26,7 +26,7 @@ export interface SampledRow {
   readonly logits: Float32Array;
   readonly sampling: Sampling;
   readonly position: number;
-  /** Whether the row is drawn from its adjusted logits, and why. */
+  /** True if the row is drawn from its adjusted logits, and why. */
   readonly adjusts: 'no' | 'repetition' | 'frequency' | 'presence' | 'bias';
 }
 

@@ -18,7 +18,7 @@ import { type Buffers, launch, type TestArguments } from './launch.js';
 const tier = process.env.ROCMFORGE_TIER || 'default';
 /** Targets of the instruction set emulator; then it runs no others. */
 const emulated = process.env.ROCMFORGE_TEST_EMULATOR?.split(',').filter((name) => name !== '') ?? [];
-/** Whether this tier builds the reference kernels too, and each kernel for each target. */
+/** True if this tier builds the reference kernels too, and each kernel for each target. */
 const hasAll = tier === 'full' || emulated.length > 0;
 
 /** Where the built kernels lie; the mutation script points it at a copy with a mistake in it. */
@@ -43,7 +43,7 @@ declare module 'vitest' {
 export const operationOf = ({ source }: Pick<KernelContract, 'source'>): string =>
   path.basename(source, '.hip').replace(/^(.+)_(?:f16|q8_0|few|unpaged)$/, '$1');
 
-/** Whether this tier builds a contract's kernel for a target: only the full one builds more than what something launches. */
+/** True if this tier builds a contract's kernel for a target: only the full one builds more than what something launches. */
 function isBuilt({ source }: KernelContract, target: string): boolean {
   if (hasAll) return true;
   const classes = target.startsWith('host') ? (['host'] as const) : (['host', 'portable'] as const);
@@ -64,17 +64,17 @@ export class Target {
     readonly runs: number,
   ) {}
 
-  /** Whether an AMD code object runs on an instruction set emulator. */
+  /** True if an AMD code object runs on an instruction set emulator. */
   get emulated(): boolean {
     return this.name.startsWith('gfx');
   }
 
-  /** Whether threads of a block are simulated one by one: exact, and too slow for large shapes. */
+  /** True if threads of a block are simulated one by one: exact, and too slow for large shapes. */
   get simulated(): boolean {
     return this.name.startsWith('lanes') || this.emulated;
   }
 
-  /** Whether this tier builds the contract's kernel for this target. */
+  /** True if this tier builds the contract's kernel for this target. */
   has(contract: KernelContract): boolean {
     return isBuilt(contract, this.name);
   }
@@ -161,7 +161,7 @@ interface TestTarget {
   readonly name: string;
   /** How many generated cases a property is held against. */
   readonly runs: number;
-  /** Whether only kernels that multiply tiles run here: as GPUs without matrix units multiply them. */
+  /** True if only kernels that multiply tiles run here: as GPUs without matrix units multiply them. */
   readonly tilesOnly?: boolean;
 }
 

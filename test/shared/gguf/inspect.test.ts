@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
-import { formatInspectReport, inspectModel } from '../../../src/cli/inspect.js';
+import { formatInspectReport, inspectModel } from '../../../src/cli/inspect/inspect.js';
 import { GgufBuilder, tinyLlama } from '../../support/gguf-builder.js';
 import { sharedPath } from '../../support/shared-data.js';
 

@@ -1,7 +1,7 @@
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, it, test } from 'vitest';
-import { formatInspectReport, inspectModel } from '../../../src/cli/inspect.js';
+import { formatInspectReport, inspectModel } from '../../../src/cli/inspect/inspect.js';
 import { FileByteSource } from '../../../src/shared/gguf/byte-source.js';
 import { ModelFiles } from '../../../src/shared/gguf/model-files.js';
 import { readGguf } from '../../../src/shared/gguf/reader.js';

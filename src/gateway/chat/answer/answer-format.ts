@@ -66,7 +66,7 @@ export function answerFormatOf(template: string): AnswerFormat {
   return { tools, reasoning: markedIn(template, REASONING_MARKS) };
 }
 
-/** Whether a chat template does anything with tools: where it does not, the model never hears of them. */
+/** True if a chat template does anything with tools: where it does not, the model never hears of them. */
 export function mentionsTools(template: string): boolean {
   return /\btools\b/.test(template);
 }

@@ -35,12 +35,12 @@ export class AnswerParser {
     this.reading = readTurn(new CallReading(this.reader, this.turn, tools), options);
   }
 
-  /** Whether as many calls are whole as may come: what follows is read by nobody. */
+  /** True if as many calls are whole as may come: what follows is read by nobody. */
   get isOver(): boolean {
     return this.turn.isOver;
   }
 
-  /** Whether there are calls, all of them whole. */
+  /** True if there are calls, all of them whole. */
   get hasWholeCalls(): boolean {
     return this.turn.hasWholeCalls;
   }
@@ -216,7 +216,7 @@ function* readContent(reading: CallReading, format: CallFormat, stray: string | 
   }
 }
 
-/** Whether a JSON text that was cut begins as a call of a function that was offered. */
+/** True if a JSON text that was cut begins as a call of a function that was offered. */
 function beginsBareCall(held: string, tools: readonly OfferedTool[]): boolean {
   const text = held.replace(/\s+/g, '');
   return tools.some(({ name }) => {

@@ -57,7 +57,7 @@ export interface CallFormat {
   readonly openers: readonly string[];
   /** What closes a call, or a list of them, and is markup only behind one. */
   readonly closers: readonly string[];
-  /** Whether an answer that begins with `{` may be a call. */
+  /** True if an answer that begins with `{` may be a call. */
   readonly isBare?: boolean;
   /** Names of special tokens that mean something to it, beside openers and closers. */
   readonly markers?: readonly string[];

@@ -14,7 +14,7 @@ export interface TagSet {
   readonly callEnds: readonly string[];
   /** What begins the next call. */
   readonly callBegin: string;
-  /** Whether a line's end behind the key is markup. */
+  /** True if a line's end behind the key is markup. */
   readonly hasLineBreaks: boolean;
 }
 

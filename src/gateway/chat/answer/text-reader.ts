@@ -39,12 +39,12 @@ export class TextReader {
     this.halfPair = '';
   }
 
-  /** Whether all is read of a text that was cut. */
+  /** True if all is read of a text that was cut. */
   get isCutHere(): boolean {
     return this.isCut && this.at === this.text.length;
   }
 
-  /** Whether what is read from now on is remembered. */
+  /** True if what is read from now on is remembered. */
   get isHolding(): boolean {
     return this.held !== undefined;
   }

@@ -30,9 +30,9 @@ export interface ToolGrammar {
   readonly suffix: string;
   readonly tools: readonly ToolRule[];
   readonly argumentsForm: ArgumentsForm;
-  /** Whether there must be a call; else they are one way to go on, and any text without the beginning of one the other. */
+  /** True if there must be a call; else they are one way to go on, and any text without the beginning of one the other. */
   readonly isRequired: boolean;
-  /** Whether there may be several calls. */
+  /** True if there may be several calls. */
   readonly isRepeated: boolean;
 }
 
@@ -80,7 +80,7 @@ interface CallText {
   readonly separator: string;
   readonly suffix?: string;
   readonly argumentsForm?: ArgumentsForm;
-  /** Whether what ends a call ends the turn. */
+  /** True if what ends a call ends the turn. */
   readonly endsTurn?: boolean;
   call(name: string): readonly [prefix: string, suffix: string];
 }

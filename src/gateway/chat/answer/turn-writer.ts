@@ -21,12 +21,12 @@ export class TurnWriter {
     private readonly mostCalls: number,
   ) {}
 
-  /** Whether as many calls are whole as may come. */
+  /** True if as many calls are whole as may come. */
   get isOver(): boolean {
     return this.ended >= this.mostCalls;
   }
 
-  /** Whether there are calls, all of them whole. */
+  /** True if there are calls, all of them whole. */
   get hasWholeCalls(): boolean {
     return this.calls > 0 && this.ended === this.calls;
   }

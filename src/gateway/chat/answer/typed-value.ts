@@ -24,7 +24,7 @@ export class ParameterTypes {
     return Object.keys(this.properties);
   }
 
-  /** Whether the value of a parameter is a string, whatever it looks like. */
+  /** True if the value of a parameter is a string, whatever it looks like. */
   isString(name: string): boolean {
     const types = this.typesOf(name);
     return types?.size === 1 && types.has('string');

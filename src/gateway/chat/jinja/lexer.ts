@@ -58,7 +58,7 @@ class Lexer {
   private at = 0;
   private line = 1;
   private countedTo = 0;
-  /** Whether what stands at `at` is the first of a line. */
+  /** True if what stands at `at` is the first of a line. */
   private startsLine = true;
 
   constructor(template: string) {

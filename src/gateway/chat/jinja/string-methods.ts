@@ -186,7 +186,7 @@ const partitioning =
     return tuple(text.slice(0, at), separator, text.slice(at + separator.length));
   };
 
-/** Whether the text is not empty and every character of it has one of the classes. */
+/** True if the text is not empty and every character of it has one of the classes. */
 const classed =
   (name: string, classes: number): Method<string> =>
   (text, args) => {

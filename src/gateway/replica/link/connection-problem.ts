@@ -8,7 +8,7 @@ import type { RemoteExecutor } from './remote-executor.js';
 export interface ConnectionProblem {
   /** Completes "no executor answers at ADDRESS: …". */
   readonly why: string;
-  /** Whether the two sides disagree about TLS, which waiting does not change: an executor that starts is not reachable yet. */
+  /** True if the two sides disagree about TLS, which waiting does not change: an executor that starts is not reachable yet. */
   readonly isMismatch: boolean;
 }
 

@@ -18,7 +18,7 @@ export interface Loss {
   /** In a word, such as `hung`, `SIGKILL`, `exit_86`, `connection` or `answer`. */
   readonly reason: string;
   /**
-   * Whether it may be the doing of a step that was under way. Who is killed from outside, cut off or taken over proves
+   * True if it may be the doing of a step that was under way. Who is killed from outside, cut off or taken over proves
    * nothing about the requests that it was computing.
    */
   readonly isEvidence: boolean;

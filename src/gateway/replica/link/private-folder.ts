@@ -115,7 +115,7 @@ function ownerOf(pid: number): string | undefined {
   return `${boot} ${namespace} ${pid} ${started}`;
 }
 
-/** Whether a folder is ours, and was made by a process that is known to have ended. */
+/** True if a folder is ours, and was made by a process that is known to have ended. */
 function isLeft(folder: string): boolean {
   let descriptor: number | undefined;
   try {

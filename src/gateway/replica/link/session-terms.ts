@@ -26,7 +26,7 @@ export interface SessionTerms {
 }
 
 /**
- * Whether an executor belongs to this release and computes the same bits as the one before.
+ * True if an executor belongs to this release and computes the same bits as the one before.
  *
  * @throws RocmForgeError `EXECUTOR_PROTOCOL`, `DEVICE_UNAVAILABLE`
  */
@@ -42,7 +42,7 @@ export function checkInfo({ version, platform, target }: GetInfoResponse, { devi
 }
 
 /**
- * Whether a loaded model is what was asked for, within the limits that the gateway's tables have.
+ * True if a loaded model is what was asked for, within the limits that the gateway's tables have.
  *
  * @throws RocmForgeError `EXECUTOR_PROTOCOL`, `DEVICE_UNAVAILABLE`
  */

@@ -106,7 +106,7 @@ export const BEGINNING: Supervision = { state: 'starting', deaths: [], probing: 
 /** Of an executor that is started when it is asked for. */
 export const UNLOADED: Supervision = { state: 'unloaded', deaths: [], probing: false };
 
-/** Whether a request has reason to wait: an executor serves, or one is started for it. */
+/** True if a request has reason to wait: an executor serves, or one is started for it. */
 export function canServe({ state, demanded = false }: Supervision): boolean {
   if (state === 'serving' || state === 'unloading' || state === 'unloaded') return true;
   return demanded && state !== 'failed' && state !== 'stopped';

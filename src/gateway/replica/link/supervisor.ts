@@ -41,11 +41,11 @@ export interface SupervisorOptions {
   readonly loadTimeoutMs: number;
   /** Deaths within a minute after which starting anew is given up for a while. */
   readonly maxRestarts: number;
-  /** Whether streams may go on with an executor that computes other bits; default false. */
+  /** True if streams may go on with an executor that computes other bits; default false. */
   readonly allowOtherArithmetic?: boolean | undefined;
   /** Folder that keeps the last faults; absent: they are logged alone. */
   readonly stateFolder?: string | undefined;
-  /** Whether there is no executor before one is asked for; default false. */
+  /** True if there is no executor before one is asked for; default false. */
   readonly onDemand?: boolean | undefined;
 }
 
@@ -122,12 +122,12 @@ export class Supervisor {
     return this.lastProblem;
   }
 
-  /** Whether a request has reason to wait, see {@link canServe}. */
+  /** True if a request has reason to wait, see {@link canServe}. */
   get canServe(): boolean {
     return canServe(this.supervision);
   }
 
-  /** Whether only a restart of the gateway helps: it has read the model file before other content was written to it. */
+  /** True if only a restart of the gateway helps: it has read the model file before other content was written to it. */
   get needsRestart(): boolean {
     return this.isFileChanged;
   }

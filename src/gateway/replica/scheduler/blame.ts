@@ -23,12 +23,12 @@ export class Blame {
   private accused: Sequence | undefined;
   private controlling: Sequence | undefined;
 
-  /** Whether some sequences have to wait until suspicion is settled. */
+  /** True if some sequences have to wait until suspicion is settled. */
   get isSearching(): boolean {
     return this.group !== undefined || this.accused !== undefined;
   }
 
-  /** Whether somebody is accused and nothing runs yet to control it. */
+  /** True if somebody is accused and nothing runs yet to control it. */
   get wantsControl(): boolean {
     return this.accused !== undefined && this.controlling === undefined;
   }
@@ -43,7 +43,7 @@ export class Blame {
     this.controlling = sequence;
   }
 
-  /** Whether a sequence may be in the next step. */
+  /** True if a sequence may be in the next step. */
   mayRun(sequence: Sequence): boolean {
     if (this.accused !== undefined) return sequence === this.controlling;
     return this.group === undefined || this.group.has(sequence);
@@ -92,7 +92,7 @@ export class Blame {
     return undefined;
   }
 
-  /** Whether a sequence is among those that are told apart now: it stays with the executor that it is suspected on. */
+  /** True if a sequence is among those that are told apart now: it stays with the executor that it is suspected on. */
   isSuspect(sequence: Sequence): boolean {
     return this.isSearching && (this.blamed.has(sequence) || sequence === this.accused);
   }

@@ -90,17 +90,17 @@ export class BlockPool {
     this.link(block, this.next[0] as number);
   }
 
-  /** Whether a block is free now: taking it costs one of {@link freeCount}. */
+  /** True if a block is free now: taking it costs one of {@link freeCount}. */
   isFree(block: number): boolean {
     return this.references[block] === 0;
   }
 
-  /** Whether several sequences hold a block. */
+  /** True if several sequences hold a block. */
   isShared(block: number): boolean {
     return (this.references[block] as number) > 1;
   }
 
-  /** Whether a block's content can be found. */
+  /** True if a block's content can be found. */
   isNoted(block: number): boolean {
     return this.keys[block] !== undefined;
   }

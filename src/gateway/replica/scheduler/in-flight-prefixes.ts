@@ -52,7 +52,7 @@ export class InFlightPrefixes {
   }
 }
 
-/** Whether the blocks are not there yet but will be. */
+/** True if the blocks are not there yet but will be. */
 export function isPending({ producer, blocks }: InFlightPrefix): boolean {
   return producer.state === 'running' && !producer.paused && producer.registeredBlocks < blocks;
 }

@@ -9,7 +9,7 @@ const MAX_PREEMPTIONS = 3;
 /** Slots that a peer's sequences hold. */
 type SlotsOf = (peer: string) => number;
 
-/** Whether it was preempted as often as may be; when it runs, it holds all its blocks. */
+/** True if it was preempted as often as may be; when it runs, it holds all its blocks. */
 export function isProtected(sequence: Sequence): boolean {
   return sequence.preemptions >= MAX_PREEMPTIONS;
 }

@@ -34,12 +34,12 @@ export class PrefixCache {
     private readonly enabled: boolean,
   ) {}
 
-  /** Whether a sequence may take what others computed. */
+  /** True if a sequence may take what others computed. */
   isFor(sequence: Sequence): boolean {
     return this.enabled && (sequence.options.takesPrefix ?? true);
   }
 
-  /** Whether a sequence finds what another with its prompt has computed of that. */
+  /** True if a sequence finds what another with its prompt has computed of that. */
   findsPrompt(sequence: Sequence): boolean {
     return this.isFor(sequence) && (this.snapshots?.keepsPrompt(sequence) ?? true);
   }

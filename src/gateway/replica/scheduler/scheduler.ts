@@ -112,7 +112,7 @@ export class Scheduler {
     return this.inFlight[0];
   }
 
-  /** Whether it was made for an executor that holds just as much. */
+  /** True if it was made for an executor that holds just as much. */
   isFor({ maxSequences, maxStepTokens, kvBlocks, windowed, isRecurrent, snapshots }: SchedulerOptions): boolean {
     const { options } = this;
     return (
@@ -136,7 +136,7 @@ export class Scheduler {
     return this.inFlight.flatMap((plan) => plan.slices);
   }
 
-  /** Whether a sequence of this many tokens in all could ever run. */
+  /** True if a sequence of this many tokens in all could ever run. */
   canEverRun(tokens: number): boolean {
     return blocksFor(tokens) <= this.blocks.capacity && this.windows.neededOf(tokens) <= this.windows.capacity;
   }
@@ -413,7 +413,7 @@ export class Scheduler {
     };
   }
 
-  /** Whether another sequence computes what this one needs now; see {@link mayStart}. */
+  /** True if another sequence computes what this one needs now; see {@link mayStart}. */
   private waitsForPrefix(sequence: Sequence, found: FoundPrefix): boolean {
     sequence.waitsFor = this.cache.waitsFor(sequence, found);
     return sequence.waitsFor !== undefined && this.mayRun(sequence.waitsFor.producer);
@@ -545,7 +545,7 @@ export class Scheduler {
   }
 }
 
-/** Whether a slice's mask had not come in time, or the token before it is missing. */
+/** True if a slice's mask had not come in time, or the token before it is missing. */
 function isLate(sampled: readonly (number | undefined)[]): boolean {
   return sampled.length > 0 && sampled[0] === undefined;
 }

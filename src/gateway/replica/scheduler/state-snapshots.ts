@@ -94,7 +94,7 @@ export class StateSnapshots {
     if (!sequence.branches.includes(position)) sequence.branches = [...sequence.branches, position];
   }
 
-  /** Whether others with the same prompt can go on behind it. */
+  /** True if others with the same prompt can go on behind it. */
   keepsPrompt({ options }: Sequence): boolean {
     return this.count > 0 && this.endOf(options.promptIds.length) >= this.rule.least;
   }
@@ -199,7 +199,7 @@ export class StateSnapshots {
   }
 }
 
-/** Whether a slice from the sequence's next position on computes a token that was generated, and no other. */
+/** True if a slice from the sequence's next position on computes a token that was generated, and no other. */
 function isGenerated({ scheduled, options }: Sequence, end: number): boolean {
   return scheduled >= options.promptIds.length && end === scheduled + 1;
 }

@@ -32,9 +32,9 @@ export interface PlannedSlice {
   readonly slot: number;
   readonly position: number;
   readonly count: number;
-  /** Whether the token after the slice is sampled. */
+  /** True if the token after the slice is sampled. */
   readonly sample: boolean;
-  /** Whether each position whose next token is in the prompt returns that token's log probability. */
+  /** True if each position whose next token is in the prompt returns that token's log probability. */
   readonly promptLogprobs: boolean;
   /** Of a slice that says its tokens: the last that is known, and draft tokens at those after it. Each position is sampled then. */
   readonly tokens?: readonly number[] | undefined;

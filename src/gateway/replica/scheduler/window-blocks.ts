@@ -62,7 +62,7 @@ export class WindowBlocks {
   }
 
   /**
-   * Whether so many blocks are there for a sequence: others that may not be preempted keep what they will still need.
+   * True if so many blocks are there for a sequence: others that may not be preempted keep what they will still need.
    *
    * @param running all that hold blocks
    */
@@ -79,7 +79,7 @@ export class WindowBlocks {
   }
 
   /**
-   * Whether the blocks are there with which a waiting sequence computes up to a position; for one that will not be preempted
+   * True if the blocks are there with which a waiting sequence computes up to a position; for one that will not be preempted
    * again, all it may ever need. Blocks that it shares count as well: soon it needs as many of its own.
    *
    * @param watermark part of all blocks that is left to those that run

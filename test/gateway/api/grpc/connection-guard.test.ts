@@ -43,7 +43,7 @@ const guardOf = (maxConnections: number, files?: OpenFiles): ConnectionGuard =>
   );
 
 interface Manner {
-  /** Whether it has said that it speaks HTTP/2; default yes. */
+  /** True if it has said that it speaks HTTP/2; default yes. */
   readonly speaks?: boolean;
   readonly calls?: ConnectionCalls;
 }

@@ -18,7 +18,7 @@ class FakeSession extends EventEmitter {
   };
   readonly state = { lastProcStreamID: 0 };
   pings = 0;
-  /** Whether nghttp2 still writes, and the reader reads. */
+  /** True if nghttp2 still writes, and the reader reads. */
   writes = true;
 
   /** False where too many pings are unanswered. */

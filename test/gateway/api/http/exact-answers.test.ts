@@ -23,7 +23,7 @@ beforeAll(async () => {
 });
 afterAll(() => server.stop());
 
-/** Whether a schema was refused: it contradicts itself, or is more than a grammar says. */
+/** True if a schema was refused: it contradicts itself, or is more than a grammar says. */
 function isRefusal(error: unknown): boolean {
   const { message, metadata } = error as Partial<ServiceError>;
   const reason = metadata === undefined ? message : errorInfo({ metadata })?.reason;

@@ -34,7 +34,7 @@ export interface WholeCall {
   readonly args: string;
   /** Only where the model gave one. */
   readonly id?: string;
-  /** Whether the end of the text cut it. */
+  /** True if the end of the text cut it. */
   readonly isCut?: true;
 }
 
@@ -49,7 +49,7 @@ export interface WholeTurn {
 export interface Shape extends WholeTurn {
   readonly text: string;
   readonly options?: Partial<AnswerParserOptions> & {
-    /** Whether the model would have gone on. */
+    /** True if the model would have gone on. */
     readonly isCut?: boolean;
   };
 }

@@ -1,7 +1,7 @@
+import type { ModelOptionValues } from '../common/options.js';
+import { writeNotice } from '../common/output.js';
+import { DEMO_MODEL } from '../common/package-files.js';
 import { generate } from './generate.js';
-import type { ModelOptionValues } from './options.js';
-import { writeNotice } from './output.js';
-import { DEMO_MODEL } from './package-files.js';
 
 /** Enough for a whole story. */
 const MOST_TOKENS = 200;

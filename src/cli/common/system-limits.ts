@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
-import { RocmForgeError } from '../shared/errors.js';
+import { RocmForgeError } from '../../shared/errors.js';
 
 /** Modules are read many at once, and a gateway has sockets, model files and a log. */
 export const FEWEST_FILES = 128;

@@ -1,9 +1,9 @@
-import type { DeviceStats } from '../executor/device/device-stats.js';
-import { type ClientRun, runClient } from './bench/client-run.js';
-import { ExecutorLoop, type LoopRun } from './bench/executor-loop.js';
-import { connectToProcess } from './bench/gateway-process.js';
-import type { ModelOptionValues } from './options.js';
-import { writeJson, writeText } from './output.js';
+import type { DeviceStats } from '../../executor/device/device-stats.js';
+import type { ModelOptionValues } from '../common/options.js';
+import { writeJson, writeText } from '../common/output.js';
+import { type ClientRun, runClient } from './client-run.js';
+import { ExecutorLoop, type LoopRun } from './executor-loop.js';
+import { connectToProcess } from './gateway-process.js';
 
 export interface BenchOptions extends ModelOptionValues {
   readonly model: string;
@@ -40,7 +40,7 @@ export interface BenchReport {
   /** How the device fared before the runs and right after the last. */
   readonly before: DeviceStats;
   readonly after: DeviceStats;
-  /** Whether clocks were held down before, between or after the runs; absent where nothing tells. */
+  /** True if clocks were held down before, between or after the runs; absent where nothing tells. */
   readonly throttled?: boolean;
   /** Of one token's step, run launch by launch: slower in sum than the step itself. */
   readonly profile?: Awaited<ReturnType<ExecutorLoop['profile']>>;

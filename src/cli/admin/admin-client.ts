@@ -1,13 +1,13 @@
 import { credentials, type ServiceError } from '@grpc/grpc-js';
-import { RocmForgeError } from '../shared/errors.js';
+import { RocmForgeError } from '../../shared/errors.js';
 import {
   AdminServiceClient,
   type GetReportResponse,
   type ModelStatus,
   type Settings,
-} from '../shared/generated/rocmforge/admin/v1/admin.js';
-import { fromServiceError } from '../shared/grpc/status.js';
-import { unreachable } from './unreachable.js';
+} from '../../shared/generated/rocmforge/admin/v1/admin.js';
+import { fromServiceError } from '../../shared/grpc/status.js';
+import { unreachable } from '../common/unreachable.js';
 
 /** Gateways' answers with metrics and faults are larger than gRPC takes by default. */
 const MOST_REPORT_BYTES = 32 << 20;

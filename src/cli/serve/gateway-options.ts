@@ -1,10 +1,10 @@
-import { usableProcessors } from '../executor/load/processors.js';
-import type { ReasoningParser, ToolParser } from '../gateway/chat/answer/answer-format.js';
-import type { GatewayOptions, ModelOptions } from '../gateway/options.js';
-import type { TrustOptions } from '../gateway/trust/trust.js';
-import { RocmForgeError } from '../shared/errors.js';
-import { checkSplit, type ModelOptionValues } from './options.js';
-import { loadProgress } from './progress.js';
+import { usableProcessors } from '../../executor/load/processors.js';
+import type { ReasoningParser, ToolParser } from '../../gateway/chat/answer/answer-format.js';
+import type { GatewayOptions, ModelOptions } from '../../gateway/options.js';
+import type { TrustOptions } from '../../gateway/trust/trust.js';
+import { RocmForgeError } from '../../shared/errors.js';
+import { checkSplit, type ModelOptionValues } from '../common/options.js';
+import { loadProgress } from '../common/progress.js';
 
 /**
  * The gateway that a command's options ask for.

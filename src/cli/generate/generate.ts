@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { RocmForgeError } from '../shared/errors.js';
+import { RocmForgeError } from '../../shared/errors.js';
 import {
   ChatInput,
   ChatMessage,
@@ -13,12 +13,12 @@ import {
   StopConditions,
   TextInput,
   TokenLogprobs,
-} from '../shared/generated/rocmforge/v1/inference.js';
-import { connect, stream } from './client.js';
-import { EXIT_OUTPUT_CLOSED, outputClosed } from './closed-output.js';
-import type { ModelOptionValues } from './options.js';
-import { writeJson, writeModelText, writeNotice } from './output.js';
-import { unreachable } from './unreachable.js';
+} from '../../shared/generated/rocmforge/v1/inference.js';
+import { connect, stream } from '../common/client.js';
+import { EXIT_OUTPUT_CLOSED, outputClosed } from '../common/closed-output.js';
+import type { ModelOptionValues } from '../common/options.js';
+import { writeJson, writeModelText, writeNotice } from '../common/output.js';
+import { unreachable } from '../common/unreachable.js';
 
 export interface GenerateOptions extends ModelOptionValues {
   readonly model?: string;

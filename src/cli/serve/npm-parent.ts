@@ -42,7 +42,7 @@ export function npmAncestors(pid: number, read: ReadProcess): readonly number[] 
   return undefined;
 }
 
-/** Whether each process of a chain is still the child of the next. */
+/** True if each process of a chain is still the child of the next. */
 export function isWhole(chain: readonly number[], read: ReadProcess): boolean {
   return chain.every((pid, i) => i === chain.length - 1 || read(pid)?.parent === chain[i + 1]);
 }

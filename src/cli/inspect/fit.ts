@@ -1,5 +1,5 @@
-import { type GpuPlatform, type GpuProperties, loadAddon } from '../executor/device/addon.js';
-import { HOPPER } from '../executor/device/device.js';
+import { type GpuPlatform, type GpuProperties, loadAddon } from '../../executor/device/addon.js';
+import { HOPPER } from '../../executor/device/device.js';
 import {
   countingGpu,
   type Fit,
@@ -10,15 +10,15 @@ import {
   grantOn,
   type Most,
   presentGpu,
-} from '../executor/load/fit.js';
-import type { LoadOptions } from '../executor/load/load-options.js';
-import { openDevice } from '../executor/load/open-device.js';
-import { RocmForgeError } from '../shared/errors.js';
-import { ModelFiles } from '../shared/gguf/model-files.js';
-import { readServableModel } from '../shared/gguf/servable-model.js';
-import { DEFAULT_CONTEXT } from '../shared/step-limits.js';
+} from '../../executor/load/fit.js';
+import type { LoadOptions } from '../../executor/load/load-options.js';
+import { openDevice } from '../../executor/load/open-device.js';
+import { RocmForgeError } from '../../shared/errors.js';
+import { ModelFiles } from '../../shared/gguf/model-files.js';
+import { readServableModel } from '../../shared/gguf/servable-model.js';
+import { DEFAULT_CONTEXT } from '../../shared/step-limits.js';
+import { checkSplit, type SplitOptionValues } from '../common/options.js';
 import { alignColumns, formatBytes } from './inspect.js';
-import { checkSplit, type SplitOptionValues } from './options.js';
 
 /** More than any GPU has. */
 const ENDLESS_BYTES = 2 ** 50;

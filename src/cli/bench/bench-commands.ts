@@ -8,9 +8,9 @@ import {
   TOKEN_HELP,
   wholeNumber,
   wholeNumbers,
-} from './options.js';
-import { writeJson, writeText } from './output.js';
-import { REQUIRED } from './usage.js';
+} from '../common/options.js';
+import { writeJson, writeText } from '../common/output.js';
+import { REQUIRED } from '../common/usage.js';
 
 /** `bench serve` and `bench kernels`. */
 export function addBenchCommands(bench: Command): void {
@@ -84,9 +84,9 @@ export function addBenchCommands(bench: Command): void {
     .action(async (options) => {
       const [{ openDevice }, { benchKernels, formatKernelPairs }, { benchProducts, formatProductTimes }] =
         await Promise.all([
-          import('../executor/load/open-device.js'),
-          import('./bench/kernel-bench.js'),
-          import('./bench/product-bench.js'),
+          import('../../executor/load/open-device.js'),
+          import('./kernel-bench.js'),
+          import('./product-bench.js'),
         ]);
       const { device: kind, gpu, threads, kernels } = options;
       const device = openDevice({ kind, gpu, threads, kernels });

@@ -1,10 +1,10 @@
-import { RocmForgeError } from '../shared/errors.js';
-import type { TensorTypeName } from '../shared/gguf/tensor-types.js';
-import { type GgufValue, type TensorSource, writeGguf } from '../shared/gguf/writer.js';
-import { MIXTURES, matrixType, UNIFORM_TYPES, type WeightType } from './synth/mixtures.js';
-import { type FillRandom, RandomWeights } from './synth/random-weights.js';
-import { type ModelShape, SHAPES } from './synth/shapes.js';
-import { syntheticVocabulary } from './synth/vocabulary.js';
+import { RocmForgeError } from '../../shared/errors.js';
+import type { TensorTypeName } from '../../shared/gguf/tensor-types.js';
+import { type GgufValue, type TensorSource, writeGguf } from '../../shared/gguf/writer.js';
+import { MIXTURES, matrixType, UNIFORM_TYPES, type WeightType } from './mixtures.js';
+import { type FillRandom, RandomWeights } from './random-weights.js';
+import { type ModelShape, SHAPES } from './shapes.js';
+import { syntheticVocabulary } from './vocabulary.js';
 
 export interface SynthOptions {
   /** One of {@link SHAPES}, or a shape of one's own. */

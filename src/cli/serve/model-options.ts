@@ -1,11 +1,11 @@
-import { type GatewayOptions, type ModelOptions, OWN_OPTIONS } from '../gateway/options.js';
-import { RocmForgeError } from '../shared/errors.js';
+import { type GatewayOptions, type ModelOptions, OWN_OPTIONS } from '../../gateway/options.js';
+import { RocmForgeError } from '../../shared/errors.js';
 import { gatewayOptions } from './gateway-options.js';
 
 /** An option of a command, as commander describes it. */
 export interface KnownOption {
   readonly long?: string | undefined;
-  /** Whether it takes a value. */
+  /** True if it takes a value. */
   readonly required: boolean;
   readonly parseArg?: ((value: string, previous: undefined) => unknown) | undefined;
   attributeName(): string;

@@ -6,9 +6,9 @@ import {
   InterceptingCall,
   type Interceptor,
 } from '@grpc/grpc-js';
-import type { RocmForgeClientOptions } from '../client/index.js';
-import { RocmForgeError } from '../shared/errors.js';
-import { InferenceServiceClient } from '../shared/generated/rocmforge/v1/inference.js';
+import type { RocmForgeClientOptions } from '../../client/index.js';
+import { RocmForgeError } from '../../shared/errors.js';
+import { InferenceServiceClient } from '../../shared/generated/rocmforge/v1/inference.js';
 
 /** How a command shows a gateway who it is. */
 export interface ClientOptions {

@@ -1,7 +1,7 @@
 import { InvalidArgumentError, Option } from 'commander';
-import type { KvCacheType } from '../executor/kernels/index.js';
-import { RocmForgeError } from '../shared/errors.js';
-import { SPLIT_KINDS, type SplitKind } from '../shared/split.js';
+import type { KvCacheType } from '../../executor/kernels/index.js';
+import { RocmForgeError } from '../../shared/errors.js';
+import { SPLIT_KINDS, type SplitKind } from '../../shared/split.js';
 
 /**
  * `HOST:PORT` or `unix:PATH`, as it is; what is obviously another form of address is refused with the form that is meant.

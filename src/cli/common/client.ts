@@ -2,17 +2,17 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import type { ServiceError } from '@grpc/grpc-js';
-import { RocmForgeClient, RocmForgeClientError } from '../client/index.js';
-import { startGateway } from '../gateway/main.js';
-import { RocmForgeError } from '../shared/errors.js';
+import { RocmForgeClient, RocmForgeClientError } from '../../client/index.js';
+import { startGateway } from '../../gateway/main.js';
+import { RocmForgeError } from '../../shared/errors.js';
 import type {
   GenerateChunk,
   GenerateComplete,
   GenerateStreamRequest,
-} from '../shared/generated/rocmforge/v1/inference.js';
-import { fromServiceError } from '../shared/grpc/status.js';
+} from '../../shared/generated/rocmforge/v1/inference.js';
+import { fromServiceError } from '../../shared/grpc/status.js';
+import { gatewayOptions } from '../serve/gateway-options.js';
 import { type ClientOptions, shown } from './gateway-client.js';
-import { gatewayOptions } from './gateway-options.js';
 import type { ModelOptionValues } from './options.js';
 
 /** A client of a gateway, and how to be done with it. */

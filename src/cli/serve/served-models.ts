@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
-import type { ModelOptions } from '../gateway/options.js';
-import { RocmForgeError } from '../shared/errors.js';
+import type { ModelOptions } from '../../gateway/options.js';
+import { RocmForgeError } from '../../shared/errors.js';
 
 /** How models are named on a command line. */
 export interface NamedModels {

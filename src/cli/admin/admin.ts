@@ -1,7 +1,7 @@
-import type { ModelStatus, Settings } from '../shared/generated/rocmforge/admin/v1/admin.js';
+import type { ModelStatus, Settings } from '../../shared/generated/rocmforge/admin/v1/admin.js';
+import { writeJson, writeNotice, writeText } from '../common/output.js';
+import { alignColumns } from '../inspect/inspect.js';
 import { AdminClient } from './admin-client.js';
-import { alignColumns } from './inspect.js';
-import { writeJson, writeNotice, writeText } from './output.js';
 
 export interface AdminOptions extends Settings {
   /** Of a gateway's `--admin-listen`. */

@@ -1,5 +1,5 @@
 import { type Command, Option } from 'commander';
-import { RocmForgeError } from '../shared/errors.js';
+import { RocmForgeError } from '../../shared/errors.js';
 import {
   address,
   clientOptions,
@@ -12,7 +12,7 @@ import {
   testOptions,
   texts,
   wholeNumber,
-} from './options.js';
+} from '../common/options.js';
 
 /**
  * `generate` and `chat`.
@@ -86,7 +86,7 @@ export function addTextCommands(command: (name: string, options: readonly Option
     .action(async (options) => {
       requireTarget(options);
       await pullFirst(options);
-      const { chat } = await import('./chat/chat.js');
+      const { chat } = await import('../chat/chat.js');
       await chat(options);
     });
 }
@@ -115,6 +115,6 @@ export function requireTarget(options: { model?: string; address?: string }): vo
 /** Downloads a model that `--model` names on a hub, and sets the option to its path. */
 async function pullFirst(options: { model?: string }): Promise<void> {
   if (options.model === undefined) return;
-  const { localModel } = await import('./hub/pull.js');
+  const { localModel } = await import('../hub/pull.js');
   options.model = await localModel(options.model);
 }

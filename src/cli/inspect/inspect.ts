@@ -1,18 +1,18 @@
 import path from 'node:path';
-import { stateBytes } from '../executor/layers/recurrent-layers.js';
-import type { VectorRef } from '../executor/model/tensors.js';
-import { kvLayers, type ModelGraph, valuesOf } from '../executor/model/values.js';
-import { readGraph } from '../executor/models/index.js';
-import type { ReasoningParser, ToolParser } from '../gateway/chat/answer/answer-format.js';
-import { answersOf } from '../gateway/request/served-model.js';
-import { RocmForgeError } from '../shared/errors.js';
-import { unusedTensors } from '../shared/gguf/harmless.js';
-import { ModelFiles } from '../shared/gguf/model-files.js';
-import { type ModelParameters, readModelParameters } from '../shared/gguf/model-parameters.js';
-import type { GgufModel, GgufTensor } from '../shared/gguf/reader.js';
-import { readServableModel } from '../shared/gguf/servable-model.js';
-import { type TensorTypeName, tensorElements } from '../shared/gguf/tensor-types.js';
-import { printableLine } from '../shared/printable.js';
+import { stateBytes } from '../../executor/layers/recurrent-layers.js';
+import type { VectorRef } from '../../executor/model/tensors.js';
+import { kvLayers, type ModelGraph, valuesOf } from '../../executor/model/values.js';
+import { readGraph } from '../../executor/models/index.js';
+import type { ReasoningParser, ToolParser } from '../../gateway/chat/answer/answer-format.js';
+import { answersOf } from '../../gateway/request/served-model.js';
+import { RocmForgeError } from '../../shared/errors.js';
+import { unusedTensors } from '../../shared/gguf/harmless.js';
+import { ModelFiles } from '../../shared/gguf/model-files.js';
+import { type ModelParameters, readModelParameters } from '../../shared/gguf/model-parameters.js';
+import type { GgufModel, GgufTensor } from '../../shared/gguf/reader.js';
+import { readServableModel } from '../../shared/gguf/servable-model.js';
+import { type TensorTypeName, tensorElements } from '../../shared/gguf/tensor-types.js';
+import { printableLine } from '../../shared/printable.js';
 import { describeRopes, type RopeReport, ropeReports } from './rope-report.js';
 
 /** What `rocmforge inspect` tells about a model file; plain data that survives JSON. */

@@ -1,4 +1,4 @@
-import { printable, printableJson } from '../shared/printable.js';
+import { printable, printableJson } from '../../shared/printable.js';
 
 /** Writes text to stdout; see {@link printable}. */
 export function writeText(text: string): void {

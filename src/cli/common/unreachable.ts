@@ -1,5 +1,5 @@
-import { RocmForgeError } from '../shared/errors.js';
-import { errorInfo } from '../shared/grpc/status.js';
+import { RocmForgeError } from '../../shared/errors.js';
+import { errorInfo } from '../../shared/grpc/status.js';
 
 /** Texts in gRPC's message of a connection that failed, and what each means for the address that a command was given. */
 const CAUSES: readonly (readonly [RegExp, (address: string) => string])[] = [

@@ -1,8 +1,8 @@
-import { divisorsFor } from '../executor/layers/rope.js';
-import type { VectorRef } from '../executor/model/tensors.js';
-import { type Attention, type ModelGraph, type Rope, valuesOf } from '../executor/model/values.js';
-import type { ModelParameters } from '../shared/gguf/model-parameters.js';
-import { DEFAULT_CONTEXT } from '../shared/step-limits.js';
+import { divisorsFor } from '../../executor/layers/rope.js';
+import type { VectorRef } from '../../executor/model/tensors.js';
+import { type Attention, type ModelGraph, type Rope, valuesOf } from '../../executor/model/values.js';
+import type { ModelParameters } from '../../shared/gguf/model-parameters.js';
+import { DEFAULT_CONTEXT } from '../../shared/step-limits.js';
 
 /** How layers of one kind turn queries and keys; plain data that survives JSON. */
 export interface RopeReport {

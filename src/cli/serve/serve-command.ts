@@ -1,9 +1,8 @@
 import { type Command, Option } from 'commander';
-import { usableProcessors } from '../executor/load/processors.js';
-import { REASONING_PARSERS, TOOL_PARSERS } from '../gateway/chat/answer/answer-format.js';
-import type { HostedModel } from '../gateway/hosted-model.js';
-import type { ModelOptions } from '../gateway/options.js';
-import { watchNpm } from './npm-parent.js';
+import { usableProcessors } from '../../executor/load/processors.js';
+import { REASONING_PARSERS, TOOL_PARSERS } from '../../gateway/chat/answer/answer-format.js';
+import type { HostedModel } from '../../gateway/hosted-model.js';
+import type { ModelOptions } from '../../gateway/options.js';
 import {
   address,
   addresses,
@@ -14,11 +13,12 @@ import {
   seed,
   texts,
   wholeNumber,
-} from './options.js';
-import { writeText } from './output.js';
-import { notifyReady, notifyStopping } from './service-manager.js';
-import { checkSystemLimits } from './system-limits.js';
-import { REQUIRED } from './usage.js';
+} from '../common/options.js';
+import { writeText } from '../common/output.js';
+import { notifyReady, notifyStopping } from '../common/service-manager.js';
+import { checkSystemLimits } from '../common/system-limits.js';
+import { REQUIRED } from '../common/usage.js';
+import { watchNpm } from './npm-parent.js';
 
 /** Exit codes of `serve`: 0 after a drain that finished, these two otherwise; 1 is an error that is told. */
 const MOST_REPLICAS = 64;
@@ -238,13 +238,13 @@ export function addServeCommand(serve: Command): void {
       for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => stop());
       process.on('SIGUSR2', () => replace());
       const [{ startGateway }, { gatewayOptions }] = await Promise.all([
-        import('../gateway/main.js'),
+        import('../../gateway/main.js'),
         import('./gateway-options.js'),
       ]);
-      const { defaultStateFolder } = await import('../shared/fault-log.js');
+      const { defaultStateFolder } = await import('../../shared/fault-log.js');
       const stateFolder = options.stateDir ?? defaultStateFolder();
       const [{ localModel }, { servedModels }, { withOwnOptions }] = await Promise.all([
-        import('./hub/pull.js'),
+        import('../hub/pull.js'),
         import('./served-models.js'),
         import('./model-options.js'),
       ]);

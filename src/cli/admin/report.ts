@@ -1,12 +1,12 @@
 import { writeFileSync } from 'node:fs';
-import { RocmForgeError } from '../shared/errors.js';
-import { type Fault, readFaults } from '../shared/fault-log.js';
-import { packageVersion } from '../shared/package.js';
-import { printableJson } from '../shared/printable.js';
+import { RocmForgeError } from '../../shared/errors.js';
+import { type Fault, readFaults } from '../../shared/fault-log.js';
+import { packageVersion } from '../../shared/package.js';
+import { printableJson } from '../../shared/printable.js';
+import { writeNotice, writeText } from '../common/output.js';
+import { examine } from '../doctor/doctor.js';
+import { anonymous, thisIdentity } from '../doctor/report.js';
 import { AdminClient } from './admin-client.js';
-import { examine } from './doctor/doctor.js';
-import { anonymous, thisIdentity } from './doctor/report.js';
-import { writeNotice, writeText } from './output.js';
 
 export interface ReportOptions {
   /** Of a gateway's `--admin-listen`; absent: only what is on this machine is told of. */

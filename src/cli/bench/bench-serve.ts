@@ -1,21 +1,21 @@
 import { closeSync, openSync, writeFileSync } from 'node:fs';
-import { RocmForgeError } from '../shared/errors.js';
+import { RocmForgeError } from '../../shared/errors.js';
 import {
   GetModelRequest,
   type InferenceServiceClient,
   type Model,
-} from '../shared/generated/rocmforge/v1/inference.js';
-import { fromServiceError } from '../shared/grpc/status.js';
-import { packageVersion } from '../shared/package.js';
-import { type Arrival, offerLoad } from './bench/load.js';
-import { formatComparison, readLoadRun } from './bench/load-comparison.js';
-import { LOAD_RUN_FORMAT, type LoadRun, loadPlot } from './bench/load-plot.js';
-import { formatLoadReport, loadReport } from './bench/load-report.js';
-import { MetricsSnapshot } from './bench/prometheus.js';
-import { Workload } from './bench/workload.js';
-import { type ClientOptions, gatewayClient } from './gateway-client.js';
-import { writeJson, writeText } from './output.js';
-import { unreachable } from './unreachable.js';
+} from '../../shared/generated/rocmforge/v1/inference.js';
+import { fromServiceError } from '../../shared/grpc/status.js';
+import { packageVersion } from '../../shared/package.js';
+import { type ClientOptions, gatewayClient } from '../common/gateway-client.js';
+import { writeJson, writeText } from '../common/output.js';
+import { unreachable } from '../common/unreachable.js';
+import { type Arrival, offerLoad } from './load.js';
+import { formatComparison, readLoadRun } from './load-comparison.js';
+import { LOAD_RUN_FORMAT, type LoadRun, loadPlot } from './load-plot.js';
+import { formatLoadReport, loadReport } from './load-report.js';
+import { MetricsSnapshot } from './prometheus.js';
+import { Workload } from './workload.js';
 
 export interface BenchServeOptions extends ClientOptions {
   /** Of the gateway. */

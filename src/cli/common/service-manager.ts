@@ -1,5 +1,5 @@
-import { loadAddon } from '../executor/device/addon.js';
-import { createLogger } from '../shared/log.js';
+import { loadAddon } from '../../executor/device/addon.js';
+import { createLogger } from '../../shared/log.js';
 
 /**
  * Tells the service manager that this process serves, and from then on, where it keeps watch, that the event loop turns: systemd's

@@ -1,7 +1,7 @@
 import { type Command, Option } from 'commander';
-import { LOG_LEVELS } from '../shared/log-levels.js';
-import { address, byteCount, wholeNumber } from './options.js';
-import { REQUIRED } from './usage.js';
+import { LOG_LEVELS } from '../../shared/log-levels.js';
+import { address, byteCount, wholeNumber } from '../common/options.js';
+import { REQUIRED } from '../common/usage.js';
 
 /** `pull`, `admin` and `report`. */
 export function addOperateCommands(program: Command): void {
@@ -21,7 +21,7 @@ export function addOperateCommands(program: Command): void {
     )
     .option('--json', 'print JSON', false)
     .action(async (model, options) => {
-      const { pull } = await import('./hub/pull-command.js');
+      const { pull } = await import('../hub/pull-command.js');
       await pull(model, options);
     });
 
@@ -68,7 +68,7 @@ export function addOperateCommands(program: Command): void {
     .action(async (options) => {
       const [{ report }, { defaultStateFolder }] = await Promise.all([
         import('./report.js'),
-        import('../shared/fault-log.js'),
+        import('../../shared/fault-log.js'),
       ]);
       await report({ ...options, stateDir: options.stateDir ?? defaultStateFolder() });
     });

@@ -1,18 +1,18 @@
 import path from 'node:path';
-import type { Device } from '../executor/device/device.js';
-import { type LoadedModel, loadModel } from '../executor/load/loaded-model.js';
-import { openDevice } from '../executor/load/open-device.js';
-import { RocmForgeError } from '../shared/errors.js';
-import type { ModelOptionValues } from './options.js';
-import { writeJson, writeText } from './output.js';
-import { DEMO_MODEL, DEMO_PARITY } from './package-files.js';
-import { besideHost } from './verify/beside-host.js';
-import { survivesKill } from './verify/faults.js';
-import { INVARIANCE_PROMPT, logitsHashes, promptOf } from './verify/invariance.js';
-import { speed } from './verify/speed.js';
-import { StepDriver } from './verify/step-driver.js';
-import { ACCEPTED, greedy, readParityCases, teacherForced } from './verify/teacher-forced.js';
-import { conclusion, type Verdict } from './verify/verdict.js';
+import type { Device } from '../../executor/device/device.js';
+import { type LoadedModel, loadModel } from '../../executor/load/loaded-model.js';
+import { openDevice } from '../../executor/load/open-device.js';
+import { RocmForgeError } from '../../shared/errors.js';
+import type { ModelOptionValues } from '../common/options.js';
+import { writeJson, writeText } from '../common/output.js';
+import { DEMO_MODEL, DEMO_PARITY } from '../common/package-files.js';
+import { besideHost } from './beside-host.js';
+import { survivesKill } from './faults.js';
+import { INVARIANCE_PROMPT, logitsHashes, promptOf } from './invariance.js';
+import { speed } from './speed.js';
+import { StepDriver } from './step-driver.js';
+import { ACCEPTED, greedy, readParityCases, teacherForced } from './teacher-forced.js';
+import { conclusion, type Verdict } from './verdict.js';
 
 export interface VerifyCommandOptions
   extends Pick<ModelOptionValues, 'device' | 'gpu' | 'threads' | 'kernels' | 'attention' | 'kvCacheType'> {
