@@ -21,7 +21,7 @@ DEVICE void finish(const Linear<T>& job, int t, int n, float sum) {
   float* y = job.y + static_cast<size_t>(t) * job.y_stride + n;
   *y = job.accumulate ? *y + sum : sum;
 }
-static_assert(LINEAR_DECODE_ROWS == GROUP_ROWS && LINEAR_FEW_ROWS == GROUP_ROWS && LINEAR_DECODE_COLUMNS == 1);
+static_assert(LINEAR_ONE_ROWS == GROUP_ROWS && LINEAR_FEW_ROWS == GROUP_ROWS && LINEAR_ONE_COLUMNS == 1);
 static_assert(LINEAR_WIDE16_ROWS == TILE_ROWS && LINEAR_WIDE32_ROWS == TILE_ROWS && LINEAR_WIDE64_ROWS == TILE_ROWS);
 static_assert(LINEAR_WIDE128_ROWS == TILE_ROWS && LINEAR_MANY_ROWS == 2 * TILE_ROWS);
 }  // namespace
@@ -40,7 +40,7 @@ static_assert(LINEAR_WIDE128_ROWS == TILE_ROWS && LINEAR_MANY_ROWS == 2 * TILE_R
 #define LINEAR_WIDE(name, type, Format, columns, sharing) \
   LINEAR(WIDE_BLOCK, 1, name, type, (linear_wide<Format, columns, Sharing::sharing>(job, block.y, block.x * columns)))
 #define LINEAR_FORMAT(suffix, Format, type, depth)                                                           \
-  LINEAR(BLOCK, 3, linear_decode_##suffix, type, (linear_few<Format, 1, depth>(job, block.x)))               \
+  LINEAR(BLOCK, 3, linear_one_##suffix, type, (linear_few<Format, 1, depth>(job, block.x)))               \
   LINEAR(BLOCK, 3, linear_few_##suffix, type, (linear_few<Format, LINEAR_FEW_COLUMNS, depth>(job, block.x))) \
   LINEAR_WIDE(linear_wide16_##suffix, type, Format, LINEAR_WIDE16_COLUMNS, HALVES)                           \
   LINEAR_WIDE(linear_wide32_##suffix, type, Format, LINEAR_WIDE32_COLUMNS, HALVES)                           \
@@ -99,7 +99,7 @@ DEVICE void linear_run(Linear<T> job, int group, const Run& run) {
   LINEAR_EXPERTS(WIDE_BLOCK, 1, name, type, Format,      \
                  (linear_wide<Format, columns, Sharing::HALVES>(job, block.y, block.x * columns)))
 #define LINEAR_EXPERTS_FORMAT(suffix, Format, type, depth)                                                             \
-  LINEAR_EXPERTS(BLOCK, 3, linear_experts_decode_##suffix, type, Format, (linear_few<Format, 1, depth>(job, block.x))) \
+  LINEAR_EXPERTS(BLOCK, 3, linear_experts_one_##suffix, type, Format, (linear_few<Format, 1, depth>(job, block.x))) \
   LINEAR_EXPERTS(BLOCK, 3, linear_experts_few_##suffix, type, Format, (linear_run<Format, depth>(job, block.x, run)))  \
   LINEAR_EXPERTS_WIDE(linear_experts_wide32_##suffix, type, Format, LINEAR_WIDE32_COLUMNS)                             \
   LINEAR_EXPERTS_WIDE(linear_experts_wide64_##suffix, type, Format, LINEAR_WIDE64_COLUMNS)                             \

@@ -52,7 +52,7 @@ std::vector<Form> forms(Kern one, Kern few, Kern a, Kern b, Kern c, Kern d, Kern
   return v;
 }
 #define FORMS(s, F)                                                                              \
-  forms<F>(K_(linear_decode_##s), K_(linear_few_##s), K_(linear_wide16_##s), K_(linear_wide32_##s), \
+  forms<F>(K_(linear_one_##s), K_(linear_few_##s), K_(linear_wide16_##s), K_(linear_wide32_##s), \
            K_(linear_wide64_##s), K_(linear_wide128_##s), K_(linear_many_##s))
 // The kernels of linear_decode.hip, and the norm that linear_normed takes along.
 typedef void (*Row)(const uint8_t*, const void*, float*, const int32_t*, int, int, int, int, int, int);

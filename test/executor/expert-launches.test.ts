@@ -32,7 +32,7 @@ it('launches experts of one row one directly behind the other', async () => {
 // Of a step of one row, launches that multiply experts: gate and up are one, down is another.
 it.each([
   ['a GPU', 'hip', 'double', /^matmul_packed_experts_/],
-  ['Hopper', 'cuda', 'sm_90', /^linear_experts_decode_/],
+  ['Hopper', 'cuda', 'sm_90', /^linear_experts_one_/],
 ] as const)('%s multiplies gate and up of experts at once', async (_name, kind, target, products) => {
   const output = path.join(mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-')), 'experts.gguf');
   const experts = { count: 8, used: 2, ffn: 256 };
