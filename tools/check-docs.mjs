@@ -5,7 +5,8 @@ import path from 'node:path';
 
 /** A path of this tree in backticks, without arguments. */
 const TREE_PATH = /`((?:src|test|tools|kernels|native|bench|deploy|proto|examples|models)\/[\w./*{},-]+)`/g;
-const DATE = /\b20\d\d-\d\d-\d\d\b|\b\d{1,2} (?:January|February|March|April|May|June|July|August|September|October|November|December) 20\d\d\b/;
+const DATE =
+  /\b20\d\d-\d\d-\d\d\b|\b\d{1,2} (?:January|February|March|April|May|June|July|August|September|October|November|December) 20\d\d\b/;
 const COMMIT = /`(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,12}`/;
 
 /**

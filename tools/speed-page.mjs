@@ -45,7 +45,8 @@ function predictionRows(predicted) {
 export function speedPage({ summary, predictions, tables, published }, predicted) {
   const eightB = (/** @type {string} */ target) =>
     predicted.find((one) => one.target === target && one.shape === 'llama-3.1-8b' && one.type === 'Q4_K_M');
-  const cited = (/** @type {string} */ text, /** @type {string} */ source) => (source === '' ? text : `${text} (${source})`);
+  const cited = (/** @type {string} */ text, /** @type {string} */ source) =>
+    source === '' ? text : `${text} (${source})`;
   const rows = summary.map(
     (/** @type {any} */ { card, target, kind, tokensPerSecond, error, llamaCpp, llamaCppSource, vllm, vllmSource }) => [
       `${card}, \`${target}\``,
