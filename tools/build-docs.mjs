@@ -29,7 +29,9 @@ function descriptors() {
 function commentsOf(file) {
   const comments = new Map();
   for (const { path: place, leadingComments } of file.sourceCodeInfo?.location ?? []) {
-    if (leadingComments) comments.set((place ?? []).join(), leadingComments.trim().replace(/\s*\n\s*/g, ' '));
+    // Most of them become cells of a table, which end at a bar.
+    const text = leadingComments?.trim().replace(/\s*\n\s*/g, ' ').replaceAll('|', '\\|');
+    if (text) comments.set((place ?? []).join(), text);
   }
   return (...place) => comments.get(place.join()) ?? '';
 }

@@ -1,5 +1,5 @@
 // What is wrong with the documentation: links and anchors that lead nowhere, paths of this tree that do not exist, code fences that are
-// not closed, and dates or commits outside of docs/evidence.
+// not closed, rows that do not fit their table, and dates or commits outside of docs/evidence.
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 
@@ -79,6 +79,28 @@ function dateComplaints(file, text) {
 }
 
 /**
+ * Rows with another number of cells than the head of their table: GitHub splits cells at `|` in code, too.
+ *
+ * @param {string} file
+ * @param {string} text
+ * @returns {string[]}
+ */
+function tableComplaints(file, text) {
+  const cells = (/** @type {string} */ row) => row.replaceAll('\\|', '').split('|').length;
+  let width = 0;
+  return withoutFences(text)
+    .split('\n')
+    .flatMap((line) => {
+      const isRow = line.startsWith('|');
+      if (isRow && width === 0) width = cells(line);
+      else if (!isRow) width = 0;
+      return isRow && cells(line) !== width
+        ? [`${file}: a row has other columns than its table: ${line.slice(0, 60)}`]
+        : [];
+    });
+}
+
+/**
  * @param {string} root
  * @returns {string[]} a sentence for each fault
  */
@@ -92,6 +114,7 @@ export function docsComplaints(root) {
     const fences = (text.match(/^```/gm) ?? []).length;
     return [
       ...(fences % 2 === 0 ? [] : [`${file}: a code fence is not closed`]),
+      ...tableComplaints(file, text),
       ...linkComplaints(root, file, text),
       // Evidence names files as they were called then.
       ...(isEvidence ? [] : pathComplaints(root, file, text)),
