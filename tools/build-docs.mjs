@@ -30,7 +30,10 @@ function commentsOf(file) {
   const comments = new Map();
   for (const { path: place, leadingComments } of file.sourceCodeInfo?.location ?? []) {
     // Most of them become cells of a table, which end at a bar.
-    const text = leadingComments?.trim().replace(/\s*\n\s*/g, ' ').replaceAll('|', '\\|');
+    const text = leadingComments
+      ?.trim()
+      .replace(/\s*\n\s*/g, ' ')
+      .replaceAll('|', '\\|');
     if (text) comments.set((place ?? []).join(), text);
   }
   return (...place) => comments.get(place.join()) ?? '';
