@@ -116,7 +116,7 @@ if (!options.json)
   );
 for (const clients of options.clients.split(',').map(Number)) {
   const row = await measure(clients).catch((error) => {
-    console.error(`served: ${error.message}`);
+    console.error(`served: ${error.message}${error.cause === undefined ? '' : `: ${error.cause.message}`}`);
     process.exit(1);
   });
   const { tokensPerSecond, promptTokensPerSecond, firstTokenMs, gapMs } = row;
