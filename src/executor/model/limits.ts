@@ -1,6 +1,6 @@
 import type { KvCacheType } from '../kernels/index.js';
 
-/** What layers with a window have of their own. */
+/** Limits of layers with a window. */
 export interface WindowLimits {
   /** Positions that a row sees, its own included. */
   readonly window: number;
