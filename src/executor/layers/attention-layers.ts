@@ -60,11 +60,11 @@ export class AttentionLayers {
     return [...this.forms.values()].find(({ splits }) => splits !== undefined)?.splits;
   }
 
-  /** What a product of one row turns its q and k with, and stores k and v; undefined where it is not to. */
+  /** RoPE tables and cache for a product of one row that rotates q and k and stores k and v; undefined: it may not. */
   rotating(value: Attention): kernels.RotatedHeads | undefined {
     const { form, tables, norms, isApart } = this.partsOf(value);
     if (isApart || tables.queryFactors !== undefined) return undefined;
-    return form.turning?.(this.site.cache.layer(value.layer), value.rope, tables, norms);
+    return form.rotating?.(this.site.cache.layer(value.layer), value.rope, tables, norms);
   }
 
   /**

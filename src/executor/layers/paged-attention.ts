@@ -82,7 +82,7 @@ export interface AttentionVariant {
   /** True if it can write what it attends to in the form that products take. */
   readonly writesForms: boolean;
   /** What a product of one row turns q and k with, and stores k and v; undefined, or absent, where it is not to. */
-  turning?(
+  rotating?(
     layer: LayerCache,
     rope: Rope,
     tables: RopeTables,
