@@ -8,7 +8,8 @@ import { docsComplaints } from '../../tools/check-docs.mjs';
 const root = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-docs-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 mkdirSync(path.join(root, 'docs', 'evidence'), { recursive: true });
-for (const name of ['README.md', 'CONTRIBUTING.md', 'SECURITY.md', 'CHANGELOG.md'])
+mkdirSync(path.join(root, 'examples'));
+for (const name of ['README.md', 'CONTRIBUTING.md', 'SECURITY.md', 'CHANGELOG.md', 'examples/README.md'])
   writeFileSync(path.join(root, name), '');
 writeFileSync(path.join(root, 'docs', 'other.md'), '# A `page`, with marks\n');
 
