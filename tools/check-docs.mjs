@@ -108,17 +108,19 @@ export function docsComplaints(root) {
   const pages = readdirSync(path.join(root, 'docs'), { recursive: true, encoding: 'utf8' })
     .filter((name) => name.endsWith('.md'))
     .map((name) => path.join('docs', name));
-  return [...pages, 'README.md', 'CONTRIBUTING.md', 'SECURITY.md', 'CHANGELOG.md'].flatMap((file) => {
-    const text = readFileSync(path.join(root, file), 'utf8');
-    const isEvidence = file.startsWith(path.join('docs', 'evidence'));
-    const fences = (text.match(/^```/gm) ?? []).length;
-    return [
-      ...(fences % 2 === 0 ? [] : [`${file}: a code fence is not closed`]),
-      ...tableComplaints(file, text),
-      ...linkComplaints(root, file, text),
-      // Evidence names files as they were called then.
-      ...(isEvidence ? [] : pathComplaints(root, file, text)),
-      ...(isEvidence ? [] : dateComplaints(file, text)),
-    ];
-  });
+  return [...pages, 'README.md', 'CONTRIBUTING.md', 'SECURITY.md', 'CHANGELOG.md', 'examples/README.md'].flatMap(
+    (file) => {
+      const text = readFileSync(path.join(root, file), 'utf8');
+      const isEvidence = file.startsWith(path.join('docs', 'evidence'));
+      const fences = (text.match(/^```/gm) ?? []).length;
+      return [
+        ...(fences % 2 === 0 ? [] : [`${file}: a code fence is not closed`]),
+        ...tableComplaints(file, text),
+        ...linkComplaints(root, file, text),
+        // Evidence names files as they were called then.
+        ...(isEvidence ? [] : pathComplaints(root, file, text)),
+        ...(isEvidence ? [] : dateComplaints(file, text)),
+      ];
+    },
+  );
 }

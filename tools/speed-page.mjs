@@ -99,9 +99,24 @@ export function speedPage({ summary, predictions, tables, published }, predicted
   ].join('\n');
 }
 
-/** @param {Points} points */
+/** Engines keep their color in all panels; F16 is dashed. @param {Points} points */
 const series = (points) =>
-  Object.entries(points).map(([name, values], i) => ({ name, color: COLORS[i % COLORS.length] ?? '', points: values }));
+  Object.entries(points).map(([name, values], i) => ({
+    name,
+    color: COLORS[name.startsWith('ROCmForge') ? 0 : name.startsWith('llama.cpp') ? 1 : i % COLORS.length] ?? '',
+    points: values,
+    dashed: name.endsWith(' F16'),
+  }));
+
+/** The axis has the values that were measured, and some room. @param {Points} points */
+function axis(points) {
+  const measured = [...new Set(Object.values(points).flatMap((values) => values.map(([x]) => x)))].sort(
+    (a, b) => a - b,
+  );
+  const most = measured.at(-1) ?? 1;
+  const step = most < 20 ? 0.5 : most / 40;
+  return { x: [0, most + step], xTicks: measured.map((at) => ({ at, text: at.toLocaleString('en') })) };
+}
 
 /**
  * @param {any} data docs/evidence/data/speed.json
@@ -113,6 +128,7 @@ export function plots({ plots: { clients, context, recovery, memory } }, plot) {
     title,
     xLabel,
     series: series(points),
+    ...axis(points),
   });
   const drawn = [
     {
@@ -120,7 +136,7 @@ export function plots({ plots: { clients, context, recovery, memory } }, plot) {
       title: 'Throughput by concurrent clients: ROCmForge and llama.cpp',
       panels: [
         panel('Served over HTTP, tokens/s (H100, 8B Q4_K_M)', 'clients', clients.servedPoints),
-        panel('Executor alone, tokens/s (H200, 8B)', 'streams', clients.executorPoints),
+        panel('Executor, tokens/s (8B; F16 dashed)', 'streams', clients.executorPoints),
       ],
       subtitle: `Above: ${clients.served}. Below: ${clients.executor}.`,
     },
