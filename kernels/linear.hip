@@ -58,7 +58,7 @@ LINEAR_FORMAT(q6, Quant6, half_t, 2)
 LINEAR_FORMAT(q8, Quant8, half_t, 2)
 LINEAR_FORMAT(iq4, Levels4, half_t, 4)
 
-// Of an expert's tiles and its run of columns each. Grid: as above, z = experts.
+// Product of each expert's tiles and its run of columns. Grid: as above, z = experts.
 #define LINEAR_EXPERTS(threads, resident, name, type, Format, call)                                             \
   KERNEL_OF(threads, resident, name, const uint8_t* __restrict weight, /* [experts, tiles, chunks, 4, bytes] */ \
             const type* __restrict x,                                  /* [chunks, x_rows, CHUNK] */            \
