@@ -20,8 +20,8 @@ const { rocmforge } = grpc.loadPackageDefinition(loadSync('rocmforge/v1/inferenc
 const client = new rocmforge.v1.InferenceService(address, grpc.credentials.createInsecure());
 
 const stream = client.generateStream({ text: { text: prompt }, stop: { maxTokens: 60 }, sampling: { temperature: 0 } });
-for await (const { chunk, end } of stream) {
+for await (const { chunk, complete } of stream) {
   if (chunk) process.stdout.write(chunk.text);
-  else if (end) console.log(`\n${end.finishReason}: ${end.usage.completionTokens} tokens`);
+  else if (complete) console.log(`\n${complete.finishReason}: ${complete.usage.completionTokens} tokens`);
 }
 client.close();
