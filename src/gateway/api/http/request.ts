@@ -13,6 +13,10 @@ export interface AnswerForm {
   readonly isStream: boolean;
   /** Whether a stream ends with the counts of its tokens. */
   readonly includeUsage: boolean;
+  /** True if each event of a stream has the counts of tokens so far. */
+  readonly continuousUsage?: boolean;
+  /** True if the answer has the reasoning; default true. */
+  readonly includeReasoning?: boolean;
   /** Whether ids of tokens are told, where the form leaves that open. */
   readonly includeTokens: boolean;
   /** Likeliest tokens that are told at each place; absent: no log probabilities at all. */
@@ -35,6 +39,8 @@ export type AnswerKind = 'chat' | 'completion' | 'llama' | 'messages';
 export interface FormDefaults {
   /** Whether a chat's answer tells the prompt as it was rendered. */
   readonly verbose: boolean;
+  /** True if unknown fields are refused; default: they are ignored and reported. */
+  readonly strictFields?: boolean | undefined;
 }
 
 /** A generation that a JSON request asks for. */
@@ -42,6 +48,12 @@ export interface JsonGeneration {
   /** One for each prompt. */
   readonly messages: readonly GenerateStreamRequest[];
   readonly form: AnswerForm;
+}
+
+/** The same with what of the request had no effect. */
+export interface ReadGeneration extends JsonGeneration {
+  /** See {@link FieldPolicy.ignored}. */
+  readonly ignored: readonly string[];
 }
 
 /** What an answer is written with, beside its messages. */
@@ -68,6 +80,8 @@ export interface NamedEvent {
 export interface ResponseWriter {
   /** The name of the event that tells an error; absent: it has none. */
   readonly errorEvent?: string;
+  /** The events of a stream that fails after it has begun; absent: one, of the name above. */
+  failure?(error: RocmForgeError): readonly (string | NamedEvent)[];
   /** How many tokens the prompt has, before anything of a stream. */
   prompt?(tokens: number): void;
   /** The first token of a whole answer has come. */

@@ -10,6 +10,7 @@ import type { HttpContext, HttpFacts } from './context.js';
 import { anthropicError, inTermsOf, llamaError, openAiError } from './errors.js';
 import { EventStream } from './event-stream.js';
 import type { Exchange } from './exchange.js';
+import { type IgnoredFieldLog, ignoredFieldsHeader } from './field-policy.js';
 import { parseJson, readGeneration } from './json-forms.js';
 import { LlamaResponse } from './llama/llama-response.js';
 import { health, props, slots } from './llama/llama-routes.js';
@@ -48,10 +49,12 @@ const aboutText = (path: Route['path'], errorForm: ErrorForm, form: TextForm) =>
     path,
     errorForm,
     access: 'call',
-    handle: async (exchange: Exchange, { models }: HttpContext) => {
+    handle: async (exchange: Exchange, { models, defaults, ignoredFields }: HttpContext) => {
       const bytes = await exchange.body();
       const { encoder } = await models.ofJson(bytes, exchange.client);
-      exchange.jsonBytes(await encoder.answerText(form, bytes, exchange.client));
+      const answer = await encoder.answerText(form, bytes, defaults, exchange.client);
+      reportIgnored(answer.ignored, exchange, ignoredFields);
+      exchange.jsonBytes(answer.bytes);
     },
   }) as const;
 const generating = (path: Route['path'], errorForm: ErrorForm, kind: AnswerKind) =>
@@ -84,8 +87,15 @@ export const ROUTES: readonly Route[] = [
   aboutText(/^(?:\/v1)?\/chat\/completions\/input_tokens$/, openAiForm, 'inputTokens'),
 ];
 
-/** The form in which errors of a request are told that no route takes. */
-export const DEFAULT_ERROR_FORM: ErrorForm = openAiForm;
+/** What a request is told that has another path. */
+const SUPPORTED_PATHS = [
+  ...['/v1/chat/completions', '/v1/completions', '/v1/messages', '/v1/messages/count_tokens'],
+  ...['/v1/models', '/completion', '/tokenize', '/detokenize', '/apply-template', '/props', '/health'],
+].join(', ');
+
+/** The form of errors of a request that no route takes. */
+export const unroutedErrorForm = (path: string): ErrorForm =>
+  path.startsWith('/v1/messages') ? anthropicForm : openAiForm;
 
 async function page(exchange: Exchange, { shows }: HttpContext): Promise<void> {
   if (!shows.page) throw new RocmForgeError('PATH_NOT_FOUND', 'there is no page here', { field: 'path' });
@@ -98,7 +108,8 @@ async function generate(kind: AnswerKind, exchange: Exchange, context: HttpConte
   const bytes = await exchange.body();
   const model = await context.models.ofJson(bytes, client);
   const { inference } = model;
-  const { messages, form } = await read(kind, bytes, model, context, client);
+  const { messages, form, ignored } = await read(kind, bytes, model, context, client);
+  reportIgnored(ignored, exchange, context.ignoredFields);
   const writer = writerOf(form, context.factsOf(model));
   if (form.isStream) {
     const stream = new EventStream(exchange, writer);
@@ -112,6 +123,13 @@ async function generate(kind: AnswerKind, exchange: Exchange, context: HttpConte
   if (responses !== undefined) await exchange.largeJson(writer.unaryBody(responses));
 }
 
+/** Names the ignored fields in a header of the answer, and in the log. */
+function reportIgnored(names: readonly string[], { response }: Exchange, log: IgnoredFieldLog): void {
+  if (names.length === 0) return;
+  if (!response.headersSent) response.setHeader('x-rocmforge-ignored-fields', ignoredFieldsHeader(names));
+  log.note(names);
+}
+
 /** Small requests are read at once, large ones in a thread, as those of gRPC are. */
 async function read(
   kind: AnswerKind,
@@ -119,12 +137,16 @@ async function read(
   { encoder }: OfferedModel,
   { defaults }: HttpContext,
   client: WaitingCall,
-): Promise<{ readonly messages: readonly (GenerateStreamRequest | LargeRequest)[]; readonly form: AnswerForm }> {
+): Promise<{
+  readonly messages: readonly (GenerateStreamRequest | LargeRequest)[];
+  readonly form: AnswerForm;
+  readonly ignored: readonly string[];
+}> {
   if (bytes.length <= INLINE_MESSAGE_BYTES && !encoder.budget.isSpent) {
     return encoder.budget.spend(() => readGeneration(kind, parseJson(bytes), defaults));
   }
-  const { messages, form } = await encoder.readJson(kind, bytes, defaults, client);
-  return { messages: messages.map((message) => new LargeRequest(message)), form: form as AnswerForm };
+  const { messages, form, ignored } = await encoder.readJson(kind, bytes, defaults, client);
+  return { messages: messages.map((message) => new LargeRequest(message)), form: form as AnswerForm, ignored };
 }
 
 function writerOf(form: AnswerForm, facts: HttpFacts): ResponseWriter {
@@ -153,11 +175,12 @@ export function routeOf(method: string, path: string): Found | RocmForgeError {
   }
   const field = 'path';
   if (there.length > 0) {
-    return new RocmForgeError('METHOD_NOT_ALLOWED', `"${path}" is asked with ${there.join(' or ')}, not ${method}`, {
-      field,
-    });
+    const cors =
+      method === 'OPTIONS' ? '; web pages may not call it: CORS is off, start the gateway with --cors-origins' : '';
+    const message = `"${path}" supports ${there.join(' and ')}, not ${method}${cors}`;
+    return new RocmForgeError('METHOD_NOT_ALLOWED', message, { field });
   }
-  return new RocmForgeError('PATH_NOT_FOUND', `nothing is served under "${path}"`, { field });
+  return new RocmForgeError('PATH_NOT_FOUND', `"${path}" is not found; supported: ${SUPPORTED_PATHS}`, { field });
 }
 
 function decoded(part: string): string {
