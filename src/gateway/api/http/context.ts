@@ -3,6 +3,7 @@ import type { ErrorReason } from '../../../shared/errors.js';
 import type { Trust } from '../../trust/trust.js';
 import type { Models, OfferedModel } from '../models.js';
 import type { IgnoredFieldLog } from './field-policy.js';
+import type { ResponseStore } from './openai/responses-store.js';
 import type { AnswerFacts, FormDefaults } from './request.js';
 
 /** What is told of the model, beside what answers are written with. */
@@ -32,6 +33,7 @@ export interface HttpContext {
   readonly llamaMetrics: Registry | undefined;
   readonly defaults: FormDefaults;
   readonly ignoredFields: IgnoredFieldLog;
+  readonly responses: ResponseStore;
   /** Told of each error that is answered. */
   readonly onRefused: (reason: ErrorReason) => void;
   /** Seconds since 1970. */

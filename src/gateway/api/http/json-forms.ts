@@ -5,6 +5,7 @@ import { FieldPolicy } from './field-policy.js';
 import { llamaCompletionRequest } from './llama/llama-completion-request.js';
 import { chatRequest } from './openai/chat-request.js';
 import { completionRequest } from './openai/completion-request.js';
+import { responsesRequest } from './openai/responses-request.js';
 import type { AnswerKind, FormDefaults, JsonGeneration, ReadGeneration } from './request.js';
 
 const decoder = new TextDecoder('utf-8', { fatal: true });
@@ -41,6 +42,7 @@ const READERS: Readonly<Record<AnswerKind, Reader>> = {
   completion: completionRequest,
   llama: llamaCompletionRequest,
   messages: messagesRequest,
+  responses: responsesRequest,
 };
 
 /**

@@ -5,6 +5,7 @@ import type {
   GenerateStreamResponse,
 } from '../../../shared/generated/rocmforge/v1/inference.js';
 import type { PromptProgress } from '../../request/generation.js';
+import type { ResponsesForm, StoredContext } from './openai/responses-form.js';
 
 /** How a generation's answer is written, as JSON: made from plain facts, so that a request may be read in another thread. */
 export interface AnswerForm {
@@ -29,11 +30,13 @@ export interface AnswerForm {
   readonly returnProgress: boolean;
   /** What was asked for and taken, as llama.cpp tells it. */
   readonly settings?: Readonly<Record<string, unknown>>;
+  /** How an answer of the Responses API is written; absent for all others. */
+  readonly responses?: ResponsesForm;
   /** The fields of the answer that are wanted, by their paths; absent: all. */
   readonly responseFields?: readonly string[];
 }
 
-export type AnswerKind = 'chat' | 'completion' | 'llama' | 'messages';
+export type AnswerKind = 'chat' | 'completion' | 'llama' | 'messages' | 'responses';
 
 /** What requests ask for where they do not say. */
 export interface FormDefaults {
@@ -41,6 +44,8 @@ export interface FormDefaults {
   readonly verbose: boolean;
   /** True if unknown fields are refused; default: they are ignored and reported. */
   readonly strictFields?: boolean | undefined;
+  /** What the request refers to of stored responses; absent: nothing was looked up yet. */
+  readonly stored?: StoredContext | undefined;
 }
 
 /** A generation that a JSON request asks for. */
@@ -89,7 +94,7 @@ export interface ResponseWriter {
   /** The whole answer. @param responses one for each prompt */
   unaryBody(responses: readonly GenerateResponse[]): unknown;
   /** The events of how far the prompt has come, before all messages. */
-  progress?(requestId: string, progress: PromptProgress): readonly string[];
+  progress?(requestId: string, progress: PromptProgress): readonly (string | NamedEvent)[];
   /** The events of a message of the stream; of one without a name the text behind `data: `. */
   events(message: GenerateStreamResponse): readonly (string | NamedEvent)[];
   /** The events behind the last message. */

@@ -17,14 +17,16 @@ import { health, props, slots } from './llama/llama-routes.js';
 import { metrics } from './llama/metrics.js';
 import { OpenAiResponse } from './openai/openai-responses.js';
 import { getModel, listModels } from './openai/openai-routes.js';
+import { deleteResponse, getResponse } from './openai/responses-routes.js';
+import { type EndedResponse, ResponsesResponse } from './openai/responses-writer.js';
 import { streamEach } from './prompt-streams.js';
-import type { AnswerForm, AnswerKind, ErrorForm, ResponseWriter } from './request.js';
+import type { AnswerForm, AnswerKind, ErrorForm, FormDefaults, ResponseWriter } from './request.js';
 import { FIELD_NAMES } from './sampling-fields.js';
 import type { TextForm } from './text-responses.js';
 
 /** What is served under a path. */
 export interface Route {
-  readonly method: 'GET' | 'POST';
+  readonly method: 'GET' | 'POST' | 'DELETE';
   readonly path: string | RegExp;
   readonly errorForm: ErrorForm;
   /** What of trust is asked before. */
@@ -74,6 +76,9 @@ export const ROUTES: readonly Route[] = [
   get(/^(?:\/v1)?\/models\/(.+)$/, openAiForm, getModel),
   generating(/^(?:\/v1)?\/chat\/completions$/, openAiForm, 'chat'),
   generating('/v1/completions', openAiForm, 'completion'),
+  generating('/v1/responses', openAiForm, 'responses'),
+  get(/^\/v1\/responses\/([^/]+)$/, openAiForm, getResponse),
+  { ...get(/^\/v1\/responses\/([^/]+)$/, openAiForm, deleteResponse), method: 'DELETE' },
   generating(/^\/completions?$/, llamaForm, 'llama'),
   generating('/v1/messages', anthropicForm, 'messages'),
   aboutText('/v1/messages/count_tokens', anthropicForm, 'messagesTokens'),
@@ -89,7 +94,7 @@ export const ROUTES: readonly Route[] = [
 
 /** What a request is told that has another path. */
 const SUPPORTED_PATHS = [
-  ...['/v1/chat/completions', '/v1/completions', '/v1/messages', '/v1/messages/count_tokens'],
+  ...['/v1/chat/completions', '/v1/completions', '/v1/responses', '/v1/messages', '/v1/messages/count_tokens'],
   ...['/v1/models', '/completion', '/tokenize', '/detokenize', '/apply-template', '/props', '/health'],
 ].join(', ');
 
@@ -108,9 +113,16 @@ async function generate(kind: AnswerKind, exchange: Exchange, context: HttpConte
   const bytes = await exchange.body();
   const model = await context.models.ofJson(bytes, client);
   const { inference } = model;
-  const { messages, form, ignored } = await read(kind, bytes, model, context, client);
+  const first = await read(kind, bytes, model, context.defaults, client);
+  const needs = first.form.responses?.needs;
+  const stored = needs && context.responses.resolve(client.principal, needs);
+  const { messages, form, ignored } = stored
+    ? await read(kind, bytes, model, { ...context.defaults, stored }, client)
+    : first;
   reportIgnored(ignored, exchange, context.ignoredFields);
-  const writer = writerOf(form, context.factsOf(model));
+  const writer = writerOf(form, context.factsOf(model), (ended) => {
+    if (form.responses?.turns !== undefined) context.responses.put(client.principal, ended, form.responses.turns);
+  });
   if (form.isStream) {
     const stream = new EventStream(exchange, writer);
     await streamEach(messages, stream, client.signal, (message, part) =>
@@ -135,7 +147,7 @@ async function read(
   kind: AnswerKind,
   bytes: Buffer,
   { encoder }: OfferedModel,
-  { defaults }: HttpContext,
+  defaults: FormDefaults,
   client: WaitingCall,
 ): Promise<{
   readonly messages: readonly (GenerateStreamRequest | LargeRequest)[];
@@ -149,11 +161,12 @@ async function read(
   return { messages: messages.map((message) => new LargeRequest(message)), form: form as AnswerForm, ignored };
 }
 
-function writerOf(form: AnswerForm, facts: HttpFacts): ResponseWriter {
+function writerOf(form: AnswerForm, facts: HttpFacts, onEnd: (ended: EndedResponse) => void): ResponseWriter {
+  if (form.responses !== undefined) return new ResponsesResponse(form.responses, facts, onEnd);
   if (form.kind === 'messages') return new MessagesResponse(facts);
   return form.kind === 'llama'
     ? new LlamaResponse(form, facts)
-    : new OpenAiResponse({ ...form, kind: form.kind }, facts);
+    : new OpenAiResponse({ ...form, kind: form.kind === 'completion' ? 'completion' : 'chat' }, facts);
 }
 
 /** The route of a request, and what its path matched. */

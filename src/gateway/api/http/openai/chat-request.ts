@@ -6,7 +6,7 @@ import { Fields } from '../fields.js';
 import type { FormDefaults, JsonGeneration } from '../request.js';
 import { maxTokensOf, messageOf, samplingOf, stopOf } from '../sampling-fields.js';
 import { streamOf } from './stream-fields.js';
-import { toolChoiceOf, toolsOf } from './tool-fields.js';
+import { chosenTools, toolsOf } from './tool-fields.js';
 
 /**
  * Reads a request of OpenAI's `POST /v1/chat/completions`, with the fields that vLLM and llama.cpp added.
@@ -24,7 +24,7 @@ export function chatRequest(body: unknown, policy: FieldPolicy, defaults: FormDe
       $case: 'chat',
       value: {
         ...conversationOf(fields),
-        toolChoice: toolChoiceOf(fields),
+        ...chosenTools(fields),
         parallelToolCalls: fields.boolean('parallel_tool_calls'),
       },
     },

@@ -93,6 +93,7 @@ export class OpenAiResponse implements ResponseWriter {
       promptTokens: sum(({ promptTokens }) => promptTokens),
       cachedTokens: sum(({ cachedTokens }) => cachedTokens),
       tokens: sum(({ tokens }) => tokens),
+      reasoning: sum(({ reasoning }) => reasoning),
       proposed: sum(({ proposed }) => proposed),
       accepted: sum(({ accepted }) => accepted),
     };
@@ -171,6 +172,7 @@ export class OpenAiResponse implements ResponseWriter {
       promptTokens: this.promptTokens,
       cachedTokens: Math.max(counts.cachedTokens, this.cachedBefore + ended.cachedTokens),
       tokens: counts.tokens + ended.tokens,
+      reasoning: counts.reasoning + ended.reasoning,
       proposed: counts.proposed + ended.proposed,
       accepted: counts.accepted + ended.accepted,
     };
@@ -221,13 +223,14 @@ function finishOf(reason: FinishReason): string {
 }
 
 /** Counts of tokens. */
-function usageOf({ promptTokens, cachedTokens, tokens, proposed, accepted }: TokenCounts): unknown {
+function usageOf({ promptTokens, cachedTokens, tokens, reasoning, proposed, accepted }: TokenCounts): unknown {
   return {
     prompt_tokens: promptTokens,
     completion_tokens: tokens,
     total_tokens: promptTokens + tokens,
     prompt_tokens_details: { cached_tokens: cachedTokens },
     completion_tokens_details: {
+      reasoning_tokens: reasoning,
       accepted_prediction_tokens: accepted,
       rejected_prediction_tokens: proposed - accepted,
     },
