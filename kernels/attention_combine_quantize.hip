@@ -3,7 +3,7 @@
 #include "forge/quantize.h"
 
 namespace forge {
-// What a block has combined, whole blocks of q8.h, it quantizes.
+// Quantizes the combined output of a block, in whole blocks of q8.h.
 struct AttendedQuants {
   float* rows;
   uint8_t* out;

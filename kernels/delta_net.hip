@@ -8,7 +8,7 @@
 namespace {
 using namespace forge;
 
-// What a row of a slice brings to ROWS rows of a head's state.
+// Inputs that a row of a slice adds to ROWS rows of a head's state.
 template <int N, int ROWS>
 struct Inputs {
   StateRow<N> q, k;
@@ -39,7 +39,7 @@ DEVICE void delta_net(Dim3 block, const float* qkv, const float* beta, const flo
   const int channels = (2 * key_heads + value_heads) * N;
   const float scale = 1.0f / sqrt_of(static_cast<float>(N));
   const float head_rate = rate[head], head_bias = bias[head];
-  // What a row brings is on its way while the one before it is computed with.
+  // A row's inputs are loaded while the row before it is computed.
   const auto bring = [&](int t, Inputs<N, ROWS>& in) {
     const float* columns = qkv + static_cast<size_t>(t) * channels;
     const size_t gates = static_cast<size_t>(t) * gate_stride + head;

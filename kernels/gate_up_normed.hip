@@ -9,7 +9,7 @@ using namespace forge;
 
 // Rows of gate, and as many of up, that a wave multiplies in a turn.
 constexpr int PAIRS = ROWS_ALONE / 2;
-// Where LDS holds no more.
+// If LDS holds no more.
 constexpr int RESIDENT = MANY_REGISTERS ? 3 : 4;
 template <class F>
 DEVICE void pairs_of(const uint8_t* (&rows)[2 * PAIRS], const uint8_t* gate, const uint8_t* up, int first, int blocks) {

@@ -11,7 +11,7 @@ using namespace forge;
 // Outputs of a matrix, the first of which is output `first` of the row.
 struct Rotated {
   static constexpr bool IS_PAIR = false;
-  // What an output is rotated by, and where it goes if it is no query.
+  // RoPE factors of an output, and its destination unless it is a query.
   struct Held {
     bool rotated;
     float cosine, sine;

@@ -55,7 +55,8 @@ KERNEL(matmul_bf16, const forge::bfloat_t* __restrict weight, const float* __res
   matmul(BLOCK_INDEX, weight, x, y, tokens, out, in, x_stride, y_stride);
 }
 
-// Of an expert's matrix and its run of rows each. Grid: x = ceil(out / WAVES), y = ceil(tokens / TOKENS), z = experts.
+// Product of each expert's matrix and its run of rows. Grid: x = ceil(out / WAVES), y = ceil(tokens / TOKENS), z =
+// experts.
 #define MATMUL_EXPERTS(name, type)                                                                 \
   KERNEL(name, const type* __restrict weight, /* [experts, out, in] */                             \
          const float* __restrict x,           /* [places, in] */                                   \

@@ -53,7 +53,7 @@ DEVICE void matmul_packed(Dim3 block, const uint8_t* __restrict weight, const ui
   } else {
     wait_for_inputs();
     if (count <= 0) return;
-    // What a lambda takes by reference would lie in memory on AMD: each loads for itself.
+    // A lambda's references would lie in memory on AMD: each call loads for itself.
     with_tokens<MOST>(count, [&](auto at_once) {
       multiply<F, decltype(at_once)::value>(first, load_first<F>(rows, blocks), weight, x, first_token, count, blocks,
                                             output, lanes + 0);
@@ -78,7 +78,7 @@ DEVICE void matmul_packed(Dim3 block, const uint8_t* __restrict weight, const ui
 
 FORGE_PACKED_FORMATS(MATMUL_PACKED_BOTH)
 
-// Of an expert's matrix and its run of rows each. Grid: as above, z = experts.
+// Product of each expert's matrix and its run of rows. Grid: as above, z = experts.
 #define MATMUL_EXPERTS(name, resident, most, Format)                                                                   \
   KERNEL_RESIDENT(resident, name, const uint8_t* __restrict weight, /* [experts, out, packed_row_bytes] */             \
                   const uint8_t* __restrict x,                      /* [places, in / 32, 40], see q8.h */              \
@@ -94,7 +94,7 @@ FORGE_PACKED_FORMATS(MATMUL_PACKED_BOTH)
                            forge::run_count(runs, block.z), blocks,                                                    \
                            Output{y + static_cast<size_t>(run.first) * y_stride, out, y_stride, 0});                   \
   }
-#define MATMUL_EXPERTS_BOTH(type, Name)                                   \
+#define MATMUL_EXPERTS_BOTH(type, Name)                                \
   MATMUL_EXPERTS(matmul_packed_experts_one_##type, 4, 1, Packed##Name) \
   MATMUL_EXPERTS(matmul_packed_experts_##type, 2, forge::PACKED_TOKENS, Packed##Name)
 

@@ -32,7 +32,7 @@ template <class F>
 DEVICE void matmul_packed_tile(Dim3 block, const uint8_t* __restrict weight, const uint8_t* __restrict x,
                                float* __restrict y, int tokens, int out, int blocks, int y_stride, int accumulate) {
   static_assert(OWNED * WAVES == TILES, "whole tiles a wave");
-  // What takes the most registers gets by with the sums of two leaves, or of one.
+  // Formats that need the most registers get by with the sums of two leaves, or of one.
   constexpr bool TAKES_MOST = F::HAS_HALF_SCALES || (F::Quants::BITS == 5 && F::HAS_MINIMUM);
   constexpr int LEAVES = min_of(LANE_SUMS, (TAKES_MOST ? 2 : 4) / (TILES_BY_DOTS ? 2 : 1));
   constexpr int UNITS = LEAVES * ROWS, UNITS_A_THREAD = (UNITS + BLOCK - 1) / BLOCK;
@@ -46,7 +46,7 @@ DEVICE void matmul_packed_tile(Dim3 block, const uint8_t* __restrict weight, con
   SHARED(float, weight_minimums, UNITS);
   SHARED(int, weight_halves, UNITS);
   SHARED(float, scales, UNITS);
-  // What a token's products of a block begin with, or both sums of its quants where a weight has two scales.
+  // Initial value of a token's products of a block, or both sums of its quants if a weight has two scales.
   SHARED(int, sums, UNITS);
   SHARED(float, scaled_sums, UNITS);
 
@@ -58,7 +58,7 @@ DEVICE void matmul_packed_tile(Dim3 block, const uint8_t* __restrict weight, con
   const auto row_of = [&](int o) { return (wave_id() * OWNED + o) / TOKEN_TILES * TILE; };
   const auto token_of = [&](int o) { return (wave_id() * OWNED + o) % TOKEN_TILES * TILE; };
 
-  // What a thread brings from memory for the next blocks, base to base + LEAVES - 1, while these are multiplied.
+  // Data that a thread loads for the next blocks, base to base + LEAVES - 1, while these are multiplied.
   struct Unit {
     WeightPart<F> weight;
     InputPart input;
@@ -224,7 +224,7 @@ DEVICE void matmul_packed_tile(Dim3 block, const uint8_t* __restrict weight, con
 
 FORGE_PACKED_FORMATS(MATMUL_PACKED_TILE_FORMAT)
 
-// Of an expert's matrix and its run of rows each. Grid: as above, z = experts.
+// Product of each expert's matrix and its run of rows. Grid: as above, z = experts.
 #define MATMUL_EXPERTS(name, Format)                                                                                  \
   KERNEL_RESIDENT(1, name, const uint8_t* __restrict weight, /* [experts, out, packed_row_bytes] */                   \
                   const uint8_t* __restrict x,               /* [places, in / 32, 40], see q8.h */                    \

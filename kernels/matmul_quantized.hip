@@ -35,8 +35,8 @@ DEVICE void matmul_quantized(Dim3 block, const uint8_t* __restrict weight, const
 
 FORGE_BLOCK_FORMATS(MATMUL_QUANTIZED_FORMAT)
 
-// Of an expert's matrix and its run of rows each. Grid: x = ceil(out / ROWS), y = ceil(tokens / TOKENS), z = experts:
-// neighbours read on.
+// Product of each expert's matrix and its run of rows. Grid: x = ceil(out / ROWS), y = ceil(tokens / TOKENS), z =
+// experts: neighbours read on.
 #define MATMUL_EXPERTS(name, Format)                                                                              \
   KERNEL(name, const uint8_t* __restrict weight, /* [experts, out, blocks], Format */                             \
          const uint8_t* __restrict x,            /* [places, in / 32, 40], see q8.h */                            \

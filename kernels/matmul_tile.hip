@@ -42,7 +42,7 @@ DEVICE void finish(const Linear<T>& job, int t, int n, const float (&sums)[1]) {
 MATMUL_TILES(f16, forge::half_t)
 MATMUL_TILES(bf16, forge::bfloat_t)
 
-// Of an expert's matrix and its run of rows each. Grid: as above, z = experts.
+// Product of each expert's matrix and its run of rows. Grid: as above, z = experts.
 #define MATMUL_EXPERTS(name, resident, type, body, rows, columns)                                                   \
   KERNEL_RESIDENT(resident, name, const type* __restrict weight, /* [experts, out, in] */                           \
                   const type* __restrict x,                      /* [places, in] */                                 \

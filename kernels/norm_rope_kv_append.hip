@@ -31,7 +31,7 @@ DEVICE void norm_rope_kv_append(Dim3 block, float* qkv, const float* query_weigh
                     head_dim,
                     rotary,
                     adjacent};
-  // What a lane needs of the weights does not depend on the row: it is asked for while launches before this one still
+  // A lane's weights do not depend on the row: they are loaded while launches before this one still
   // run.
   auto own = unit_of(row, head, lane);
   Floats4 weights[2];

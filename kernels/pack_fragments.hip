@@ -66,12 +66,12 @@ template <class Source>
 DEVICE float element_at(const Blocks<Source>& b, int row, int k) {
   return has(b.at, row, k) ? dequantize<Source>(block_of(b, row, k), k % Source::ELEMENTS) : 0.0f;
 }
-// How much the scale of a row carries for a format whose quants stand at bit TURN, or APART above: see fragments.h.
+// Exponent shift of a row's scale for a format whose quants stand at bit TURN, or APART above: see fragments.h.
 template <class F>
 DEVICE float carried(int row) {
   return static_cast<float>(1 << (24 - F::TURN - row % 16 / 8 * F::APART)) / F::SCALE;
 }
-// What is added to scale * quant.
+// Offset added to scale * quant.
 template <class Source>
 DEVICE float offset_of(const Blocks<Source>& b, int row, int k) {
   if (!has(b.at, row, k)) return 0.0f;
@@ -113,7 +113,7 @@ DEVICE void pack_bits(const B& blocks, int from, uint8_t* bits) {
   });
   store_aligned(bits + blocks.at.lane * 4, word);
 }
-// Where a number is more than f16 holds, the flag is raised.
+// Raises the flag if a number is beyond f16's range.
 DEVICE uint32_t rounded_halves(float low, float high, int32_t* overflow) {
   constexpr float LARGEST = 65504.0f;
   if (!(low <= LARGEST && low >= -LARGEST && high <= LARGEST && high >= -LARGEST)) *overflow = 1;
@@ -224,7 +224,7 @@ DEVICE void pack(Levels4, const B& blocks, uint8_t* unit) {
   pack_block_scales(blocks, carried<Levels4>(0), unit + Levels4::SCALES);
 }
 
-// What blocks stand for, rounded to f16 once.
+// Weights that blocks stand for, rounded to f16 once.
 template <class B>
 DEVICE void pack(Floats<half_t>, const B& blocks, uint8_t* unit) {
   UNROLL

@@ -16,7 +16,7 @@ DEVICE float lowered(float value, int generated, const Penalties& by) {
   return value;
 }
 
-// How often a token is among the draft tokens first .. end - 1.
+// Number of times that a token is among the draft tokens first .. end - 1.
 DEVICE int times_drafted(const int32_t* sample_row, const int32_t* row_token, int first, int end, int token) {
   int times = 0;
   for (int draft = first; draft < end; draft++) times += row_token[sample_row[draft]] == token ? 1 : 0;

@@ -8,8 +8,8 @@ using namespace forge;
 // Pieces of four elements of a row that a thread holds.
 constexpr int HELD = 8;
 
-// Of rows that the threads of a block hold, with the sum in the order of rms_scale. The weights are asked for first:
-// they are there when the row is, and not a memory's wait later.
+// Normalizes rows that the threads of a block hold, with the sum in the order of rms_scale. The weights are loaded
+// first: they are there when the row is, and not a memory's wait later.
 template <class T>
 DEVICE void norm_held(int row, const float* __restrict x, const float* __restrict weight, T* __restrict y,
                       int32_t* __restrict saturated, int hidden, int y_rows, float eps) {

@@ -31,7 +31,7 @@ KERNEL(swiglu_columns_bf16, const float* __restrict gate_up, forge::bfloat_t* __
   swiglu_columns(BLOCK_INDEX, gate_up, y, saturated, ffn, y_rows);
 }
 
-// Of the places that rows were sent to. Grid: x = ceil(ffn / PART), y = rows * used.
+// SwiGLU of the places that rows were sent to. Grid: x = ceil(ffn / PART), y = rows * used.
 #define SWIGLU_SENT_COLUMNS(suffix, type)                                                                              \
   KERNEL(swiglu_sent_columns_##suffix, const float* __restrict gate_up, /* [places, 2, ffn] */                         \
          type* __restrict y,                                            /* [chunks, y_rows, CHUNK] */                  \

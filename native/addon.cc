@@ -1,4 +1,4 @@
-// What JavaScript sees of native/: see Addon in src/executor/device/addon.ts.
+// Interface of native/ for JavaScript: see Addon in src/executor/device/addon.ts.
 #include <errno.h>
 #include <napi.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
-// What the executor needs of a device. One implementation a driver; src/executor/device/addon.ts describes what of it
-// JavaScript sees.
+// Interface of a device for the executor, implemented once a driver; src/executor/device/addon.ts describes the part
+// that JavaScript sees.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +32,7 @@ struct LaunchPlan;
 class DeviceLink;
 class Passage;
 
-// What a step receives from another device before its launches, or sends to one behind them.
+// Data that a step receives from another device before its launches, or sends to one behind them.
 struct Transfer {
   DeviceLink* link = nullptr;  // null: nothing
   void* address = nullptr;
@@ -66,7 +66,7 @@ struct StepWork {
   void give_up() const;
 };
 
-// What crossed the bus since the device was opened.
+// Bytes that crossed the bus since the device was opened.
 struct CopyCounts {
   uint64_t in = 0, in_bytes = 0, out = 0, out_bytes = 0;
 };
@@ -75,7 +75,7 @@ class Device {
  public:
   virtual ~Device() = default;
 
-  // What the device calls itself, for people to read.
+  // Name of the device, for people to read.
   virtual std::string description() const = 0;
   // Lanes a wave and threads a block that the kernels were built for.
   virtual int wave() const = 0;

@@ -1,4 +1,4 @@
-// What crosses from one device of this process to another in the middle of steps: the residual stream from stage to
+// Transfers from one device of this process to another in the middle of steps: the residual stream from stage to
 // stage of a layer split, and back the tokens that the last stage has sampled.
 #pragma once
 

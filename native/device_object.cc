@@ -38,7 +38,7 @@ std::vector<int> numbers(const Napi::Value& value) {
   return result;
 }
 
-// What crosses to or from another device, and the link's object, which must not go before the step has.
+// Transfer to or from another device, and the link's object, which must outlive the step.
 Transfer transfer(const Napi::Value& value, Napi::ObjectReference* kept) {
   Transfer result;
   if (!value.IsObject()) return result;

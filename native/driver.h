@@ -67,8 +67,9 @@ struct Driver {
   DriverResult (*graph_exec_destroy)(DriverHandle executable) = nullptr;
   DriverResult (*graph_destroy)(DriverHandle graph) = nullptr;
 
-  // What differs between the two. `open_device` makes the device usable in this process, `bind_thread` by the calling
-  // thread: HIP has a current device a thread, CUDA a current context, of which the primary one is shared and retained.
+  // Differences between the two drivers. `open_device` makes the device usable in this process, `bind_thread` by the
+  // calling thread: HIP has a current device a thread, CUDA a current context, of which the primary one is shared and
+  // retained.
   virtual ~Driver() = default;
   virtual DriverResult open_device(int ordinal) = 0;
   virtual DriverResult bind_thread() = 0;

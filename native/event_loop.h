@@ -1,4 +1,4 @@
-// How long each turn of the event loop kept it busy, measured without a timer that would wake the process.
+// Duration of each turn of the event loop, measured without a timer that would wake the process.
 #pragma once
 
 #include <napi.h>

@@ -17,7 +17,7 @@ constexpr uint32_t VERSION = 2;
 constexpr size_t FILE_BYTES = 4096;
 constexpr int FATAL_SIGNALS[] = {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL};
 struct sigaction previous[NSIG];
-// What the calling thread queues.
+// Launch that the calling thread queues.
 thread_local uint64_t own_step = 0;
 
 void stamp(int number, siginfo_t* info, void* context) {

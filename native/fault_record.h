@@ -1,6 +1,6 @@
-// What this process was doing on its device, in a file mapped by it and read by the gateway once the process has ended,
-// however it ended: what is stored there needs no system call and survives SIGKILL. Layout: struct Layout, read by
-// src/shared/fault-record.ts.
+// Record of this process's work on its device, in a file mapped by it and read by the gateway once the process has
+// ended, however it ended: what is stored there needs no system call and survives SIGKILL. Layout: struct Layout, read
+// by src/shared/fault-record.ts.
 #pragma once
 
 #include <atomic>

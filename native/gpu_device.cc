@@ -98,7 +98,7 @@ void* GpuDevice::allocate(size_t bytes) {
                       gigabytes(total_bytes_) + " free");
   }
   check(result, "cannot allocate " + std::to_string(bytes) + " bytes");
-  // What was never written must not hold NaN: kernels multiply the unused end of a KV block by 0.
+  // Memory that was never written must not hold NaN: kernels multiply the unused end of a KV block by 0.
   check(driver_->fill_bytes(address, 0, bytes, stream_), "cannot clear memory");
   return reinterpret_cast<void*>(address);
 }
@@ -252,7 +252,7 @@ void GpuDevice::hold(uint8_t** pinned, size_t* have, size_t need) {
 
 void GpuDevice::capture(const LaunchPlan& plan, const std::vector<int>& counts) {
   bind();
-  // Of a graph no launch could be logged.
+  // A graph's launches could not be logged.
   if (plan.is_logged()) return;
   const GraphKey key(&plan, plan.graph_key(counts));
   if (graphs_.count(key) > 0) return;
@@ -298,7 +298,7 @@ void GpuDevice::queue_step(const StepWork& work, Flight& flight) {
   const size_t last = work.plan->launches.size();
   const DriverHandle graph = graph_of(work);
   const bool receives = work.receives.link != nullptr;
-  // What it waits for another device is none of its time.
+  // Waits for another device do not count as its time.
   if (!receives) check(driver_->event_record(flight.begun, stream_), "cannot record an event");
   if (work.input_bytes > 0) bring(work.device_input, flight.input, work.input_bytes);
   work.receives.receive();

@@ -89,7 +89,7 @@ class GpuDevice : public Device {
   int wave_, block_;
   size_t total_bytes_ = 0;
   DriverHandle stream_ = nullptr;
-  // What must not wait for what is on the other one, and the pinned word that it sends.
+  // Work that must not wait for the other stream's, and the pinned word that it sends.
   DriverHandle signal_stream_ = nullptr;
   int32_t* signal_ = nullptr;
   std::mutex signal_mutex_;

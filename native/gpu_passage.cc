@@ -1,4 +1,4 @@
-// How one GPU of this process reaches another.
+// Peer access between GPUs of this process.
 #include "device_link.h"
 #include "gpu_device.h"
 

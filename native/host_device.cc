@@ -36,7 +36,7 @@ double microseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
 }
 
-// What is put has been put when the call returns: the link's own order keeps the two apart.
+// A put is complete when the call returns: the link's own order keeps the two apart.
 class HostPassage : public Passage {
  public:
   HostPassage(void* memory, size_t bytes) : memory_(memory), own_(memory ? 0 : bytes) {

@@ -62,7 +62,7 @@ struct LaunchPlan {
     }
   }
 
-  // What tells the graph of one step from that of another.
+  // Key that distinguishes the graph of one step from that of another.
   std::vector<int> graph_key(const std::vector<int>& counts) const {
     std::vector<int> key;
     for (const int index : graph_counts) key.push_back(counts[index]);

@@ -9,7 +9,7 @@
 
 namespace rocmforge {
 
-// What the addon keeps of one JavaScript environment.
+// State that the addon keeps of one JavaScript environment.
 struct AddonData {
   Napi::FunctionReference link;
 };

@@ -1,4 +1,4 @@
-// What NVIDIA's management library tells of a GPU while it works.
+// Sensor values of a GPU from NVIDIA's management library.
 #pragma once
 
 #include <napi.h>

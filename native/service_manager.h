@@ -1,4 +1,4 @@
-// What a service tells the service manager that started it.
+// Notifications of a service to the service manager that started it.
 #pragma once
 
 #include <napi.h>

@@ -27,13 +27,13 @@ class ThreadPool {
   void serve();
 
   std::vector<std::thread> workers_;
-  // What a thread needs to take a range, in one word, so that a thread that comes late reads nothing that may already
-  // belong to the next run: how many ranges there are, and which is next.
+  // State that a thread needs to take a range, in one word, so that a thread that comes late reads nothing that may
+  // already belong to the next run: how many ranges there are, and which is next.
   std::atomic<uint64_t> ticket_{0};
   std::atomic<uint32_t> generation_{0};  // runs so far: what idle threads wait on
   std::atomic<int32_t> unfinished_{0};   // ranges of this run
   std::atomic<bool> stopping_{false};
-  // Of this run; they change only while no range is unfinished.
+  // Ranges of this run; they change only while no range is unfinished.
   int64_t total_ = 0, range_ = 1;
   Task task_ = nullptr;
   void* context_ = nullptr;

@@ -73,7 +73,7 @@ const ROWS = [
         ],
       ],
       [
-        'Rotated away, a second',
+        'Rejected, a second',
         'short',
         [
           [rate('calls_refused_total'), 'calls, as too many or too large'],

@@ -1,11 +1,13 @@
-// Lint and format of TypeScript, C++ and proto, breaking changes of the released API, types, import rules, JSON.parse, lengths of files, and
-// the tier of each test file. `--write` formats instead of complaining; `--tiers` prints the table of tiers and ends.
+// Lint and format of TypeScript, C++ and proto, breaking changes of the released API, types, import rules, JSON.parse, lengths of files,
+// the tier of each test file, and links, paths and dates of the documentation. `--write` formats instead of complaining; `--tiers` prints
+// the table of tiers and ends.
 import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { testFiles, tiersOf } from '../test/tiers.mjs';
 import { breakingComplaints } from './check-breaking.mjs';
+import { docsComplaints } from './check-docs.mjs';
 import { importComplaints } from './check-imports.mjs';
 import { jsonComplaints } from './check-json.mjs';
 import { lengthComplaints } from './check-lengths.mjs';
@@ -77,6 +79,7 @@ const results = [
     ...cppFiles,
   ]),
   holds(tierComplaints()),
+  holds(docsComplaints(root)),
 ];
 const failures = results.filter((passed) => !passed).length;
 console.log(`check: ${results.length - failures} of ${results.length} checks passed`);

@@ -336,7 +336,8 @@ const TRIALS = [
       stop(await serve(at, double), 'SIGTERM');
     },
   ],
-  ['Speed beside llama.cpp', /^node bench\/gpu/, () => 'on a GPU, beside a build of llama.cpp'],
+  ['Speed next to llama.cpp', /^node bench\/gpu/, () => 'on a GPU, next to a build of llama.cpp'],
+  ['Speed next to llama.cpp', /^node bench\/peers/, () => 'by hand: it needs npm ci in bench/peers'],
 ];
 
 for (const { section, command } of commandsOfReadme()) {

@@ -7,7 +7,7 @@ export interface Card {
   readonly stepTokens: number;
 }
 
-/** Llama-3.1-8B in Q4_K_M, prompts of 128 to 512 tokens; docs/benchmarks.md, many streams, the executor alone. */
+/** Llama-3.1-8B in Q4_K_M, prompts of 128 to 512 tokens; docs/evidence/gpu-speed.md, many streams, the executor alone. */
 const H200: Card = {
   decodeMs: [
     [1, 1.88],
@@ -22,7 +22,7 @@ const H200: Card = {
 };
 
 /**
- * The same on an H100, from what one replica did alone (docs/scale.md): 64 prompts of 300 tokens at 28,972 rows a second, and what is
+ * The same on an H100, from what one replica did alone (docs/evidence/replicas.md): 64 prompts of 300 tokens at 28,972 rows a second, and what is
  * left of 64 × 400 tokens at 8,809 a second.
  */
 const H100: Card = {

@@ -73,7 +73,7 @@ DEVICE float shuffle_xor(float value, int mask) {
 DEVICE float sqrt_of(float x) { return __builtin_sqrtf(x); }
 DEVICE float rsqrt_of(float x) { return 1.0f / __builtin_sqrtf(x); }
 DEVICE float multiply_add(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
-// Of two numbers, in one instruction; of a number and a NaN either.
+// Maximum of two numbers in one instruction; of a number and a NaN, either.
 DEVICE float larger_of(float a, float b) { return __builtin_fmaxf(a, b); }
 // v_exp_f32 is 2^x. The product's rounding error is put back, or large |x| would lose bits.
 DEVICE float exp_of(float x) {
@@ -95,7 +95,7 @@ DEVICE int dot4(int a, int b, int c) {
   return __builtin_amdgcn_sdot4(a, b, c, false);
 #endif
 }
-// Of the bytes of low, places 0 to 3, and of high, 4 to 7, those that the bytes of places name.
+// Selects bytes of low, places 0 to 3, and of high, 4 to 7, that the bytes of places name.
 DEVICE uint32_t pick_bytes(uint32_t low, uint32_t high, uint32_t places) {
   return __builtin_amdgcn_perm(high, low, places);
 }
@@ -105,12 +105,12 @@ DEVICE uint32_t pick_bytes(uint32_t low, uint32_t high, uint32_t places) {
 DEVICE void schedule_fence() { asm volatile("" ::: "memory"); }
 constexpr bool HOARDS_LOADS = true;
 
-// What somebody other than this device wrote last: of what a cache holds of it nothing is taken.
+// Reads a word that another device wrote last: no copy of it in a cache is used.
 DEVICE int32_t load_fresh(const int32_t* p) {
   return __hip_atomic_load(p, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
 }
 
-// What blocks of one launch leave each other in memory: see last_block.h. The fences are the compiler's, who knows the
+// Fences between blocks of one launch: see last_block.h. The compiler chooses them, which knows the
 // caches of a target: on gfx10 and later a wave's stores have ended in the L2, which all units share; of gfx942, which
 // has an L2 a chiplet, they are written through it, and what other chiplets may have written is forgotten.
 DEVICE void show_writes() { __builtin_amdgcn_fence(__ATOMIC_RELEASE, "agent"); }

@@ -1,4 +1,4 @@
-// What attention made of a row, in the columns that Hopper's matrix units take: see attention_combine.h.
+// Stores the attention output of a row in the columns that Hopper's matrix units take: see attention_combine.h.
 #pragma once
 
 #include "columns.h"

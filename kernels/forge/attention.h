@@ -12,7 +12,7 @@ namespace forge {
 // alone.
 constexpr int SPLIT = ATTENTION_SPLIT;
 
-// What attention over some positions amounts to: the largest score, the sum of e^(score - largest), and the sum of
+// Partial result of attention over some positions: the largest score, the sum of e^(score - largest), and the sum of
 // e^(score - largest) * v, of which each lane holds the elements lane, lane + WAVE, ...
 template <int E>
 struct Partial {
@@ -41,7 +41,7 @@ DEVICE void combine(Partial<E>& total, const Partial<E>& next) {
 // 1 / sum of the weights; 0 for a row that may attend to nothing, whose result is then 0.
 DEVICE float inverse_of(float sum) { return sum == 0.0f ? 0.0f : 1.0f / sum; }
 
-// How q · k becomes a score: times scale, and softcapped where softcap is not 0.
+// Turns q · k into a score: times scale, and softcapped unless softcap is 0.
 struct Scoring {
   float scale, softcap;
 };

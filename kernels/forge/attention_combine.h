@@ -24,7 +24,7 @@ DEVICE void finish_attended(const Out&, int, int, int, int) {}
 
 // Elements that a block combines at a time, and splits that it brings to LDS for them.
 constexpr int COMBINE_WIDTH = BLOCK < 32 ? BLOCK : 32, COMBINE_BATCH = 128;
-// Of those of a batch, splits whose largest are looked for together.
+// Splits of a batch whose largest scores are searched together.
 constexpr int COMBINE_GROUP = 16;
 // Splits whose values a thread asks for before it combines them.
 constexpr int COMBINE_ASKED = 8;
@@ -67,7 +67,7 @@ DEVICE void combine_shared(const float* first, const Out& out, int row, int colu
   SHARED(float, sums, COMBINE_BATCH);
   SHARED(float, largest_yet, COMBINE_BATCH);  // of the splits of a group up to each
   SHARED(float, next_factors, COMBINE_BATCH);
-  // What each step of the combine multiplies the total by, and adds to its sum and to its values.
+  // Factors of each step of the combine, and its additions to the sum and to the values.
   SHARED(Floats2, terms, COMBINE_BATCH);
   SHARED(Floats2, values, (COMBINE_BATCH / 2 * COMBINE_WIDTH));
   const int width = min_of(COMBINE_WIDTH, head_dim - element), e = thread_id();

@@ -79,7 +79,7 @@ DEVICE void weigh(TileSum& scores, const float (&largest)[QUERIES_HELD], float s
   }
 }
 
-// How two partial results are put together: see combine in attention.h, whose bits these are.
+// Factors that combine two partial results: see combine in attention.h, whose bits these are.
 struct CombineFactors {
   float total, next;
 };

@@ -18,7 +18,7 @@ static_assert(COMBINED >= TILE * LARGEST_GROUP, "a group of each head");
 // Splits whose values a thread asks for at a time.
 constexpr int COMBINED_ASKED = 16;
 
-// Where heads go: as what takes them is read. A thread has HELD neighbouring elements.
+// Destinations of heads, in the encoding that the next product takes. A thread has HELD neighbouring elements.
 struct CombinedQuants {
   static constexpr int HELD = Q8_HELD;
   uint8_t* out;
@@ -52,7 +52,7 @@ DEVICE void combine_heads(const To& to, const float* parts, int row, int first_h
   SHARED(float, largest, COMBINED);
   SHARED(float, sums, COMBINED);
   SHARED(float, largest_yet, COMBINED);  // of the splits of a group up to each
-  // What each step of the combine multiplies the total by, and what it adds; and what it adds to the sum.
+  // Factors and additions of each step of the combine, and its addition to the sum.
   SHARED(Floats2, factors, COMBINED);
   SHARED(float, terms, COMBINED);
   SHARED(float, most, TILE);  // of a head's splits before these

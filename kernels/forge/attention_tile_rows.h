@@ -21,12 +21,12 @@ template <int HEAD_DIM>
 constexpr int KEY_GROUP = HOLDS_QUERIES || HEAD_DIM <= 64 ? 2 : 4;
 static_assert(OWNED * WAVES == ITEMS && KEY_TILES % 4 == 0, "whole items, whole groups");
 
-// What sixteen queries of a wave attend to.
+// Keys that sixteen queries of a wave attend to.
 struct QueryRanges {
   KeyRange held[QUERIES_HELD];
   KeyRange first, last;  // of the first query and of the last; empty where there is no query
 };
-// Of the queries from `first_query` on of a tile that has `queries`, `group` of a row, the first at `first_position`.
+// Queries from `first_query` on of a tile that has `queries`, `group` of a row, the first at `first_position`.
 DEVICE void find_ranges(QueryRanges& ranges, int first_query, int queries, int first_position, int group) {
   const auto range_of = [&](int query) { return attended(first_position + min_of(query, queries - 1) / group); };
   UNROLL
@@ -39,7 +39,7 @@ DEVICE void find_ranges(QueryRanges& ranges, int first_query, int queries, int f
   if (first_query >= queries) ranges.last.end = 0;
 }
 
-// How many tiles of a chunk's keys queries attend to: from there on none is. And whether all attend to all keys.
+// Number of tiles of a chunk's keys that some query attends to, and whether all queries attend to all keys.
 DEVICE int tiles_reached(const QueryRanges& ranges, int start) {
   return start + SPLIT <= ranges.first.first ? 0 : (min_of(ranges.last.end - start, SPLIT) + TILE - 1) / TILE;
 }
@@ -269,7 +269,7 @@ DEVICE void attention_tile(Dim3 block, const float* __restrict qkv, const T* __r
 
 }  // namespace forge
 
-// Of a tile [first row, rows]: its rows are of one slot, at positions that rise by 1, and no more than
+// Attention of a tile [first row, rows]: its rows belong to one slot, at positions that rise by 1, and are no more than
 // ATTENTION_TILE_QUERIES * kv_heads / heads.
 #define ATTENTION_TILE(name, type, head_dim)                                                                       \
   KERNEL(name, const float* __restrict qkv, /* [tokens, heads + 2 * kv_heads, head_dim], q rotated */              \

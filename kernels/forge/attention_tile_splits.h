@@ -14,7 +14,7 @@ namespace forge {
 constexpr int OWN_KEYS = KEY_TILES / WAVES;
 static_assert(OWN_KEYS * WAVES == KEY_TILES, "whole tiles of keys");
 
-// What a block attends with: `count` query heads from `queries` on, and, of their KV head, the row's key and value.
+// Inputs of a block: `count` query heads from `queries` on, and, for their KV head, the row's key and value.
 struct SplitHeads {
   const float *queries, *key, *value;
   int count, position, split;
@@ -29,7 +29,7 @@ DEVICE Piece query_piece(const Prepared&, const SplitHeads& own, int query, int 
   return to_piece(own.queries + query * HEAD_DIM + p * PIECE);
 }
 
-// Where a split goes: as a part, for attention_combine; or, of a context that has no other, as what that would make of
+// Destination of a split: a part for attention_combine, or, if the context has no other split, the combined result,
 // it, which says so by a `store_attended` of its own (attention_combine.h).
 struct SplitParts {
   static constexpr bool IS_WHOLE = false;
@@ -40,7 +40,7 @@ struct SplitParts {
 struct SplitPlace {
   int row, position, first_head, count, group;
 };
-// What comes of it when the block has stored its split; all threads together.
+// Runs when the block has stored its split; all threads together.
 template <int HEAD_DIM, class Out>
 DEVICE void finish_split(const Out&, const SplitPlace&, int) {}
 

@@ -10,8 +10,8 @@
 
 namespace forge {
 
-// Of a chunk keys, then values lie in LDS in panels of STRIP elements, a row of 128 bytes a position: keys as columns
-// of a product, values as rows. Three chunks take turns.
+// Keys of a chunk, then its values, lie in LDS in panels of STRIP elements, a row of 128 bytes a position: keys as
+// columns of a product, values as rows. Three chunks take turns.
 constexpr int PANEL = SPLIT * STRIP / PIECE, WIDE_STAGES = 3, WIDE_GROUP = 128;
 template <int HEAD_DIM>
 constexpr int PANELS = HEAD_DIM / STRIP;
@@ -38,7 +38,7 @@ DEVICE void start_chunk(Piece* keys, const TileCache<half_t>& cache, int blocks,
     const int left = cache.length - 1 - (start + first);
     const int block = __shfl_sync(0xffffffffu, blocks, first / KV_BLOCK_TOKENS);
     const size_t at = static_cast<size_t>(block * cache.kv_heads + cache.kv_head) * (KV_BLOCK_TOKENS * HEAD_DIM);
-    // Of a block behind the context its last row.
+    // Last row of a block behind the context.
     const int last = left < 0 ? (cache.length - 1) % KV_BLOCK_TOKENS : min_of(left, KV_BLOCK_TOKENS - 1);
     const auto taken = [&](int row) { return left < 0 ? last : min_of(row, last); };
     UNROLL
@@ -123,7 +123,7 @@ DEVICE void attention_wide(Dim3 block, const float* __restrict qkv, const half_t
   const int first_query = wave_id() * TILE;
   QueryRanges ranges;
   find_ranges(ranges, first_query, queries, first_position, group);
-  // What a lane brings of its queries: as an instruction finds the keys.
+  // Queries of a lane, in the order of an instruction's keys.
   uint32_t query[STEPS_OF_HEAD][4];
   UNROLL
   for (int a = 0; a < 4; a++) {

@@ -34,7 +34,7 @@ DEVICE int32_t subtract_bytes(uint32_t bytes, uint32_t zero) {
 // The lowest four bits of `bits`, each at bit 4 of its own byte.
 DEVICE uint32_t spread_fifth_bits(uint32_t bits) { return ((bits & 15u) * 0x00204081u & 0x01010101u) << 4; }
 
-// What a product takes for what is stored, as signed bytes that are ZERO more than quants: who sums subtracts.
+// Signed bytes that a product takes for stored quants, which are smaller by ZERO: the sum is corrected later.
 template <int ZERO_>
 struct Numbers {
   static constexpr int ZERO = ZERO_;

@@ -10,7 +10,7 @@ namespace forge {
 
 constexpr int CHUNK = FRAGMENT_CHUNK;
 
-// Of `rows` rows.
+// Columns of `rows` rows.
 DEVICE size_t column_place(int row, int element, int rows) {
   const int piece = element % CHUNK / 8 ^ row % 8;
   return (static_cast<size_t>(element / CHUNK) * rows + row) * CHUNK + piece * 8 + element % 8;

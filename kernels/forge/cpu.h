@@ -1,4 +1,4 @@
-// What the two targets that run on a CPU share: a kernel's entry, 16-bit floats, and the math of single numbers.
+// Code shared by the two targets that run on a CPU: a kernel's entry, 16-bit floats, and the math of single numbers.
 #pragma once
 
 #include <immintrin.h>
@@ -19,17 +19,17 @@
 
 namespace forge {
 
-// What somebody other than this device wrote last: of what a cache holds of it nothing is taken.
+// Reads a word that another device wrote last: no copy of it in a cache is used.
 DEVICE int32_t load_fresh(const int32_t* p) { return *p; }
 
 struct Dim3 {
   int x, y, z;
 };
 
-// What native/ calls: unpack the parameters once, then run blocks [first, last) of the grid, x fastest.
+// Entry that native/ calls: unpack the parameters once, then run blocks [first, last) of the grid, x fastest.
 using HostKernel = void (*)(void* const* params, Dim3 grid, int64_t first, int64_t last);
 
-// What native/ checks a kernel's contract against before it is ever launched.
+// Description against which native/ checks a kernel's contract before the first launch.
 struct KernelInfo {
   HostKernel run;
   int argument_count;
@@ -71,7 +71,7 @@ DEVICE float sqrt_of(float x) { return __builtin_sqrtf(x); }
 DEVICE float rsqrt_of(float x) { return 1.0f / __builtin_sqrtf(x); }
 DEVICE float multiply_add(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 
-// Of two numbers, in one instruction; of a number and a NaN either.
+// Maximum of two numbers in one instruction; of a number and a NaN, either.
 DEVICE float larger_of(float a, float b) { return a > b ? a : b; }
 
 // e^x within 2 ulp, branch-free so that loops over it vectorize; 0 below -87.3, infinite above 88.7.
@@ -97,7 +97,7 @@ DEVICE float exp2_of(float x) { return exp_of(x * 0.693147181f); }
 DEVICE float log_of(float x) { return std::log(x); }
 
 DEVICE int same_in_wave(int value) { return value; }
-// What blocks of one launch leave each other in memory: see last_block.h.
+// Fences between blocks of one launch: see last_block.h.
 DEVICE void show_writes() {}
 DEVICE void see_writes() {}
 DEVICE int arrive(int32_t* counter) { return __atomic_fetch_add(counter, 1, __ATOMIC_ACQ_REL); }
@@ -110,7 +110,7 @@ DEVICE int dot4(int a, int b, int c) {
   for (int shift = 0; shift < 32; shift += 8) c += static_cast<int8_t>(a >> shift) * static_cast<int8_t>(b >> shift);
   return c;
 }
-// Of the bytes of low, places 0 to 3, and of high, 4 to 7, those that the bytes of places name.
+// Selects bytes of low, places 0 to 3, and of high, 4 to 7, that the bytes of places name.
 DEVICE uint32_t pick_bytes(uint32_t low, uint32_t high, uint32_t places) {
   const uint64_t both = static_cast<uint64_t>(high) << 32 | low;
   uint32_t bytes = 0;

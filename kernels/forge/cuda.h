@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
-// Of a const pointer it says that nobody writes there while the kernel runs. That is not true of a launch which begins
+// Marks memory that nothing writes while the kernel runs. That is not true of a launch which begins
 // before others have ended (below): loads would be moved to before it waits for them. What a function writes and reads
 // nowhere else may be __restrict__, which the compiler knows, too.
 #define __restrict
@@ -67,7 +67,7 @@ DEVICE float shuffle_xor(float value, int mask) { return __shfl_xor_sync(0xfffff
 DEVICE float sqrt_of(float x) { return __fsqrt_rn(x); }
 DEVICE float rsqrt_of(float x) { return 1.0f / __fsqrt_rn(x); }
 DEVICE float multiply_add(float a, float b, float c) { return __fmaf_rn(a, b, c); }
-// Of two numbers, in one instruction; of a number and a NaN either.
+// Maximum of two numbers in one instruction; of a number and a NaN, either.
 DEVICE float larger_of(float a, float b) { return fmaxf(a, b); }
 DEVICE float exp_of(float x) { return expf(x); }
 // 2^x, 0 for what would be denormal: one instruction.
@@ -80,7 +80,7 @@ DEVICE float log_of(float x) { return logf(x); }
 
 // c plus the products of the four signed bytes of a and b.
 DEVICE int dot4(int a, int b, int c) { return __dp4a(a, b, c); }
-// Of the bytes of low, places 0 to 3, and of high, 4 to 7, those that the bytes of places name.
+// Selects bytes of low, places 0 to 3, and of high, 4 to 7, that the bytes of places name.
 DEVICE uint32_t pick_bytes(uint32_t low, uint32_t high, uint32_t places) {
   // The instruction takes a nibble a place.
   return __byte_perm(low, high, __byte_perm(places | places >> 4, 0, 0x4420));
@@ -90,10 +90,10 @@ DEVICE uint32_t pick_bytes(uint32_t low, uint32_t high, uint32_t places) {
 DEVICE void schedule_fence() { asm volatile("" ::: "memory"); }
 constexpr bool HOARDS_LOADS = false;
 
-// What somebody other than this device wrote last: of what a cache holds of it nothing is taken.
+// Reads a word that another device wrote last: no copy of it in a cache is used.
 DEVICE int32_t load_fresh(const int32_t* p) { return *static_cast<const volatile int32_t*>(p); }
 
-// What blocks of one launch leave each other in memory: see last_block.h. Fences of one thread are for all that its
+// Fences between blocks of one launch: see last_block.h. Fences of one thread are for all that its
 // barriers put before and behind it.
 DEVICE void show_writes() {}
 DEVICE void see_writes() {}

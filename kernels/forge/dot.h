@@ -70,7 +70,7 @@ DEVICE void dots(float* sums, const W* w, const float* x, size_t stride, int n) 
 }
 #endif
 
-// How many of n elements a lane holds when element i belongs to lane i % WAVE.
+// Number of n elements that a lane holds if element i belongs to lane i % WAVE.
 constexpr int lane_elements(int n) { return (n + WAVE - 1) / WAVE; }
 
 // values += weight * v[0 .. N), each lane its own elements.

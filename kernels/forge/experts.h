@@ -14,7 +14,7 @@ DEVICE Run run_at(const int32_t* runs, int i) {
   const int32_t* run = runs + i * RUN_WORDS;
   return {run[0], run[1], run[2]};
 }
-// Where a run's count lies, for kernels that read their number of rows.
+// Address of a run's count, for kernels that read their number of rows.
 DEVICE const int32_t* run_count(const int32_t* runs, int i) { return runs + i * RUN_WORDS + 2; }
 
 }  // namespace forge

@@ -9,7 +9,7 @@ namespace forge {
 
 #if defined(__CUDACC__)
 
-// How many tiles of LDS take turns: one is computed on, the next has arrived, the others are on their way. And how many
+// Number of tiles in LDS that rotate: one is computed on, the next has arrived, the others are in flight. And number of
 // blocks with 48 KiB of such tiles a multiprocessor holds.
 constexpr int FETCH_STAGES = 4, FETCH_BLOCKS = 2;
 // Blocks that read all they need at once, of which others are to compute meanwhile.

@@ -33,17 +33,17 @@ namespace forge {
 constexpr int STEP = 16, STEPS = CHUNK / STEP, GROUP_ROWS = 16;
 constexpr int TILE_ROWS = FRAGMENT_TILE_ROWS, TILE_GROUPS = TILE_ROWS / GROUP_ROWS;
 
-// Where the unit of a row group and a chunk lies.
+// Address of the unit of a row group and a chunk.
 template <class F>
 DEVICE size_t unit_place(int group, int chunk, int chunks) {
   return ((static_cast<size_t>(group / TILE_GROUPS) * chunks + chunk) * TILE_GROUPS + group % TILE_GROUPS) * F::BYTES;
 }
 
-// What a lane brings to each step of a unit: parts 0 and 2 of row g, 1 and 3 of row g + 8.
+// Elements of a lane in each step of a unit: parts 0 and 2 of row g, 1 and 3 of row g + 8.
 struct UnitFragments {
   uint32_t parts[STEPS][4];
 };
-// Where what a lane brings of a unit begins: of its pieces, of its rows' scales, of its words of high bits behind the
+// Addresses of a lane's data in a unit: its pieces, its rows' scales, and its words of high bits behind the
 // pieces.
 // Pointers of their own, so that units that follow are at offsets which an instruction takes.
 struct LaneUnit {
@@ -104,7 +104,7 @@ template <int BITS>
 DEVICE uint32_t bits_of(uint32_t word, int from, int to) {
   return (from > to ? word >> (from - to) : word << (to - from)) & (BITS == 1 ? 0x00010001u : 0x00030003u) << to;
 }
-// Where the two bits of part a of step s are in each half of word s / 2, and where one bit of it is in a word.
+// Position of the two bits of part a of step s in each half of word s / 2, and of its single bit in a word.
 DEVICE int pair_place(int s, int a) { return 8 * (s % 2) + 2 * a; }
 DEVICE int bit_place(int s, int a) { return 4 * s + a; }
 

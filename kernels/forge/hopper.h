@@ -17,7 +17,7 @@ DEVICE int grid_width() { return static_cast<int>(gridDim.x); }
 
 DEVICE uint32_t lds_address(const void* p) { return static_cast<uint32_t>(__cvta_generic_to_shared(p)); }
 
-// Of the lanes of a wave.
+// Index among the lanes of a wave.
 DEVICE uint32_t wave_max(uint32_t value) { return __reduce_max_sync(0xffffffffu, value); }
 DEVICE uint32_t wave_min(uint32_t value) { return __reduce_min_sync(0xffffffffu, value); }
 DEVICE uint32_t lanes_where(bool is_true) { return __ballot_sync(0xffffffffu, is_true); }
@@ -56,13 +56,14 @@ DEVICE void settle(WideSum<N>& sum) {
 DEVICE void fetch_piece(uint32_t to, const void* from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
 }
-// What this thread fetched is there for the matrix units, too: a barrier later for all.
+// Makes this thread's fetched data visible to the matrix units; after a barrier all threads' data is.
 DEVICE void show_fetched() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 DEVICE void group_sync(int group, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(group), "r"(threads) : "memory");
 }
 
-// Of the registers of a block of three groups of four waves, one group needs few and gives what the others take.
+// Moves registers between the three groups of four waves of a block: one group needs few and gives the rest to the
+// others.
 DEVICE void give_registers() { asm volatile("setmaxnreg.dec.sync.aligned.u32 40;"); }
 DEVICE void take_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 232;"); }
 
@@ -79,7 +80,7 @@ DEVICE void barrier_arrive(uint64_t* barrier) {
 DEVICE void barrier_announce(uint64_t* barrier, int bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(lds_address(barrier)), "r"(bytes) : "memory");
 }
-// Of the phases, which end in turn, `parity` is that of the one waited for.
+// Waits for a phase; phases end in turn, and `parity` belongs to the one waited for.
 DEVICE void barrier_wait(uint64_t* barrier, int parity) {
   asm volatile("{.reg .pred done; again: mbarrier.try_wait.parity.shared.b64 done, [%0], %1; @!done bra again;}" ::"r"(
                    lds_address(barrier)),

@@ -236,7 +236,7 @@ struct HostBlocks<BlockMXFP4> {
   }
 };
 
-// Of the formats of grid_blocks.h: codes and flags together are places of levels.
+// Formats of grid_blocks.h: codes and flags together are places of levels.
 template <class F, int BITS_, int ZERO_>
 struct HostGrid {
   static constexpr int BITS = BITS_, ZERO = ZERO_;

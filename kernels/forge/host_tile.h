@@ -67,8 +67,8 @@ constexpr int MOST_TOKENS = 128, MOST_GROUPS = 8;
 // Bytes of four elements, as one lane holds them, and how many a block has.
 constexpr int QUAD = 4, QUADS = Q8_BLOCK / QUAD;
 
-// What unpacked blocks of a format are like. Formats that are alike share what multiplies them, which then is compiled
-// once.
+// Traits of a format's unpacked blocks. Formats with equal traits share the code that multiplies them, which then is
+// compiled once.
 template <bool EIGHT_BITS, bool ZERO, bool MINIMUM, bool HALF_SCALES>
 struct Kind {
   static constexpr int BITS = EIGHT_BITS ? 8 : 7;
@@ -155,7 +155,7 @@ void unpack_rows(const uint8_t* const (&rows)[8], int first, Block<KindOf<F>>* b
   }
 }
 
-// What a micro-kernel needs of one group of T tokens.
+// Inputs of a micro-kernel for one group of T tokens.
 template <int T>
 struct Tokens {
   const int8_t* quants[T];
@@ -163,7 +163,7 @@ struct Tokens {
   alignas(32) float scaled_sums[T][GROUP_BLOCKS];
   // The sums of halves' quants, where halves have minimums.
   alignas(32) float half_sums[T][2 * GROUP_BLOCKS];
-  // What the weights' zero point adds, negative: of each block, or of each half of one.
+  // Negative contribution of the weights' zero point: of each block, or of each half of one.
   alignas(32) int32_t offsets[T][2 * GROUP_BLOCKS];
 
   // `zero`: by how much the weights' quants are too large.
@@ -294,12 +294,12 @@ void multiply_tile(const uint8_t* weight, size_t row_bytes, int in, const Q8Inpu
   Panel<K> panel;
   std::memset(sums, 0, static_cast<size_t>(count) * sizeof(sums[0]));
   const int blocks = in / Q8_BLOCK;
-  // Of a block, a first one of a group, in its row.
+  // Position in its row of a block that is the first of a group.
   const auto offset = [](int block) { return static_cast<size_t>(block / GROUP_BLOCKS) * GROUP_BYTES<F>; };
   for (int done = 0; done < blocks; done += MOST_GROUPS * GROUP_BLOCKS) {
     const int here = blocks - done < MOST_GROUPS * GROUP_BLOCKS ? blocks - done : MOST_GROUPS * GROUP_BLOCKS;
-    // What is unpacked next: more of the same rows, or the next tile's. No prefetcher of a processor follows so many
-    // rows.
+    // Prefetches the blocks unpacked next: more of the same rows, or the next tile's. No hardware prefetcher follows so
+    // many rows.
     const size_t ahead = here < blocks - done ? MOST_GROUPS * GROUP_BYTES<F> : ROWS * row_bytes - offset(done);
     for (int b = 0; b < here; b += GROUP_BLOCKS) {
       for (int r = 0; r < ROWS; r += 8) {

@@ -84,7 +84,8 @@ void Scheduler::prepare() {
     for (int i = 0; i < BLOCK; i++) mprotect(stacks + STACK_BYTES * i, GUARD_BYTES, PROT_NONE);
   }
   for (int i = 0; i < BLOCK; i++) {
-    // What forge_switch pops: six registers, then the address it returns to. The stack is aligned as after a call.
+    // Stack that forge_switch pops: six registers, then the address it returns to. The stack is aligned as after a
+    // call.
     void** top = reinterpret_cast<void**>(stacks + STACK_BYTES * (i + 1) - stack_offset(i)) - 2;
     top[0] = reinterpret_cast<void*>(fiber_main);
     for (int r = 1; r <= 6; r++) top[-r] = nullptr;
@@ -241,7 +242,7 @@ forge_switch:
   jmp *%rcx
 )");
 
-// What native/ asks for: the sizes, and what went wrong in the launch that just ended.
+// Queries of native/: the sizes, and the error of the launch that just ended.
 extern "C" FORGE_EXPORT int forge_wave() { return WAVE; }
 extern "C" FORGE_EXPORT int forge_block() { return BLOCK; }
 extern "C" FORGE_EXPORT const char* forge_take_error() {

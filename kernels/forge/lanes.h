@@ -24,7 +24,7 @@ namespace forge::lanes {
 
 enum class State { RUNNING, AT_BARRIER, AT_SHUFFLE, TOGETHER, DONE };
 
-// What all lanes of a wave do as one; gets each lane's operands.
+// Operation of a whole wave; receives each lane's operands.
 using WaveOperation = void (*)(void* const* operands);
 
 struct Fiber {

@@ -5,7 +5,7 @@ namespace forge::lanes {
 
 constexpr int NOBODY = -1, SEVERAL = -2, ATOMIC = -3;  // in place of a thread id
 
-// Who last wrote and read an element of LDS, and between which barriers.
+// Last writer and reader of an element of LDS, and the barriers between which they ran.
 struct Access {
   int writer = NOBODY, reader = NOBODY, written = -1, read = -1;
 };

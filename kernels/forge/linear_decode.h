@@ -76,7 +76,7 @@ DEVICE void prepare(Job&) {}
 template <class Job>
 constexpr int ONE_SETS = Job::IS_PAIR ? 4 : 2;
 
-// What a block of a grid of `stride` blocks does; the segments of a row stay in LDS. IS_WHOLE: they are of whole
+// Work of a block in a grid of `stride` blocks; the segments of a row stay in LDS. IS_WHOLE: they are whole
 // batches, which takes fewer instructions; else of any number of chunks.
 template <class F, int BATCH, bool IS_WHOLE, class Row, class Job>
 DEVICE void linear_decode_of(const Row& row, Job job, int block, int stride, Piece* columns, float* parts) {

@@ -135,8 +135,8 @@ DEVICE void linear_few(Job job, int group) {
   }
 }
 
-// How the two groups of four waves of a block share their work: HALVES take a half of k each of the same 64 rows; PAIRS
-// take 64 rows each of a matrix; GATED take the same 64 rows of gate and of up.
+// Sharing of work between the two groups of four waves of a block: HALVES take a half of k each of the same 64 rows;
+// PAIRS take 64 rows each of a matrix; GATED take the same 64 rows of gate and of up.
 enum class Sharing { HALVES, PAIRS, GATED };
 
 constexpr int WIDE_GROUP = 128, WIDE_BLOCK = LINEAR_WIDE_THREADS, WIDE_LDS = LINEAR_WIDE_LDS;
@@ -191,7 +191,7 @@ DEVICE void linear_wide(Job job, int row_block, int first_token) {
 
   if (half == 2) {
     give_registers();
-    // Of each group's stages one wave brings the tokens, and one the weights of four waves.
+    // One wave of each group's stages loads the tokens, and one the weights of four waves.
     constexpr int TILES = SHARERS / WIDE_GROUP, TILE_BYTES = TILE_GROUPS * F::BYTES;
     const int g = IS_HALVED ? in_group / WAVE / 2 : 0, part = IS_HALVED ? in_group / WAVE % 2 : in_group / WAVE;
     if (part > TILES || lane > 0) return;

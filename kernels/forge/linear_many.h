@@ -93,7 +93,7 @@ DEVICE void linear_many(Job job, int first_n, int first_token) {
   }
   fetch_wait<FETCH_STAGES - 2>();
   block_sync();
-  // What is multiplied next is loaded while this is multiplied, so fragments have two places each. TURNS chunks name
+  // Fragments have two places each, so that the next ones are loaded while these are multiplied. TURNS chunks name
   // all of them and all stages by constants.
   constexpr int TURNS = FETCH_STAGES % 2 == 0 ? FETCH_STAGES : 2 * FETCH_STAGES;
   Fragment<T> x[2][TOKENS], w[2][1];

@@ -42,7 +42,7 @@ DEVICE const auto* x_row(const Job& job, int t, int tokens) {
   return job.x + static_cast<size_t>(min_of(t, tokens - 1)) * job.in;
 }
 
-// Where a lane's pieces of the next chunk of some tiles lie: the first of each row that it has pieces of.
+// Addresses of a lane's pieces of the next chunk of some tiles: the first of each row that it has pieces of.
 constexpr int ROW_RUNS = FRAGMENT_PIECES / FRAGMENT_ROWS;
 template <class T, int TILES>
 struct Chunk {

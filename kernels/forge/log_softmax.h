@@ -7,7 +7,7 @@
 
 namespace forge {
 
-// Where a part has fewer elements than are wanted.
+// Marks an absent element, if a part has fewer than are wanted.
 constexpr int NO_ELEMENT = 0x7fffffff;
 
 // The `wanted` likeliest of `count` elements, likeliest first, equal logits by id; all threads of a block together.
@@ -55,7 +55,7 @@ DEVICE void likeliest_held(int count, int wanted, Element element, Store store) 
   }
 }
 
-// What log probabilities of a row are computed from.
+// Statistics from which log probabilities of a row are computed.
 struct RowSums {
   float log_sum;  // the logarithm of the sum of the exponentials
   int rank;       // tokens that are as likely as the given one, or likelier, itself among them: 1 is the likeliest

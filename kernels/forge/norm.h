@@ -16,9 +16,9 @@ DEVICE float rms_scale(const T* x, int hidden, float eps) {
   return rsqrt_of(block_sum(sum) / static_cast<float>(hidden) + eps);
 }
 
-// Of f32 the sum of squares is one of parts, of NORM_PART elements each: a launch that writes a row leaves them for the
-// next one (matmul_summed.hip), which then knows the norm of a row that it has not read. Both add in this order: the
-// elements of a part by halves; of the parts a lane of 32 its own, rising; then the lanes by halves.
+// For f32 the sum of squares is a sum of parts of NORM_PART elements each: a launch that writes a row leaves them for
+// the next one (matmul_summed.hip), which then knows the norm of a row that it has not read. Both add in this order:
+// the elements of a part by halves; of the parts a lane of 32 its own, rising; then the lanes by halves.
 constexpr int PART_LANES = 32;
 
 // values[0] = the sum of COUNT values, by halves.
@@ -96,7 +96,7 @@ DEVICE void leave_part(Parts parts, int i, int hidden, const float (&held)[HELD_
   leave_part(parts, i, hidden, Floats4{{held[0], held[1], held[2], held[3]}});
 }
 
-// Of f32 rows that lie at 16 bytes.
+// For f32 rows that lie at 16 bytes.
 DEVICE float rms_scale(const float* x, int hidden, float eps) {
   if (hidden % 4 != 0 || hidden > NORM_PARTS * NORM_PART) return rms_scale<float>(x, hidden, eps);
   SHARED(float, parts, NORM_PARTS);

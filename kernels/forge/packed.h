@@ -171,7 +171,7 @@ struct SuperLevels {
   }
 };
 
-// Where each half of a block has a whole-number scale of its own, and maybe a minimum, `halves` has both: int8 scales
+// If each half of a block has a whole-number scale of its own, and maybe a minimum, `halves` has both: int8 scales
 // in bytes 0 and 1, minimums in 2 and 3. scale() and minimum() are the factors they share.
 DEVICE int half_scale(int halves, int half) { return static_cast<int8_t>(halves >> (8 * half)); }
 DEVICE int half_minimum(int halves, int half) { return halves >> (16 + 8 * half) & 255; }
@@ -272,7 +272,7 @@ DEVICE size_t packed_row_bytes(int blocks) {
   return static_cast<size_t>(F::Quants::bytes(blocks) + F::Scales::bytes(blocks) + 15) / 16 * 16;
 }
 
-// What a lane holds of one block of weights, and of one block of quantized activations.
+// Data that a lane holds of one block of weights, and of one block of quantized activations.
 template <class F>
 struct WeightPart {
   typename F::Quants::Part quants;

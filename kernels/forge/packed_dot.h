@@ -58,8 +58,8 @@ DEVICE void packed_dots(float (&sums)[R][T], FirstParts<F, R> weights, const uin
   }
 }
 
-// How many sums of lanes are added in order, and how far apart those of one value lie: the same lane's sums are then in
-// different banks. Of a wave of 64, lanes l and l + 32 are added first.
+// Number of lanes' sums that are added in order, and the distance between those of one value: the same lane's sums are
+// then in different banks. Of a wave of 64, lanes l and l + 32 are added first.
 constexpr int LANE_SUMS = WAVE < 32 ? WAVE : 32, LANE_STRIDE = LANE_SUMS + 1;
 
 template <class Lanes>
@@ -75,7 +75,7 @@ DEVICE float sum_in_order(Lanes lanes, int value) {
   return sum;
 }
 
-// Where four blocks of four waves have 128 registers a lane each.
+// If four blocks of four waves have 128 registers a lane each.
 #if defined(__gfx90a__) || defined(__gfx942__) || defined(__gfx950__)
 constexpr bool MANY_REGISTERS = true;
 #else
@@ -87,7 +87,7 @@ constexpr bool MANY_REGISTERS = false;
 constexpr int BLOCK_ROWS = MATMUL_PACKED_ROWS, ROWS_AT_ONCE = 2;
 constexpr int ROWS_ALONE = MANY_REGISTERS ? BLOCK_ROWS / WAVES : ROWS_AT_ONCE;
 
-// Where a wave's rows begin, the first of them `first`; a row past the last is the last.
+// Addresses of a wave's rows, the first of them `first`; a row past the last is the last.
 template <class F, int R>
 DEVICE void rows_from(const uint8_t* (&rows)[R], const uint8_t* weight, int first, int out, int blocks) {
   UNROLL

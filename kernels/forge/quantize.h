@@ -31,7 +31,7 @@ DEVICE float largest_of_block(const float (&values)[Q8_HELD]) {
   return largest;
 }
 
-// What a block's largest magnitude makes of its elements.
+// Quantization factors from a block's largest magnitude.
 struct Q8Scale {
   float scale, inverse;
   bool is_finite;
@@ -87,7 +87,7 @@ DEVICE void quantize_row(uint8_t* row, int in, int first, int end, Bring bring) 
   }
 }
 
-// What a lane holds from p on, at 16 bytes.
+// Elements that a lane holds from p on, at 16 bytes.
 DEVICE void load_held(float (&values)[Q8_HELD], const float* p) {
   struct alignas(16) Held {
     float values[Q8_HELD];

@@ -1,4 +1,4 @@
-// What devices that compute one model together say to each other: words in the memory of the one that waits for them.
+// Synchronization of devices that compute one model together: words in the memory of the one that waits for them.
 // Each launch of a pass in which ranks synchronize has a word a rank, and what it holds is the number of the pass.
 #pragma once
 
@@ -27,7 +27,7 @@ DEVICE int32_t load_from_peer(const int32_t* word) {
   asm volatile("ld.acquire.sys.global.s32 %0, [%1];" : "=r"(value) : "l"(word) : "memory");
   return value;
 }
-// Of another device's memory nothing may be kept from an earlier pass.
+// Drops cached copies of another device's memory from an earlier pass.
 DEVICE void load_from_peer(const float* from, float (&to)[4]) {
   asm volatile("ld.relaxed.sys.global.v4.f32 {%0, %1, %2, %3}, [%4];"
                : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3])
@@ -59,7 +59,7 @@ DEVICE void load_from_peer(const float* from, float (&to)[4]) {
   UNROLL
   for (int i = 0; i < 4; i++) to[i] = load_from_peer(from + i);
 }
-// Of 100 MHz.
+// Ticks of 100 MHz.
 DEVICE uint64_t clock_ns() { return __builtin_readsteadycounter() * 10; }
 DEVICE void pause_waiting(uint32_t) { __builtin_amdgcn_s_sleep(1); }
 #else
@@ -74,7 +74,7 @@ DEVICE uint64_t clock_ns() {
   clock_gettime(CLOCK_MONOTONIC, &time);
   return static_cast<uint64_t>(time.tv_sec) * 1000000000 + time.tv_nsec;
 }
-// Who is waited for may need this very processor.
+// Yields: the awaited device may need this very processor.
 DEVICE void pause_waiting(uint32_t turn) {
   constexpr timespec A_WHILE{0, 20000};
   if (turn < TURNS_UNASKED) {
@@ -132,7 +132,7 @@ DEVICE void wait_at_barrier(Dim3 block, Words<RANKS> words, const int32_t* pass,
   block_sync();
 }
 
-// What ranks computed of a product.
+// Products that ranks computed.
 template <int RANKS>
 struct Parts {
   const float* of[RANKS];

@@ -40,7 +40,7 @@ struct Indexed {
 DEVICE Indexed better_of(Indexed a, Indexed b) {
   return b.value > a.value || (b.value == a.value && b.index < a.index) ? b : a;
 }
-// Of each group of `COUNT` lanes, a power of two.
+// Sum over each group of `COUNT` lanes, a power of two.
 template <int COUNT>
 DEVICE Indexed lanes_argmax(Indexed best) {
   UNROLL

@@ -7,7 +7,7 @@
 
 namespace forge {
 
-// What the weights of a row are divided by at least where they are normalized, the smallest normal f16: as llama.cpp.
+// Lower bound of the divisor of a row's normalized weights, the smallest normal f16: as llama.cpp.
 constexpr float SMALLEST_WEIGHT_SUM = 6.103515625e-5f;
 
 // A float as a whole number of the same order. A NaN has a place in it, too: a row of them has `used` experts as any.

@@ -6,7 +6,7 @@
 
 namespace forge {
 
-// Who a row is sent to, as every block that asks finds out by itself.
+// Experts of a row, computed by every block that needs them.
 struct Sent {
   int32_t ids[MOST_USED_EXPERTS];
   float shares[MOST_USED_EXPERTS];

@@ -1,4 +1,4 @@
-// What the sampling kernels share: how a slot's parameters choose the next token of a row of logits.
+// Code shared by the sampling kernels: a slot's parameters choose the next token from a row of logits.
 #pragma once
 
 #include "batch.h"
@@ -28,7 +28,7 @@ DEVICE bool filters_any(const Sampling& s, int vocabulary) {
   return has_top_k(s, vocabulary) || s.typical_p < 1.0f || s.top_p < 1.0f;
 }
 
-// Of a part, that a thread loads before it looks at the first.
+// Elements of a part that a thread loads before it looks at the first.
 constexpr int LOGITS_AT_ONCE = 8;
 
 // This thread's largest of the elements first .. end - 1. NaN counts as +inf, before any index: so the largest of a row
@@ -52,8 +52,8 @@ DEVICE void store_token(int32_t* output, int32_t* slot, const Indexed& largest, 
   slot[SLOT_LAST_TOKEN] = is_drawn ? token : 0;
 }
 
-// What the filters leave of a row: elements of at least this rank that are typical. `largest` is the largest of their
-// logits.
+// Elements of a row that pass the filters: those of at least this rank that are typical. `largest` is the largest of
+// their logits.
 struct Kept {
   uint64_t threshold;
   Typical typical;
@@ -64,7 +64,7 @@ DEVICE bool is_kept(const Kept& kept, float logit, int id) {
 }
 DEVICE Kept all_kept(const Sampling& s, float largest) { return {0, {largest, s.inverse, 0.0f, 0}, largest}; }
 
-// What top_k, then typical_p, then top_p leave: all threads of a block together.
+// Elements that pass top_k, then typical_p, then top_p: all threads of a block together.
 DEVICE Kept filtered(const float* logits, int vocabulary, const Sampling& s, float largest) {
   Kept kept = all_kept(s, largest);
   kept.threshold = top_k_threshold(logits, vocabulary, s.top_k);
@@ -164,7 +164,7 @@ DEVICE SampledRow sampled_row(const SampledRows& rows, int sample) {
   return {slot, logits + static_cast<size_t>(sample) * rows.vocabulary, row};
 }
 
-// What each of the blocks that share a row leaves of its part: [samples, SAMPLE_PART_WORDS, SAMPLE_PARTS].
+// Result of each block that shares a row, for its part: [samples, SAMPLE_PART_WORDS, SAMPLE_PARTS].
 enum SamplePartWord { PART_BEST_VALUE, PART_BEST_INDEX, PART_DRAWN_VALUE, PART_DRAWN_INDEX };
 
 DEVICE void store_part(int32_t* parts, int sample, int part, SamplePartWord word, Indexed value) {
@@ -190,8 +190,8 @@ DEVICE PartRange part_range(int part, int vocabulary, int parts = SAMPLE_PARTS) 
   return {min_of(part * size, vocabulary), min_of((part + 1) * size, vocabulary)};
 }
 
-// What the blocks that filter a row leave for the next ones: [samples, FILTER_WORDS]. First the row's Kept, then what
-// is known of its candidates, then how many each part has, then their ids, then each part's bins.
+// State that the blocks that filter a row leave for the next ones: [samples, FILTER_WORDS]. First the row's Kept, then
+// the is known of its candidates, then how many each part has, then their ids, then each part's bins.
 enum FilterWord {
   FILTER_KEPT = 0,
   FILTER_TARGET = 8,  // the weight that candidates from the largest on have to reach
@@ -242,7 +242,7 @@ DEVICE int bin_of(const FilterBins& bins, float logit) {
   return static_cast<int>(min_of((bins.largest - logit) * bins.scale, FILTER_BINS - 1.0f));
 }
 
-// What the threads before this one count, and all of them: all threads of a block together.
+// Counts of the threads before this one, and of all of them: all threads of a block together.
 struct CountBefore {
   int threads, total;
 };

@@ -18,7 +18,7 @@ DEVICE uint64_t rank_of(float logit, int id) {
   return static_cast<uint64_t>(bits) << 32 | (0xffffffffu - static_cast<uint32_t>(id));
 }
 
-// Where the weights of bins, added from the last one down or from the first one up, first reach `target`.
+// Bin at which the weights, added from the last bin down or from the first one up, first reach `target`.
 struct Reached {
   int bin;
   uint64_t before;  // the weight of the bins before it
@@ -114,7 +114,8 @@ DEVICE uint64_t select_threshold(int n, uint64_t target, Rank rank_at, Weight we
     mask = bits_from(shift);
     block_sync();
     if (shift == 0) return prefix;
-    // What is left has one logit. Mostly that is one element, and the bits of its id need not be searched for.
+    // The remaining elements have one logit. Mostly that is one element, and the bits of its id need not be searched
+    // for.
     if (knows_logit || shift > ID_BITS) continue;
     knows_logit = true;
     for (int i = thread_id(); i < 2; i += BLOCK) found[i] = 0;
@@ -132,8 +133,8 @@ DEVICE uint64_t select_threshold(int n, uint64_t target, Rank rank_at, Weight we
   }
 }
 
-// What the ranks of some elements, one at least, have in common: of elements that are alike, as a few of the largest of
-// a row are, the first bits would put all in one bin, where additions wait for each other.
+// Common leading bits of the ranks of some elements, one at least: of elements that are alike, as a few of the largest
+// of a row are, the first bits would put all in one bin, where additions wait for each other.
 template <class Rank>
 DEVICE RankRange common_range(int n, Rank rank_at) {
   constexpr int GROUP = 16, GROUPS = (BLOCK + GROUP - 1) / GROUP;
@@ -224,8 +225,8 @@ DEVICE uint64_t top_p_threshold(const float* logits, int n, float p, float large
       n, target, [&](int i) { return rank_of(logits[i], i); }, mass);
 }
 
-// What locally typical sampling keeps: of the elements whose surprise, -log of their probability, is nearest to what a
-// draw's is on average, the fewest that hold more than a share p of the mass (Meister et al. 2023).
+// Elements that locally typical sampling keeps: of those whose surprise, -log of their probability, is nearest to what
+// a draw's is on average, the fewest that hold more than a share p of the mass (Meister et al. 2023).
 struct Typical {
   float largest, inverse;
   float expected;  // a draw's surprise; of it and of each element's the likeliest's is taken off, as it cancels
@@ -238,7 +239,7 @@ DEVICE uint64_t typical_rank(const Typical& typical, float logit, int id) {
 DEVICE bool is_typical(const Typical& typical, float logit, int id) {
   return typical.least == 0 || typical_rank(typical, logit, id) >= typical.least;
 }
-// Of those ranked `threshold` or better: all threads of a block together.
+// Selects among elements ranked `threshold` or better: all threads of a block together.
 DEVICE Typical typical_of(const float* logits, int n, float p, float largest, float inverse_temperature,
                           uint64_t threshold) {
   const auto mass = [&](int i) -> uint64_t {

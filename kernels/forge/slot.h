@@ -8,7 +8,7 @@
 
 namespace forge {
 
-// Where token `position` of a slot lies for one head: [blocks, kv_heads, KV_BLOCK_TOKENS, head_dim].
+// Address of token `position` of a slot for one head: [blocks, kv_heads, KV_BLOCK_TOKENS, head_dim].
 DEVICE size_t kv_offset(const int32_t* block_table, int position, int kv_heads, int kv_head, int head_dim) {
   const size_t block = block_table[position / KV_BLOCK_TOKENS];
   return ((block * kv_heads + kv_head) * KV_BLOCK_TOKENS + position % KV_BLOCK_TOKENS) * head_dim;

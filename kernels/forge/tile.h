@@ -92,12 +92,12 @@ DEVICE void add(TileSum& total, const TileSum& sum) {
   for (int i = 0; i < TILE_VALUES; i++) total.values[i] += sum.values[i];
 }
 
-// Where piece p of a row lies among the pieces of rows in LDS: neighbouring lanes, be they of one row or of one p, then
-// meet no bank twice.
+// Position of piece p of a row among the pieces of rows in LDS: neighbouring lanes, be they of one row or of one p,
+// then meet no bank twice.
 DEVICE int piece_slot(int row, int p) { return row * ROW_PIECES + (p ^ (row / 2 % ROW_PIECES)); }
 
-// Where a lane's pieces of sixteen rows lie in LDS, the first of which is `first_row`, a multiple of eight. Loops hold
-// it: to compute it anew takes six instructions a load, beside a product that takes the time of eight.
+// Position of a lane's pieces of sixteen rows in LDS, the first of which is `first_row`, a multiple of eight. Loops
+// hold it: to compute it anew takes six instructions a load, beside a product that takes the time of eight.
 struct FragmentPlaces {
   int slots[FRAGMENT_PIECES];
 };

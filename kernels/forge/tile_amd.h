@@ -94,7 +94,7 @@ DEVICE Sums product(VectorOf<int16_t, 4> a, VectorOf<int16_t, 4> b, Sums c) {
 #endif
 
 #if !defined(FORGE_TILE_DOTS)
-// What the matrix units' intrinsics call an element.
+// Element type of the matrix units' intrinsics.
 template <class T>
 struct TileElement {
   using Type = T;

@@ -39,7 +39,7 @@ struct TileCache {
   const int32_t* block_table;
   int kv_heads, kv_head, length;
 };
-// Where the key or, `from` being cache.v, the value of a position lies, in one of the context's blocks.
+// Address of the key or, if `from` is cache.v, of the value of a position, in one of the context's blocks.
 template <int HEAD_DIM>
 DEVICE const half_t* vector_at(const TileCache<half_t>& cache, const half_t* from, int position) {
   const auto at = static_cast<unsigned>(position);

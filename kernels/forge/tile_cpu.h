@@ -78,7 +78,7 @@ struct TileOperands {
   const Fragment<T> (&a)[R];
   const Fragment<T> (&b)[C];
 };
-// What all lanes of a wave do as one, with each lane's operands.
+// Operation of a whole wave, with each lane's operands.
 template <int R, int C, class T>
 void multiply_tiles_of_wave(void* const* operands) {
   const auto each_lane = [&](auto body) {

@@ -113,7 +113,7 @@ DEVICE VectorOf<Sum, TILE_VALUES> dot_products(const uint32_t (&a)[N], const uin
   return sums;
 }
 
-// What a lane holds of an operand.
+// Elements of an operand that a lane holds.
 template <class T>
 struct Operand {
   uint32_t w[PRODUCT_ELEMENTS / 2];

@@ -6,7 +6,7 @@
 
 namespace forge {
 
-// What f16 cannot hold becomes the largest number that it does, and is counted where `saturated` is: an infinity would
+// A number beyond f16's range becomes the largest f16, and is counted if `saturated` is given: an infinity would
 // make all that it is multiplied with NaN or infinite. A NaN stays one.
 DEVICE void store_column(half_t* p, float value, int32_t* saturated) {
   constexpr float LARGEST = 65504.0f;

@@ -26,7 +26,7 @@ DEVICE void gemm(Dim3 block, const W* __restrict weight, const float* __restrict
   for (int first = 0; first < in; first += DEPTH) {
     for (int i = thread_id(); i < TILE * DEPTH; i += BLOCK) {
       const int r = i / DEPTH, k = i % DEPTH, row = first_row + r, column = first_column + r;
-      // What lies outside counts as 0.
+      // Elements outside count as 0.
       const bool inside = first + k < in;
       x_tile[k * PITCH + r] = inside && row < rows ? x[static_cast<size_t>(row) * x_stride + first + k] : 0.0f;
       w_tile[k * PITCH + r] =

@@ -12,13 +12,13 @@ import { type ExecutorServerOptions, openExecutorServer } from './serve/executor
 import { FaultInjector, type PlantedFault } from './serve/fault-injection.js';
 import { ExecutorService } from './serve/service.js';
 
-/** How an executor process is started. */
+/** Options of an executor process. */
 export interface ExecutorOptions extends ExecutorServerOptions {
   readonly device: DevicesOptions;
-  /** How a model is split over several devices, and between layers the parts that each gets; see {@link LoadOptions}. */
+  /** Split of a model over several devices, and the shares of each if between layers; see {@link LoadOptions}. */
   readonly split?: LoadOptions['split'];
   readonly shares?: readonly number[] | undefined;
-  /** How models attend; default: fused. */
+  /** Attention implementation of models; default: fused. */
   readonly attention?: LoadOptions['attention'] | undefined;
   /** End with the process that started this one: a gateway's executor must not outlive it. */
   readonly dieWithParent: boolean;
@@ -28,7 +28,7 @@ export interface ExecutorOptions extends ExecutorServerOptions {
   readonly modelDescriptors?: readonly number[] | undefined;
   /** The least time a step gets before this executor calls itself unhealthy. */
   readonly stepTimeoutMs: number;
-  /** How long a gateway that is not heard of keeps this executor from others, in milliseconds. */
+  /** Milliseconds for which a silent gateway keeps this executor from others. */
   readonly leaseMs: number;
   /** For tests: how long each step's answer is held back, and what goes wrong when. */
   readonly stepDelayMs: number;
@@ -74,7 +74,7 @@ export async function runExecutor(options: ExecutorOptions): Promise<void> {
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, told);
 }
 
-/** Where there is no room for a record, an executor without one is better than none. */
+/** Without room for a record, an executor without one is better than none. */
 function openFaultRecord(file: string, log: Logger): void {
   try {
     loadAddon().openFaultRecord(file);

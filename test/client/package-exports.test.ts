@@ -53,6 +53,13 @@ describe('a program that installed the package', () => {
     expect(ended).toEqual({ code: 0, stdout: '3 INVALID_ARGUMENT INVALID_FIELD sampling.top_p\n', stderr: '' });
   });
 
+  it('runs the example that reads the .proto files at run time', async () => {
+    const example = path.join(packageRoot, 'examples', 'node', 'dynamic.mjs');
+    const ended = await runProgram(process.execPath, [example, server.address, 'the fox']);
+    expect(ended).toMatchObject({ code: 0, stderr: '' });
+    expect(ended.stdout).toMatch(/\nFINISH_REASON_(LENGTH|STOP): \d+ tokens\n$/);
+  });
+
   it('finds the .proto files, and nothing of the inside', async () => {
     const folder = project({
       'look.mjs': `

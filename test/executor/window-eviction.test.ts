@@ -163,7 +163,7 @@ describe('one sequence of 32,768 positions of Gemma 3 1B', () => {
     const buffers = Array.from({ length: 26 }, (_, layer) => cache.layer(layer)).flatMap(({ k, v }) => [k, v]);
     expect(buffers.reduce((sum, { elements }) => sum + 2 * elements, 0)).toBe(BYTES);
     expect(cache.bytes).toBe(BYTES);
-    // The numbers of docs/models.md.
+    // The numbers of docs/evidence/accuracy.md.
     expect(BYTES).toBe(182_222_848);
     expect(2049 * kvBlockBytes(model.forward.model, 'f16')).toBe(872_841_216);
     model.release();

@@ -1,5 +1,5 @@
 // What cards can do, for predictions: numbers that were not measured here, each with where it is from. Those without a
-// source are assumptions, and named so in docs/amd-speed.md.
+// source are assumptions, and named so in docs/evidence/amd-predictions.md.
 
 /**
  * Cycles for which an instruction of a wave holds its SIMD's vector unit, by class; `scalar` units run beside it. Of a unit in a cycle: `ldsPasses`

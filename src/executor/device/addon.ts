@@ -5,9 +5,9 @@ import type { DeviceStats } from './device-stats.js';
 export interface Addon {
   readonly Device: new (options: NativeHostOptions | NativeGpuOptions) => NativeDevice;
   readonly MappedFile: new (path: string) => MappedFile;
-  /** What the platform's driver finds; nothing of it is held. Throws with the loader's or the driver's own words. */
+  /** Devices that the platform's driver finds; none is kept open. Throws with the loader's or the driver's own words. */
   probeGpu(platform: GpuPlatform): GpuProbe;
-  /** What NVIDIA's management library tells of a GPU; empty where there is none. */
+  /** Sensor values of a GPU from NVIDIA's management library; empty if it is absent. */
   nvmlStats(pciBusId: string): DeviceStats;
   /**
    * Multiplies f16 rows by an f16 matrix into f32 with the platform's library, cuBLAS or rocBLAS.
@@ -51,7 +51,7 @@ export interface NativeHostOptions {
   /** Shared object of host kernels. */
   readonly library: string;
   readonly threads: number;
-  /** Of the devices that a process opens, which it is; absent where there is one. */
+  /** Index among the devices that a process opens; absent if there is one. */
   readonly number?: number;
 }
 
@@ -66,7 +66,7 @@ export interface NativeGpuOptions extends Pick<NativeHostOptions, 'number'> {
     /** Path of the code object. */
     readonly file: string;
     readonly argumentBytes: readonly number[];
-    /** Of a block; absent: as the device's. */
+    /** Threads of a block; absent: the device's default. */
     readonly threads?: number;
     readonly dynamicSharedBytes?: number;
   }[];
@@ -153,10 +153,10 @@ export interface NativeLink {
   close(): void;
 }
 
-/** What a step receives from another device before its launches, or sends to one behind them. */
+/** Data that a step receives from another device before its launches, or sends to one behind them. */
 export interface NativeTransfer {
   readonly link: NativeLink;
-  /** Of this device. */
+  /** Address on this device. */
   readonly address: number;
   readonly bytes: number;
   /** Its number, of what is received. */

@@ -122,7 +122,7 @@ export function argumentBytes(argument: Argument): number {
   return argument.kind === 'buffer' ? 8 : 4;
 }
 
-/** What kernels compute in 32 bits, in words and as the bound that a launch is held to: see {@link checkIndices}. */
+/** 32-bit index computations of kernels, in words and as the bound that a launch is checked against: see {@link checkIndices}. */
 export const INDEX_RULE =
   'The start of a row is computed in 64 bits. Below 2³¹ are: each size and scalar, the elements of a row (all dimensions ' +
   'but the outermost), what a grid divides, and the offsets named below. Grids have at most 65535 blocks in y and z, ' +

@@ -1,12 +1,12 @@
 import type { Device } from './device.js';
 import type { DeviceStats } from './device-stats.js';
 
-/** What the devices that a model is split over call themselves. */
+/** Joined names of the devices that a model is split over. */
 export function describeDevices(devices: readonly Device[]): string {
   return devices.map(({ description }) => description).join(' + ');
 }
 
-/** How they fare together: the hottest, what all draw, the slowest. */
+/** Joint sensor values: the hottest temperature, the total power, the lowest clock. */
 export function statsOf(devices: readonly Device[]): DeviceStats {
   const stats = devices.map((device) => device.stats());
   const known = (name: 'temperatureC' | 'powerW' | 'clockMhz'): number[] =>

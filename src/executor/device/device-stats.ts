@@ -2,11 +2,11 @@ import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { type GpuPlatform, loadAddon } from './addon.js';
 
-/** How a GPU fares. Absent is what this machine does not tell. */
+/** Sensor values of a GPU. A value that this machine does not report is absent. */
 export interface DeviceStats {
   readonly temperatureC?: number;
   readonly powerW?: number;
-  /** Of the compute units. */
+  /** Utilization of the compute units. */
   readonly clockMhz?: number;
   /** True if clocks are held down by heat or power. */
   readonly throttled?: boolean;
@@ -34,7 +34,7 @@ const THROTTLE_STATUS = new Map([
   [4, { bytes: 288, at: 40 }],
   [5, { bytes: 360, at: 104 }],
 ]);
-/** What the driver writes where a card does not tell. */
+/** Value that the driver writes for a sensor that a card does not have. */
 const UNTOLD = 0xffff_ffff;
 
 /** A bit of the status for each reason, heat or power: which bit is a card's own affair. */
@@ -48,7 +48,7 @@ function throttledOf(device: string): boolean | undefined {
   }
   // u16 size, u8 format, u8 content.
   const layout = metrics.length >= 4 && metrics[2] === 1 ? THROTTLE_STATUS.get(metrics[3] as number) : undefined;
-  // Of another size it is another layout, whatever its revision says.
+  // A table of another size has another layout, whatever its revision says.
   if (layout === undefined || metrics.length < layout.bytes || metrics.readUInt16LE(0) !== layout.bytes)
     return undefined;
   const status = metrics.readUInt32LE(layout.at);

@@ -26,7 +26,7 @@ export function bufferFrom(buffer: DeviceBuffer, offset: number): DeviceBuffer {
   };
 }
 
-/** Where buffers come from: a device, or a {@link DeviceScope} of one. */
+/** Source of buffers: a device, or a {@link DeviceScope} of one. */
 export interface Allocator {
   allocate(dtype: Dtype, elements: number): DeviceBuffer;
   upload(values: Float32Array | Int32Array): DeviceBuffer;
@@ -141,7 +141,7 @@ export class Device implements Allocator {
     return this.gpu?.totalBytes ?? 0;
   }
 
-  /** How the GPU fares now. */
+  /** Current sensor values of the GPU. */
   stats(): DeviceStats {
     if (this.kind === 'host' || this.gpu === undefined) return {};
     return readDeviceStats(this.kind, this.gpu.pciBusId);

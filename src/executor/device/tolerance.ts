@@ -1,7 +1,7 @@
 /** Scalars and dimensions of a launch, by name. */
 export type Sizes = Readonly<Record<string, number>>;
 
-/** How far a kernel may be from its float64 reference, and why. */
+/** Largest distance of a kernel from its float64 reference, with the reason. */
 export interface Tolerance {
   /** The formula and its argument, for the documentation. */
   readonly text: string;

@@ -106,12 +106,12 @@ export const attentionCombineQuantize = defineKernel({
   tolerance: exact('the very bits of attention_combine and quantize_q8'),
 });
 
-/** Where attention is written in the form that products take: as columns, `[chunks, rows, FRAGMENT_CHUNK]`, or as rows. */
+/** Output of attention in the encoding that products take: as columns, `[chunks, rows, FRAGMENT_CHUNK]`, or as rows. */
 export type AttendedEncoding =
   | { readonly form: TileType; readonly y: DeviceBuffer; readonly columns?: AttendedColumnTiles | undefined }
   | { readonly form: 'q8'; readonly y: DeviceBuffer; readonly columns?: undefined };
 
-/** How many rows a chunk of columns has, and where it is counted that a number is beyond f16's range. */
+/** Rows of a chunk of columns, and the counter of numbers beyond f16's range. */
 export interface AttendedColumnTiles {
   readonly rows: number;
   readonly saturated: DeviceBuffer;

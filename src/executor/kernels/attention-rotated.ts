@@ -61,7 +61,7 @@ export const attentionTileSplitNormed = (headDim: number) =>
     tolerance: exact('the very bits of norm_rope_kv_append and attention_tile_split'),
   });
 
-/** How a row's q and k are rotated where it is attended to, in steps of one row. */
+/** Rotation of one row's q and k inside attention, in single-token steps. */
 export interface RotatedSingleToken {
   readonly values: Pick<
     ValuesOf<ReturnType<typeof attentionTileSplitRotated>>,

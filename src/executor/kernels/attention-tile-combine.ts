@@ -16,7 +16,7 @@ export const COMBINED_SPLITS = 64;
 /** True if a step of so many rows that are split, into so many splits, has them combined by their last blocks. */
 export const combinesSplits = (rows: number, splits: number): boolean => rows === 1 && splits <= COMBINED_SPLITS;
 
-/** What the splits of a row leave for its last block, and where they count how many of them have ended: 0 between launches. */
+/** Partial results that a row's splits leave for its last block, and their count of ended splits: 0 between launches. */
 const shared = (headDim: number) =>
   [
     aligned(8, inout('parts', 'f32', 'tokens', 'heads', 'splits', `${headDim} + 2`)),
@@ -98,7 +98,7 @@ export const attentionTileCombineQ8 = (form: CombinedEncoding, headDim: number) 
     tolerance: exact(`the very bits of attention_tile_split and ${combinedBits}`),
   });
 
-/** How one row's splits are combined. */
+/** Launch that combines one row's splits. */
 export interface Combining {
   /** `[kv_heads, head_tiles]` i32, zeros */
   readonly arrivals: DeviceBuffer;

@@ -254,7 +254,7 @@ export function contextParts({ heads, headDim }: AttentionShape, maxContext: num
   return { rows, splits, elements: rows * rowElements };
 }
 
-/** How a step's rows, splits of their contexts and tiles are counted. */
+/** Counts of a step's rows, splits of their contexts, and tiles. */
 export interface AttentionCounts {
   readonly tokens: StepCount;
   /** Rows whose contexts are split: 0 where tiles are taken, of which there are none elsewhere. */
@@ -263,7 +263,7 @@ export interface AttentionCounts {
   readonly tiles: StepCount;
 }
 
-/** What attention on matrix units may do besides. */
+/** Optional extras of attention on matrix units. */
 export interface TileExtras {
   readonly attended?: AttendedEncoding | undefined;
   readonly rotated?: RotatedSingleToken | undefined;
@@ -295,7 +295,7 @@ export function launchAttentionTile(
   const sizes = { ...dims, tokens, splits: counts.splits };
   const { row_position } = both;
   const combined = { parts: buffer, row_position, heads, head_dim: headDim, splits };
-  // What there is to combine: of contexts of one split nothing.
+  // Splits to combine; contexts of one split need none.
   const several = columns === undefined ? undefined : { count: counts.splits, atLeast: 2 };
   if (attended !== undefined && attended.form !== 'q8' && columns !== undefined) {
     launch(
@@ -323,7 +323,7 @@ export function launchAttentionTile(
   const isWide = device === 'hopper' && type === 'f16';
   const tile = isWide ? attentionWide(headDim) : attentionTile(type, headDim);
   launch(tile, values, { ...dims, tokens: counts.tokens, tiles: counts.tiles });
-  // Of steps that split no context the tiles' rows are rounded in a launch of its own: there are many of them.
+  // Steps that split no context round the tiles' rows in a launch of their own: there are many of them.
   const unsplit = { count: counts.splitRows, atMost: 0 };
   if (attended !== undefined) launchAttended(launch, out, heads * headDim, attended, counts.tokens, unsplit);
 }

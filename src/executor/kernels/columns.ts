@@ -19,7 +19,7 @@ export const columnRows = (rows: number): number => Math.ceil(rows / COLUMNS_MUL
 export const columnsOf = <const N extends string, const R extends string>(name: N, type: TileType, rows: R) =>
   aligned(128, inout(name, type, 'chunks', rows, `${FRAGMENT_CHUNK}`));
 
-/** Where elements beyond f16's range are counted, which its largest number stands for. */
+/** Counter of elements beyond f16's range, which are replaced by its largest number. */
 export const saturatedCount = inout('saturated', 'i32', '1');
 
 const multiples = [['y_rows', `${COLUMNS_MULTIPLE}`]] as const;

@@ -1,7 +1,7 @@
 import { defineKernel, i32, input, type KernelContract, output } from '../device/contract.js';
 import { moved } from '../device/tolerance.js';
 
-/** What brings a step's tables and takes its results away where they are few words: `native/gpu_device.cc` launches it. */
+/** Kernel that copies a step's tables in and its results out if they are few words: `native/gpu_device.cc` launches it. */
 export const copyWords = defineKernel({
   name: 'copy_words',
   source: 'copy_words.hip',

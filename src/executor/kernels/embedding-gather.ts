@@ -11,7 +11,7 @@ import {
 import type { Launch, StepCount, ValuesOf } from './launch-plan.js';
 import { slotArguments } from './paged-cache.js';
 
-/** What embedding_gather takes beside its table. */
+/** Arguments of embedding_gather except its table. */
 export const embeddingArguments = [
   output('y', 'f32', 'tokens', 'hidden'),
   input('row_token', 'i32', 'tokens'),

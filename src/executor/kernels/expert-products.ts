@@ -209,12 +209,12 @@ export const linearExperts = (format: FragmentFormat, form: LinearExpertVariant)
   });
 };
 
-/** How rows are sent to experts: most of each, and the runs and places that they make. */
+/** Routing of rows to experts: rows sent to each at most, and the runs and places that they make. */
 export interface ExpertRows {
   readonly experts: number;
-  /** Of a step. */
+  /** Rows of a step. */
   readonly rows: StepCount;
-  /** Of experts that have rows; `times` of {@link rows}. */
+  /** Experts that have rows; `times` of {@link rows}. */
   readonly runs: StepCount;
   readonly places: number;
 }

@@ -26,7 +26,7 @@ export const ROUTER_MOST_EXPERTS = 256;
 /** Fewer experts of a row than this leave the waves of a block, of which each has one, without work. */
 const FEWEST_USED = 4;
 
-/** What experts of one row are of. */
+/** Sizes of the experts of one row. */
 export interface ExpertSizes {
   readonly hidden: number;
   readonly ffn: number;
@@ -72,7 +72,7 @@ export const routerScoresNormed = defineKernel({
   tolerance: exact('the very bits of rms_norm and router_scores'),
 });
 
-/** What `route_experts` chooses by. */
+/** Parameters by which `route_experts` chooses. */
 const scores = [input('scores', 'f32', 'experts'), input('bias', 'f32', 'experts')] as const;
 const choice = [i32('experts'), i32('used'), i32('scoring'), i32('normalizes')] as const;
 

@@ -10,7 +10,7 @@ import { swiglu } from './swiglu.js';
 export const MOST_EXPERTS = 512;
 export const MOST_USED_EXPERTS = 32;
 
-/** What a score becomes: a part of the softmax over all, its own sigmoid, or a part of the softmax over the chosen. */
+/** Function applied to a score: softmax over all, sigmoid, or softmax over the chosen. */
 export const ROUTE_SOFTMAX = 0;
 export const ROUTE_SIGMOID = 1;
 export const ROUTE_CHOSEN = 2;
@@ -119,7 +119,7 @@ export const biasAddExperts = defineKernel({
   tolerance: exact('one rounding, the same as the reference rounded to f32'),
 });
 
-/** What {@link swigluClamped}'s numbers are in gpt-oss; no file has them. */
+/** Constants of {@link swigluClamped} in gpt-oss; no file stores them. */
 export const CLAMPED_ALPHA = 1.702;
 export const CLAMPED_LIMIT = 7;
 

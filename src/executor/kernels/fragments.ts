@@ -6,7 +6,7 @@ import { BLOCK_TYPES, type BlockType, blockFormat, isBlockType, TILE_TYPES, type
 export const FRAGMENT_CHUNK = 64;
 export const FRAGMENT_TILE_ROWS = 64;
 
-/** How weights lie for Hopper's matrix units: `kernels/forge/fragments.h`. */
+/** Layout of weights for Hopper's matrix units: `kernels/forge/fragments.h`. */
 export const FRAGMENT_FORMATS = ['f16', 'bf16', 'q2', 'q3', 'q4', 'q5', 'q6', 'q8', 'iq4'] as const;
 export type FragmentFormat = (typeof FRAGMENT_FORMATS)[number];
 

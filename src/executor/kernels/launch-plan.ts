@@ -33,9 +33,9 @@ export interface Rows {
 export interface StepCount {
   readonly index: number;
   readonly max: number;
-  /** What it counts before this is left out, and so is what comes after `max` more; default: 0. */
+  /** Units counted before this number are left out, and those after `max` more; default: 0. */
   readonly first?: number;
-  /** How many there are for each that is counted; `max` is of all of them. Default: 1. */
+  /** Blocks for each counted unit; `max` is the limit of all of them. Default: 1. */
   readonly times?: number;
 }
 
@@ -114,12 +114,12 @@ export class LaunchPlanRecorder {
     });
   }
 
-  /** What was recorded so far depends on counts that do not recur: it stays outside of captured graphs. */
+  /** Launches recorded so far depend on counts that do not recur: they stay outside of captured graphs. */
   captureFromHere(): void {
     this.captureFrom = this.launches.length;
   }
 
-  /** What is recorded from now on is the second part of {@link finishPart}. */
+  /** Launches recorded from now on form the second part of {@link finishPart}. */
   secondPartFromHere(): void {
     this.secondPart = this.launches.length;
   }
@@ -134,7 +134,7 @@ export class LaunchPlanRecorder {
     return this.device.native.createPlan(this.launches, this.countSlots, this.captureFrom);
   }
 
-  /** What comes before {@link secondPartFromHere} as a plan, or the rest. No step of theirs runs as a graph. */
+  /** Launches before {@link secondPartFromHere} as a plan, or the rest. None of their steps runs as a graph. */
   finishPart(part: 'first' | 'second'): number {
     const launches = part === 'first' ? this.launches.slice(0, this.secondPart) : this.launches.slice(this.secondPart);
     return this.device.native.createPlan(launches, this.countSlots, launches.length);
@@ -180,7 +180,7 @@ export class LaunchPlanRecorder {
   }
 }
 
-/** What drivers accept of a grid: threads in x, blocks in y and z. */
+/** Grid limits of the drivers: threads in x, blocks in y and z. */
 const MOST_THREADS = 2 ** 32 - 1;
 const MOST_BLOCKS_YZ = 65_535;
 

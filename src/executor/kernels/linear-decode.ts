@@ -56,7 +56,7 @@ export const fitsRow = (elements: number): boolean =>
   elements >= LINEAR_SEGMENTS * FRAGMENT_CHUNK &&
   elements <= LINEAR_SEGMENTS * LINEAR_DECODE_CHUNKS * FRAGMENT_CHUNK;
 
-/** What contracts of one row's products have in common. */
+/** Common parts of the contracts of one row's products. */
 export const singleTokenShape = {
   on: 'hopper',
   dynamicSharedBytes: LINEAR_DECODE_LDS,
@@ -133,7 +133,7 @@ export const FORMAT_PAIRS: readonly FormatPair[] = [
 export const formatPair = (first: FragmentFormat, second: FragmentFormat): FormatPair | undefined =>
   FORMAT_PAIRS.find(([a, b]) => a === first && b === second);
 
-/** What contracts of such products have in common. Dimensions `tiles_0`, `tiles_1` and `chunks`: of the weights. */
+/** Common parts of the contracts of paired products. Dimensions `tiles_0`, `tiles_1` and `chunks`: of the weights. */
 export const onePair = {
   ...singleTokenShape,
   grid: [{ of: 'out_0 + out_1', per: LINEAR_DECODE_ROWS, most: LINEAR_DECODE_BLOCKS }],
@@ -151,7 +151,7 @@ export const pairWeights = ([first, second]: FormatPair) =>
 /** `blocks_0`: {@link pairBlocks}. */
 export const pairSizes = [i32('out_0'), i32('out_1'), i32('in'), i32('blocks_0'), i32('biased'), f32('eps')] as const;
 
-/** How many of the blocks share the first matrix: the most with which the one that ends last ends earliest. */
+/** Number of blocks that share the first matrix: the largest with which the block that ends last ends earliest. */
 export function pairBlocks([first, second]: FormatPair, outFirst: number, outSecond: number): number {
   const groups = [outFirst, outSecond].map((out) => out / LINEAR_DECODE_ROWS) as [number, number];
   if (groups[0] + groups[1] <= LINEAR_DECODE_BLOCKS) return groups[0];

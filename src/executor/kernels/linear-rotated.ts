@@ -71,7 +71,7 @@ export const linearRotatedPair = (pair: FormatPair) =>
     tolerance: bits,
   });
 
-/** What q, k and v of one row are rotated with where they are computed, and where they go. */
+/** RoPE tables of q, k and v of one row in the product that computes them, and their destinations. */
 export interface RotatedHeads {
   readonly values: Pick<
     ValuesOf<ReturnType<typeof linearRotated>>,

@@ -121,7 +121,7 @@ export const matmulNormed = (type: PackedType) =>
     tolerance: exact('the very bits of rms_norm_quantize and matmul_packed'),
   });
 
-/** How many weights {@link matmulNormedParts} multiplies at most. */
+/** Largest number of weights that {@link matmulNormedParts} multiplies. */
 export const MOST_PARTS = 3;
 
 /**

@@ -10,7 +10,7 @@ import { ORDER } from './reduction-order.js';
  */
 export type TileVariant = 'few' | 'some' | 'many';
 
-/** What `in` of matmul_tile and `hidden` of gate_up_swiglu_tile must be a multiple of; buffers lie at 16-byte borders. */
+/** Divisor of `in` of matmul_tile and of `hidden` of gate_up_swiglu_tile; buffers lie at 16-byte borders. */
 export const TILE_INPUT_MULTIPLE = 8;
 
 /** Rows of the weight and tokens that a block of each form computes. */
@@ -35,7 +35,7 @@ export function tileVariantRows({ count }: Rows, form: TileVariant, out: number)
 /** Element type of a weight, and name of a form, as kernels' names end. */
 export const tileSuffix = (form: TileVariant, type: TileType) => (form === 'many' ? type : `${form}_${type}`);
 
-/** Of a sum of `in` products: eight segments in order, each a chain of products. */
+/** Order of a sum of `in` products: eight segments in order, each a chain of products. */
 const sumRoundings = (inner: number) => inner / 16 + 12;
 
 export const matmulTile = (type: TileType, form: TileVariant) =>

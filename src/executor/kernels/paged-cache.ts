@@ -44,7 +44,7 @@ const KV_Q8_TOKEN_BYTES = KV_BLOCK_TOKENS + (2 * KV_BLOCK_TOKENS) / KV_Q8_GROUP;
 const shapeOf = (type: KvCacheType, headDim: string) =>
   ['blocks', 'kv_heads', `${type === 'q8_0' ? KV_Q8_TOKEN_BYTES : KV_BLOCK_TOKENS}`, headDim] as const;
 
-/** What the elements of a cache are for a device. */
+/** Element type of a cache on a device. */
 export const cacheDtype = (type: KvCacheType): 'f32' | 'f16' | 'u8' => (type === 'q8_0' ? 'u8' : type);
 
 /** A cache's keys or values, which the kernel adds to. @param align bytes, where floats are stored by more than one */

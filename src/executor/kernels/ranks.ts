@@ -14,7 +14,7 @@ export type RankCount = (typeof RANK_COUNTS)[number];
 /** Words of one meeting of ranks: one for each that may come. */
 export const WORDS_A_BARRIER = 8;
 
-/** What every kernel takes at which ranks synchronize: parts and words of each, in their order: `p0`, `p1`, ..., `w0`, ... */
+/** Arguments of every kernel in which ranks synchronize: parts and words of each, in their order: `p0`, `p1`, ..., `w0`, ... */
 function rankArguments(ranks: RankCount, part: string, ...own: readonly Argument[]): readonly Argument[] {
   const numbers = [...Array(ranks).keys()];
   return [
@@ -73,11 +73,11 @@ const gathers = forEachCount((ranks) =>
   }),
 );
 
-/** What ranks computed of one product, each of some of its columns, added up. */
+/** Sum of one product's parts, each computed by a rank from some of its columns. */
 export const sumRanks = (ranks: RankCount) => sums[ranks];
 /** The same of one row, added to what is there. Dimensions `rows`: 1, and `parts`: {@link normParts} of the columns. */
 export const sumRanksSummed = (ranks: RankCount) => summed[ranks];
-/** What ranks computed of one product, each of some of its rows, side by side. */
+/** Concatenation of one product's parts, each computed by a rank from some of its rows. */
 export const gatherRanks = (ranks: RankCount) => gathers[ranks];
 
 function forEachCount(define: (ranks: RankCount) => KernelContract): Readonly<Record<RankCount, KernelContract>> {

@@ -9,7 +9,7 @@ export const QUANTIZED = exact('one rounding an operation, the same as the refer
 /** Heads of a row that a block of rope_kv_append takes, but for a q8_0 cache: there it is one. */
 export const ROPE_HEADS = 16;
 
-/** Where keys and values go, what heads are rotated by, and which heads there are. */
+/** Destinations of keys and values, rotation tables, and head counts. */
 export const rotatedAppend = (type: KvCacheType) =>
   [
     pagedCache('k_cache', type, 'head_dim', 16),

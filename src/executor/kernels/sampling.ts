@@ -124,7 +124,7 @@ const parts = inout('parts', 'i32', 'samples', `${SAMPLE_PART_WORDS}`, `${SAMPLE
 
 const partsLeft = input('parts', 'i32', 'samples', `${SAMPLE_PART_WORDS}`, `${SAMPLE_PARTS}`);
 
-/** Of a row whose tokens no mask restricts, and of one whose mask has not come in time. */
+/** Mask index of a row whose tokens no mask restricts, and of one whose mask has not come in time. */
 export const MASK_NONE = -1;
 export const MASK_LATE = -2;
 
@@ -175,7 +175,7 @@ export const sample = defineKernel({
   tolerance: exact('where the reference is not within rounding of a tie or of a filter’s edge'),
 });
 
-/** What penalties, logit_bias and token_mask then change. */
+/** Logits that penalties, logit_bias and token_mask then change. */
 export const copyAdjusted = defineKernel({
   name: 'copy_adjusted',
   source: 'copy_adjusted.hip',

@@ -1,4 +1,4 @@
-/** What a kernel of the seed documents, by the name or file there, is called here. */
+/** Names of the seed documents' kernels and files, and the names of the same kernels here. */
 export interface SeedName {
   readonly seed: string;
   /** Kernels of this library: names of contracts. */

@@ -13,11 +13,11 @@ export const PATIENCE_MS = 10_000;
 /** Buffers of parts that take turns. The last meeting of a pass has the third, should its number be odd. */
 const PART_BUFFERS = 3;
 
-/** What a device of a tensor split has for the others: they read its parts, and write its words. */
+/** Memory of a device of a tensor split that the others use: they read its parts, and write its words. */
 export interface RankMemory {
-  /** Of products of its columns, `[max_step_tokens, hidden]` f32 each. */
+  /** Products of its columns, `[max_step_tokens, hidden]` f32 each. */
   readonly parts: readonly DeviceBuffer[];
-  /** Of its rows of the vocabulary, `[max_sequences, part]` f32. */
+  /** Logits of its rows of the vocabulary, `[max_sequences, part]` f32. */
   readonly logits: DeviceBuffer;
   /** `[barriers, WORDS_A_BARRIER]` i32: which pass each rank has come to there. */
   readonly words: DeviceBuffer;
@@ -49,7 +49,7 @@ export function rankMemory(
 }
 
 /**
- * Where the ranks of a tensor split synchronize: each has computed a part of a product, waits for the others' and reads them. A
+ * All-reduce of a tensor split: each rank has computed a part of a product, waits for the others' and reads them. A
  * part may be written again when its rank has been in the next meeting: the others had read it before they came there.
  */
 export class AllReduce {
@@ -65,12 +65,12 @@ export class AllReduce {
     this.sums = sumsOf(graph);
   }
 
-  /** Where this rank's part of the next sum goes. */
+  /** Destination of this rank's part of the next sum. */
   get part(): DeviceBuffer {
     return this.own.parts[this.buffer] as DeviceBuffer;
   }
 
-  /** Where this rank's logits go. */
+  /** Destination of this rank's logits. */
   get logits(): DeviceBuffer {
     return this.own.logits;
   }

@@ -55,20 +55,20 @@ export class AttentionLayers {
     this.formed = isFormed ? products.roomInAnyForm(memory, limits.maxStepTokens, columns) : undefined;
   }
 
-  /** How attention is split among blocks, for graphs: {@link AttentionVariant.splits}. */
+  /** Split of attention among blocks, for graphs: {@link AttentionVariant.splits}. */
   get splits(): AttentionSplits | undefined {
     return [...this.forms.values()].find(({ splits }) => splits !== undefined)?.splits;
   }
 
-  /** What a product of one row turns its q and k with, and stores k and v; undefined where it is not to. */
+  /** RoPE tables and cache for a product of one row that rotates q and k and stores k and v; undefined: it may not. */
   rotating(value: Attention): kernels.RotatedHeads | undefined {
     const { form, tables, norms, isApart } = this.partsOf(value);
     if (isApart || tables.queryFactors !== undefined) return undefined;
-    return form.turning?.(this.site.cache.layer(value.layer), value.rope, tables, norms);
+    return form.rotating?.(this.site.cache.layer(value.layer), value.rope, tables, norms);
   }
 
   /**
-   * What the rows attend to, in the form that is asked for where it can be written so, else in f32; changes qkv.
+   * Result of attention, in the requested encoding where it can be written so, else in f32; changes qkv.
    *
    * @param unrotated in which steps q and k are not rotated yet; default: all
    */
@@ -122,7 +122,7 @@ export class AttentionLayers {
     );
   }
 
-  /** How layers of this shape attend. */
+  /** Attention variant for layers of this shape. */
   private variantFor({ heads, kvHeads, headDim, scale, window, softcap, sinks }: Attention): AttentionVariant {
     const shape = { heads, kvHeads, headDim, scale, window, softcap, hasSinks: sinks !== undefined };
     const key = Object.values(shape).join();

@@ -12,7 +12,7 @@ import { type ColumnTiles, type Fusion, GATED_FUSIONS } from './fusions.js';
 import { type Activation, asEncoding, Products, type SentRows, type Target } from './products.js';
 import type { NormedRow, SingleToken } from './single-token.js';
 
-/** What expert layers are recorded with. */
+/** Arguments with which expert layers are recorded. */
 export interface ExpertSite {
   readonly device: Device;
   readonly memory: DeviceScope;
@@ -43,9 +43,9 @@ export class ExpertLayers {
   /** `[experts, 3]` and, of the places, `[places]` */
   private readonly runs: DeviceBuffer;
   private readonly rowOf: DeviceBuffer;
-  /** Of the places, as columns; undefined where they are not taken so. */
+  /** Activations of the places, as columns; undefined if they are not stored so. */
   private readonly columnTiledRows: DeviceBuffer | undefined;
-  /** Of the places: `[places, hidden]`, `[places, 2, ffn]`, `[places, ffn]` and `[places, hidden]`. */
+  /** Activations of the places: `[places, hidden]`, `[places, 2, ffn]`, `[places, ffn]` and `[places, hidden]`. */
   private readonly sent: DeviceBuffer;
   private readonly gateUp: DeviceBuffer;
   private readonly gated: Record<'f32' | 'other', DeviceBuffer>;
@@ -93,7 +93,7 @@ export class ExpertLayers {
     this.columnTiledRows = this.placed.roomForColumnTiles(memory, room, hidden);
   }
 
-  /** How a step of one row takes a layer; undefined: as all others do. @param by what steps of one row are launched by */
+  /** Launches of a layer in single-token steps; undefined: the same as in all others. @param by records launches of single-token steps */
   singleToken(value: Experts, by: SingleToken | undefined): SingleToken | undefined {
     if (by === undefined || this.columnsOf(value) === undefined) return undefined;
     const { gateUp, down } = this.site.weights.experts(value);
@@ -210,7 +210,7 @@ export class ExpertLayers {
     );
   }
 
-  /** Where places are columns; undefined where they are rows. */
+  /** Column tiles of the places; undefined if they are rows. */
   private columnsOf(value: Experts): ColumnTiles | undefined {
     const { gateUp, down } = this.site.weights.experts(value);
     const layouts = new Set([...gateUp, down].map(({ layout }) => layout));
@@ -222,7 +222,7 @@ export class ExpertLayers {
     });
   }
 
-  /** What the experts make of rows that are copied to their places. */
+  /** Outputs of the experts for rows that are copied to their places. */
   private multiplyRows(value: Experts, x: DeviceBuffer, sent: SentRows): void {
     const { plan, weights } = this.site;
     const { gate, router } = value;
@@ -307,7 +307,7 @@ export class ExpertLayers {
   }
 }
 
-/** Where runs of columns begin: the pieces of eight rows are swapped together (`kernels/forge/columns.h`). */
+/** Alignment of runs of columns: the pieces of eight rows are swapped together (`kernels/forge/columns.h`). */
 const COLUMNS_ALIGN = 8;
 
 /** Runs that a step can have, as a multiple of what each row adds: grids count whole rows. */

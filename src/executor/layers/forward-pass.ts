@@ -66,16 +66,16 @@ export class ForwardPass {
   private readonly qkv: DeviceBuffer;
   /** `[max_step_tokens, 2, ffn]` */
   private readonly gateUp: DeviceBuffer;
-  /** What is normalized, and what is gated, each in f32 and in the form that its matrices take. */
+  /** Buffers of normalized and of gated rows, each in f32 and in the encoding that its matrices take. */
   private readonly normed: Record<'f32' | 'other', DeviceBuffer>;
   private readonly gated: Record<'f32' | 'other', DeviceBuffer>;
   /** The norm that is in `normed`, while the residual stream is what it was taken of. */
   private latestNorm: { readonly value: Norm; readonly input: Activation } | undefined;
-  /** What is not added to the residual stream where it is computed, `[max_step_tokens, hidden]`. */
+  /** Values that are not added to the residual stream by the launch that computes them, `[max_step_tokens, hidden]`. */
   private readonly delta: DeviceBuffer;
   /** The second part of a sum. */
   private readonly branch: DeviceBuffer;
-  /** Of gated rows, `[max_step_tokens]`. */
+  /** Gates of rows, `[max_step_tokens]`. */
   private readonly gates: DeviceBuffer;
   /** The residual stream of the sampled rows, `[max_sequences, hidden]`. */
   private readonly sampled: DeviceBuffer;
@@ -168,7 +168,7 @@ export class ForwardPass {
     this.attentions = new AttentionLayers(site, recorded, this.products, this.tokens, attended);
     const { weights } = recorded;
     const own = { ...site, weights };
-    /** What records values of a kind, where there are any. */
+    /** Recorder of values of a kind, if the model has any. */
     const forEach = <V, T>(values: readonly V[], make: (values: readonly V[]) => T): T | undefined =>
       values.length === 0 ? undefined : make(values);
     this.experts = forEach(
@@ -192,7 +192,7 @@ export class ForwardPass {
     this.memory.release();
   }
 
-  /** How attention is split among blocks, for graphs: {@link AttentionVariant.splits}. */
+  /** Split of attention among blocks, for graphs: {@link AttentionVariant.splits}. */
   get splits(): AttentionSplits | undefined {
     return this.attentions.splits;
   }
@@ -242,7 +242,7 @@ export class ForwardPass {
       y: this.x,
       row_token: this.tables.at('rowToken'),
       row_slot: this.tables.at('rowSlot'),
-      // Where another device samples, all that is known here is what it sent.
+      // If another device samples, this one knows only the data that it sent.
       slots: this.lastTokens ?? this.slots,
       slot_words: this.lastTokens === undefined ? this.arena.slotWords : 1,
       hidden: table.columns,
@@ -425,7 +425,7 @@ export class ForwardPass {
     this.plan.launch(kernels.scale('f32'), { x, columns, factor }, { rows: count });
   }
 
-  /** What a norm is taken of: the residual stream, or another value in f32. */
+  /** Input of a norm: the residual stream, or another value in f32. */
   private source(of: Residual | Value, stream: Stream): DeviceBuffer {
     if (of.kind === 'residual') return stream.x;
     this.inF32(of, this.delta, stream);
@@ -456,7 +456,7 @@ export class ForwardPass {
     return { [form]: y };
   }
 
-  /** What a fused launch is recorded with. */
+  /** Arguments with which a fused launch is recorded. */
   private site({ rows }: Stream): FusionSite {
     return { plan: this.plan, rows, columns: this.products.columns };
   }
@@ -482,7 +482,7 @@ export class ForwardPass {
         ? GATED_FUSIONS.find((candidate) => this.fusions.has(candidate) && candidate.into.includes(form))
         : undefined;
     const row = this.singleTokenOf(of, matrices, stream);
-    // What gates writes the form that such weights take; the value's consumer may be of others.
+    // The gating launch writes the encoding that such weights take; the value's consumer may take another.
     const isEncoded = this.products.commonEncoding(matrices) === form;
     const isGatedAlone = rule !== undefined && of.biases === undefined && isEncoded && row?.canGate(matrices) === true;
     if (isGatedAlone) row?.gate(matrices, this.normedRow(of), y);
@@ -560,7 +560,7 @@ export class ForwardPass {
     return stream.x === this.x && this.singleToken?.canNormalize(value, matrices) ? this.singleToken : undefined;
   }
 
-  /** What one launch multiplies each. */
+  /** Matrices that one launch multiplies. */
   private partsOf(matrices: readonly Matrix[]): readonly ProductPart[] {
     const parts: ProductPart[] = [];
     this.products.eachJoined(matrices, (matrix, column) => parts.push({ matrix, column }));

@@ -15,7 +15,7 @@ export interface Fusion {
   /** The launches that it takes the place of. */
   readonly replaces: string;
   /**
-   * Where it is worth it: `gpu` has matrix units, and launches that cost more than the memory traffic they save; `hopper`
+   * Devices on which the fusion pays: `gpu` has matrix units, and launches that cost more than the memory traffic they save; `hopper`
    * takes activations as columns.
    */
   readonly on: 'gpu' | 'hopper' | 'anywhere';
@@ -27,11 +27,11 @@ export interface ColumnTiles {
   readonly saturated: DeviceBuffer;
 }
 
-/** What a fused launch is recorded with. */
+/** Arguments with which a fused launch is recorded. */
 export interface FusionSite {
   readonly plan: LaunchPlanRecorder;
   readonly rows: Rows;
-  /** Where 16-bit floats are written as columns. */
+  /** Column tiles for 16-bit floats. */
   readonly columns: ColumnTiles | undefined;
 }
 
@@ -131,7 +131,7 @@ export const GATED_PRODUCT: Fusion & {
   replaces: 'matmul_tile, swiglu, convert',
   on: 'gpu',
   into: ['f16', 'bf16'],
-  // Where a file has them as one matrix, the first of up's rows may lie within a tile.
+  // If a file stores them as one matrix, the first of up's rows may lie within a tile.
   when: ({ layout, rows }) => layout !== 'fragments' || rows % (2 * kernels.FRAGMENT_TILE_ROWS) === 0,
 };
 
@@ -161,7 +161,7 @@ export const NORMED_APPEND: Fusion & { when(rope: Rope): boolean } = {
  */
 export const ROTATED_PRODUCT: Fusion = { replaces: 'linear_normed, rope_kv_append of one row', on: 'hopper' };
 
-/** What attention combines of few rows is written in the form that products take. */
+/** Attention output of few rows is written in the encoding that products take. */
 export const COMBINED_FORM: Fusion = { replaces: 'attention_combine, quantize_q8 or convert', on: 'gpu' };
 
 /** The splits of one row's context are combined by the last block of each of its groups of heads. */

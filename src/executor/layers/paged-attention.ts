@@ -23,7 +23,7 @@ import {
   SINGLE_TOKEN,
 } from './fusions.js';
 
-/** What attention records its launches with, and for. */
+/** Arguments with which attention is recorded, and its shape. */
 export interface AttentionSite {
   readonly device: Device;
   readonly memory: Allocator;
@@ -42,7 +42,7 @@ export interface AttentionSite {
 export interface RopeTables {
   readonly cosine: DeviceBuffer;
   readonly sine: DeviceBuffer;
-  /** What queries are multiplied by, `[positions]`; undefined: nothing. */
+  /** Factors of queries, `[positions]`; undefined: none. */
   readonly queryFactors: DeviceBuffer | undefined;
 }
 
@@ -52,7 +52,7 @@ export interface AttentionSplits {
   readonly most: number;
 }
 
-/** What each head of q and k is normalized with. */
+/** Norm weights of each head of q and k. */
 export interface HeadNormValues {
   /** `[head_dim]` f32 */
   readonly query_weight: DeviceBuffer;
@@ -61,11 +61,11 @@ export interface HeadNormValues {
   readonly eps: number;
 }
 
-/** What attention may do besides. */
+/** Optional extras of attention. */
 export interface AttentionExtras {
   /** Heads are normalized first. */
   readonly norms?: HeadNormValues | undefined;
-  /** What the rows attend to is left there, and `out` is for what is between. */
+  /** Destination of the result; `out` holds intermediate values. */
   readonly attended?: kernels.AttendedEncoding | undefined;
   /** `[heads]` f32: a score more of each head's softmax, which nothing is added for. */
   readonly sinks?: DeviceBuffer | undefined;
@@ -81,8 +81,8 @@ export interface AttentionVariant {
   readonly normalizes: boolean;
   /** True if it can write what it attends to in the form that products take. */
   readonly writesForms: boolean;
-  /** What a product of one row turns q and k with, and stores k and v; undefined, or absent, where it is not to. */
-  turning?(
+  /** RoPE tables and cache for a product of one row that rotates q and k and stores k and v; undefined or absent: it may not. */
+  rotating?(
     layer: LayerCache,
     rope: Rope,
     tables: RopeTables,
@@ -108,7 +108,7 @@ export class PagedAttention implements AttentionVariant {
   /** `[split_rows, heads, splits, 2 + head_dim]`; undefined: row by row. */
   private readonly parts: (kernels.ContextParts & { readonly buffer: DeviceBuffer }) | undefined;
 
-  /** How a row's splits are combined without a launch of their own; undefined: not. */
+  /** Combination of a row's splits without a launch of their own; undefined: none. */
   private readonly combining: kernels.Combining | undefined;
 
   constructor(private readonly site: AttentionSite) {
@@ -206,7 +206,7 @@ export class PagedAttention implements AttentionVariant {
     };
   }
 
-  /** What kernels take of the layer's cache, the step's rows and their slots. */
+  /** Kernel arguments for the layer's cache, the step's rows and their slots. */
   private rowsOf(layer: LayerCache) {
     const { tables, shape, slots } = this.site;
     return {
@@ -229,7 +229,7 @@ export class PagedAttention implements AttentionVariant {
     return { max_position: this.site.limits.maxContext, half_rotary: rope.dimensions / 2 };
   }
 
-  /** How a step of one row turns q and k where it attends; undefined where it does so as all others. */
+  /** Rotation of q and k inside attention in single-token steps; undefined: as in all other steps. */
   private rotatedSingleToken(
     rope: Rope,
     ropes: RopeTables,
@@ -250,7 +250,7 @@ export class PagedAttention implements AttentionVariant {
   }
 }
 
-/** What heads are rotated by. */
+/** Rotation tables of heads. */
 const anglesOf = ({ dimensions: rotary, pairing }: Rope, { cosine, sine }: RopeTables) => ({
   cosine,
   sine,

@@ -4,7 +4,7 @@ import type { Launch, LaunchCondition, LaunchPlanRecorder, Rows } from '../kerne
 import { joined, type Matrix } from '../model/matrix.js';
 import type { ColumnTiles } from './fusions.js';
 
-/** How a matrix takes its input: as it is, quantized, or in the 16 bits of a matrix unit. */
+/** Encoding of a matrix's input: f32, quantized, or the 16 bits of a matrix unit. */
 export type ActivationEncoding = 'f32' | 'q8' | kernels.TileType;
 
 /** Rows that were just written, `columns` wide: the input of matrices. In one form at least. */
@@ -14,21 +14,21 @@ export interface Activation {
   readonly forms: Readonly<Partial<Record<ActivationEncoding, DeviceBuffer>>>;
 }
 
-/** Where a product goes: rows `stride` elements apart. `accumulate`: it is added to what is there. */
+/** Destination of a product: rows `stride` elements apart. `accumulate`: it is added to the values there. */
 export interface Target {
   readonly y: DeviceBuffer;
   readonly stride: number;
   readonly accumulate?: boolean;
 }
 
-/** Where products of experts go: rows `stride` elements apart, from the element `column` of each on. */
+/** Destination of experts' products: rows `stride` elements apart, from the element `column` of each on. */
 export interface PlacedTarget {
   readonly y: DeviceBuffer;
   readonly stride: number;
   readonly column?: number;
 }
 
-/** How rows lie sorted by their experts. */
+/** Rows sorted by their experts. */
 export interface SentRows extends kernels.ExpertRows {
   /** The run of each expert, `[runs, 3]`. */
   readonly table: DeviceBuffer;
@@ -39,12 +39,12 @@ export interface SentRows extends kernels.ExpertRows {
  * the matrices take. All forms of one product compute the same bits for a row whatever the number of rows.
  */
 export class Products {
-  /** What was in f32 before. */
+  /** Input in f32 of the last conversion. */
   private readonly converted: DeviceBuffer;
-  /** What `converted` holds. */
+  /** Encoding that `converted` holds. */
   private latest: { readonly x: Activation; readonly form: ActivationEncoding; readonly y: DeviceBuffer } | undefined;
   private readonly usesTiles: boolean;
-  /** Where 16-bit floats are multiplied as columns: on Hopper. */
+  /** Column tiles, if 16-bit floats are multiplied as columns: on Hopper. */
   readonly columns: ColumnTiles | undefined;
 
   /**

@@ -9,18 +9,18 @@ import type { RankPlace } from './all-reduce.js';
 import type { Fusion } from './fusions.js';
 import type { RopeTables } from './paged-attention.js';
 
-/** Where a stage of a layer split receives what crosses to it. */
+/** Receive buffers of a stage of a layer split. */
 export interface StagePlace {
   /** Messages that may be on their way to it in its memory; 0: they come through the host's. */
   readonly receiveBuffers: number;
 }
 
-/** What a model, or a stage of it, is recorded with. */
+/** Arguments with which a model, or a stage of it, is recorded. */
 export interface RecordedModel {
   readonly graph: StageGraph;
   /** Absent where the model is not split. */
   readonly stage?: StagePlace | undefined;
-  /** Of a tensor split, whose graph is a shard. */
+  /** Place in a tensor split, whose graph is a shard. */
   readonly rank?: RankPlace | undefined;
   readonly parameters: ModelParameters;
   readonly weights: Weights;

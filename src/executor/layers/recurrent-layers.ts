@@ -8,7 +8,7 @@ import type { StepTables } from '../model/step-tables.js';
 import { type Attention, columnsOf, type DeltaNet, type Linear } from '../model/values.js';
 import type { Weights } from '../model/weights.js';
 
-/** What recurrent layers are recorded with. */
+/** Arguments with which recurrent layers are recorded. */
 export interface RecurrentSite {
   readonly memory: DeviceScope;
   readonly plan: LaunchPlanRecorder;
@@ -17,7 +17,7 @@ export interface RecurrentSite {
   readonly weights: Weights;
 }
 
-/** What a layer keeps of each state. */
+/** Elements that a layer keeps of each state. */
 interface LayerStates {
   /** `[states, 3, channels]`: the last rows before the convolution. */
   readonly kept: DeviceBuffer;
@@ -45,7 +45,7 @@ export function stateBytes(nets: readonly DeltaNet[]): number {
  */
 export class RecurrentLayers {
   private readonly layers: ReadonlyMap<number, LayerStates>;
-  /** What a net is computed of, `[rows, columns of its product]`. */
+  /** Inputs of a delta net, `[rows, columns of its product]`. */
   private readonly projected: DeviceBuffer;
   /** `[rows, channels]` */
   private readonly convolved: DeviceBuffer;

@@ -1,4 +1,4 @@
-// What steps of one row may multiply, and how its launches are sized.
+// Matrices that single-token steps may multiply, and the sizes of their launches.
 import type { DeviceBuffer } from '../device/device.js';
 import * as kernels from '../kernels/index.js';
 import type { Matrix } from '../model/matrix.js';
@@ -29,7 +29,7 @@ export const fragmentSizes = ({ rows, columns }: Matrix) => ({
   parts: kernels.normParts(columns),
 });
 
-/** How one launch takes both matrices; undefined where they are not two of such formats. */
+/** Launch that multiplies both matrices; undefined unless they are two of such formats. */
 export function pairOf(parts: readonly ProductPart[]) {
   const [first, second] = parts.map(({ matrix }) => matrix);
   if (first === undefined || second === undefined || parts.length > 2) return undefined;
@@ -61,7 +61,7 @@ export function packedSizes(type: kernels.PackedType, columns: number) {
   return { row_bytes, in: columns, parts: kernels.normParts(columns) };
 }
 
-/** What a launch of several weights takes of one. */
+/** Arguments of one weight in a launch of several. */
 interface PackedPart {
   readonly weight: DeviceBuffer;
   readonly out: number;
@@ -69,7 +69,7 @@ interface PackedPart {
   readonly bytes: number;
 }
 
-/** What one launch takes of up to three weights of one input: of what there is not, no rows of the first. */
+/** Arguments of a launch for up to three weights of one input: an absent weight has no rows. */
 export function packedParts(parts: readonly ProductPart[]): [PackedPart, PackedPart, PackedPart] {
   const first = (parts[0] as ProductPart).matrix;
   return [0, 1, 2].map((i) => {

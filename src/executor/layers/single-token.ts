@@ -25,10 +25,10 @@ export interface NormedRow {
   readonly epsilon: number;
 }
 
-/** What kernels take at which ranks synchronize, by name. */
+/** Kernel arguments for synchronizing ranks, by name. */
 export type RankValues = Readonly<Record<string, DeviceBuffer | number>>;
 
-/** How experts are chosen: what `route_experts` is launched with beside the scores. */
+/** Choice of experts: arguments of `route_experts` beside the scores. */
 export type Routing = Pick<ValuesOf<typeof kernels.routeExperts>, 'bias' | 'used' | 'scoring' | 'normalizes' | 'scale'>;
 
 /**
@@ -43,7 +43,7 @@ export class SingleToken {
   private readonly parts: DeviceBuffer;
   /** True if what wrote the residual stream last left them. */
   private isSummed = false;
-  /** How many values are computed of a norm. */
+  /** Number of values computed for a norm. */
   private readonly uses = new Map<Norm, number>();
 
   /**
@@ -194,7 +194,7 @@ export class SingleToken {
     }
   }
 
-  /** What products in fragments take of a row and a bias. */
+  /** Kernel arguments for a row and a bias of products in fragments. */
   private sharedOf(row: NormedRow, bias: DeviceBuffer | undefined) {
     return { ...this.inputOf(row), ...biasOf(bias, row), saturated: (this.columns as ColumnTiles).saturated };
   }

@@ -11,14 +11,14 @@ import { type BlockCounts, EXPECTED_CONTEXT, type LoadOptions, type OwnLimits } 
 const STEPS_UNDER_WAY = 2;
 
 /**
- * How many KV blocks a model gets: at most those of every sequence at its longest, and never less than one's.
+ * KV blocks that a model gets: at most those of every sequence at its longest, and never less than one's.
  *
  * Layers with a window get enough that blocks of the others run out first: for every slot its window, and for the rows of all
  * steps under way. As much again keeps windows findable of prompts that come again. Where memory is short, they get enough for
  * as many slots as can also have room for what is expected of a sequence.
  */
 export class BlockBudget {
-  /** Of one block over the layers that see everything, and over those with a window. */
+  /** Bytes of one block over the layers that see everything, and over those with a window. */
   private readonly fullBytes: number;
   private readonly windowedBytes: number;
   private readonly context: number;
@@ -116,7 +116,7 @@ export class BlockBudget {
     return Math.max(this.leastWindowed(limits), workingWindowBlocks(this.windows.window, limits, slots));
   }
 
-  /** How many slots so many bytes give what is expected of them, besides one sequence at its longest. */
+  /** Number of slots for which so many bytes hold the expected blocks, besides one sequence at its longest. */
   private slotsIn(bytes: number, limits: OwnLimits): number {
     for (let slots = limits.maxSequences; slots > 0; slots--) {
       const full = Math.max(this.context, slots * this.expected);
@@ -153,6 +153,6 @@ export function workingWindowBlocks(window: number, limits: OwnLimits, slots: nu
   return Math.min(slots * blocksFor(maxContext), slots * slotWindowBlocks(window, maxContext) + ofSteps);
 }
 
-/** How many blocks of that size fit; blocks of no layer take nothing. */
+/** Number of blocks of that size that fit; blocks without layers take no memory. */
 const fitting = (bytes: number, blockBytes: number): number =>
   blockBytes === 0 ? Number.POSITIVE_INFINITY : Math.floor(bytes / blockBytes);

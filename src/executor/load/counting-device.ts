@@ -2,13 +2,13 @@ import type { NativeDevice, NativeLaunch, NativeLink, NativeLinkOptions, NativeS
 import { argumentBytes } from '../device/contract.js';
 import { allContracts } from '../kernels/index.js';
 
-/** Where its addresses begin. */
+/** First address that it returns. */
 export const COUNTED_BASE = 2 ** 40;
 /** From one's to the next one's, of which so many are told apart: devices of one load share no address. */
 const APART = 2 ** 42;
 const MOST_APART = 1024;
 let counted = 0;
-/** Of drivers' allocations. */
+/** Alignment of drivers' allocations. */
 const ALIGNMENT = 256;
 
 /** Sizes of the arguments of every kernel. */
@@ -116,7 +116,7 @@ export class CountingDevice implements NativeDevice {
   }
 }
 
-/** Of devices without weights, those that they are. */
+/** Kinds of devices without weights. */
 const actual = new WeakMap<NativeDevice, NativeDevice>();
 const actualOf = (native: NativeDevice): NativeDevice => actual.get(native) ?? native;
 

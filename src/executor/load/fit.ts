@@ -13,7 +13,7 @@ import { CountingDevice, withoutWeights } from './counting-device.js';
 import type { LoadOptions } from './load-options.js';
 import { loadOpened } from './loaded-model.js';
 
-/** What is asked of a model and a GPU. */
+/** Model and GPU to examine, with the wanted limits. */
 export interface FitQuestion {
   readonly model: GgufModel;
   readonly kvCacheType: LoadOptions['kvCacheType'];
@@ -21,9 +21,9 @@ export interface FitQuestion {
   readonly context: number;
   /** 0: as many as the loader chooses. */
   readonly sequences: number;
-  /** Of recurrent states; absent: as many as the loader chooses. */
+  /** Number of recurrent states; absent: as many as the loader chooses. */
   readonly stateSnapshots?: number | undefined;
-  /** Of several GPUs, how the model is split over them; absent: between layers. */
+  /** Split of the model over several GPUs; absent: between layers. */
   readonly split?: LoadOptions['split'];
   /** Between layers, the parts of the model that each gets; absent: by their memory. */
   readonly shares?: LoadOptions['shares'];
@@ -41,7 +41,7 @@ export interface FitDevice {
   counting(takenBytes: number): FitDevice;
 }
 
-/** What one of several GPUs has of a model that is split over them. All sizes are bytes. */
+/** Part of a split model on one of several GPUs. All sizes are bytes. */
 export interface StageGrant {
   readonly device: string;
   readonly weightBytes: number;
@@ -49,7 +49,7 @@ export interface StageGrant {
   readonly workspaceBytes: number;
 }
 
-/** What a load is granted. All sizes are bytes on the GPU, or on all GPUs that the model is split over. */
+/** Limits that a load is granted. All sizes are bytes on the GPU, or on all GPUs that the model is split over. */
 export interface Grant {
   readonly context: number;
   readonly sequences: number;
@@ -58,19 +58,19 @@ export interface Grant {
   /** True if layers with a window have enough for what every sequence sees at once; true where there are none. */
   readonly holdsWindows: boolean;
   readonly kvBytes: number;
-  /** What each token takes for as long as its sequence runs, and what each sequence takes however long it is. */
+  /** Bytes of each token while its sequence runs, and of each sequence whatever its length. */
   readonly kvBytesPerToken: number;
   readonly windowBytes: number;
-  /** Of recurrent states: all of them, what each sequence takes of it, and how many snapshots are in it. */
+  /** Bytes of recurrent states: all of them, those of each sequence, and the number of snapshots among them. */
   readonly stateBytes: number;
   readonly stateBytesPerSequence: number;
   readonly stateSnapshots: number;
   readonly weightBytes: number;
-  /** What steps compute in, tables, slots and rotations. */
+  /** Bytes of activations, tables, slots and rotations. */
   readonly workspaceBytes: number;
-  /** What the driver took for itself: code, graphs, ends of pages. `null` where memory is only counted, and it is not. */
+  /** Bytes that the driver took for itself: code, graphs, ends of pages. `null` if memory is only counted. */
   readonly driverBytes: number | null;
-  /** Of a model that is split, what each GPU has. */
+  /** Parts on each GPU of a split model. */
   readonly stages?: readonly StageGrant[];
 }
 
@@ -82,7 +82,7 @@ export interface Most {
   readonly shared: number;
 }
 
-/** What a GPU holds of a model. */
+/** Limits of a model on a GPU. */
 export interface Fit {
   readonly device: string;
   readonly freeBytes: number;
@@ -141,7 +141,7 @@ export function presentGpu(device: Device): FitDevice {
 }
 
 /**
- * What a load is granted.
+ * Limits that a load is granted.
  *
  * @throws RocmForgeError of the loader, `OUT_OF_MEMORY` where it does not fit
  */
@@ -152,7 +152,7 @@ export async function grantOn(gpu: FitDevice, question: FitQuestion): Promise<Gr
 }
 
 /**
- * What a GPU holds of a model, found out by loading it there without its weights: the loader's own answer, be it yes or no.
+ * Limits of a model on a GPU, found by loading it there without its weights: the loader's own answer, whatever it is.
  *
  * @throws RocmForgeError of the loader, for a model or options that it would refuse on any GPU
  */

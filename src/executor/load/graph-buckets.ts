@@ -20,7 +20,7 @@ import {
 const MOST_GRAPHS = 160;
 
 /**
- * How a step's tokens come of its logits: the largest of each row, drawn with filters, or in any way. The first two are for
+ * Sampling of a step's tokens: the largest logit of each row, drawn with filters, or any. The first two are for
  * steps of few rows, where what is launched for nothing is a part of what they take.
  */
 const MODES = {
@@ -34,7 +34,7 @@ const FEW_ROWS = 8;
 /** A kind of step that a graph is captured for. */
 export interface GraphBucket {
   readonly rows: number;
-  /** Of each context; 0 where none is split. */
+  /** Splits of each context; 0 if none is split. */
   readonly splits: number;
   readonly mode: SamplingMode;
 }

@@ -11,10 +11,10 @@ import type { KvCacheType } from '../kernels/index.js';
 import type { Fusion } from '../layers/fusions.js';
 import type { Limits } from '../model/limits.js';
 
-/** What a gateway asks of a load. */
+/** Load parameters that a gateway sends. */
 export interface LoadOptions {
   readonly path: string;
-  /** Where to open its file or each of its parts, when that is not the path: descriptors that a gateway handed down. */
+  /** Path or descriptor of the model's file or of each of its parts, if not `path`: descriptors that a gateway passed on. */
   readonly openPaths?: readonly string[] | undefined;
   readonly kvCacheType: KvCacheType;
   readonly maxContext: number;
@@ -24,15 +24,15 @@ export interface LoadOptions {
   readonly maxStepTokens: number;
   /** 0: room for maxContext × maxSequences tokens. */
   readonly kvMemoryBytes: number;
-  /** Of recurrent states; absent: as fits the device. */
+  /** Number of recurrent states; absent: as fits the device. */
   readonly stateSnapshots?: number | undefined;
   /** Refuse a file with another content identity; empty: take any. */
   readonly fingerprint: string;
   /** Default: fused. */
   readonly attention?: Limits['attention'] | undefined;
-  /** How the model is split where there are several devices; default: between layers. */
+  /** Split of the model over several devices; default: between layers. */
   readonly split?: SplitKind | undefined;
-  /** Of several devices between which layers are split, the parts that each gets; default: by their free memory. */
+  /** Shares of the devices in a split between layers; default: by their free memory. */
   readonly shares?: readonly number[] | undefined;
   /** For tests and measurements: what crosses between devices goes through the host's memory, even where they reach each other. */
   readonly throughHost?: boolean | undefined;
@@ -51,7 +51,7 @@ export const HOST_SEQUENCES = 4;
 export const GPU_SEQUENCES: readonly number[] = [MOST_CHOSEN_SEQUENCES, 128, 64, 32, 16, 8, 4, 2, 1];
 export const EXPECTED_CONTEXT = 2048;
 
-/** What is granted but for KV blocks and snapshots, whose numbers depend on what the rest leaves. */
+/** Granted limits except KV blocks and snapshots, whose numbers depend on the memory that the rest leaves. */
 export type OwnLimits = Omit<Limits, keyof BlockCounts | 'stateSnapshots'>;
 
 /** KV blocks of each kind of layer. */

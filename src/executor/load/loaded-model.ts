@@ -23,28 +23,28 @@ export interface LoadedModel {
   readonly contentChecksum: bigint;
   readonly parameters: number;
   readonly weightBytes: number;
-  /** Of recurrent states, those of snapshots included. */
+  /** Number of recurrent states, including those of snapshots. */
   readonly stateBytes: number;
-  /** Of the KV cache on all devices. */
+  /** Bytes of the KV cache on all devices. */
   readonly kvBytes: number;
   readonly graph: ModelGraph;
-  /** Of the last stage, which samples; where the model is not split, the only one. */
+  /** Forward pass of the last stage, which samples; the only one if the model is not split. */
   readonly forward: ForwardPass;
   readonly plan: number;
   /** All stages. */
   readonly pipeline: ModelDevices;
-  /** How attention splits contexts, on every stage; undefined where it does not. */
+  /** Split of contexts by attention, on every stage; undefined if it does not split. */
   readonly splits: AttentionSplits | undefined;
   /** Kept because the plan's pointers lead into their mapping. */
   readonly weights: Weights;
   readonly buckets: GraphBuckets;
-  /** What capturing a graph for each bucket took; 0 where there are none. */
+  /** Milliseconds spent capturing a graph for each bucket; 0 if there are none. */
   readonly captureMs: number;
   /** Gives back everything on the devices. It must not run again. */
   release(): void;
 }
 
-/** Where a model is loaded: on one device, or cut into stages of layers over several of one kind. */
+/** Devices of a model: one, or several of one kind with a stage of layers each. */
 export type Devices = Device | readonly Device[];
 
 /**
@@ -82,7 +82,7 @@ export async function loadModel(
 /** A model whose headers were read. */
 export interface OpenedModel {
   readonly model: GgufModel;
-  /** Of its tensors; it ends with the loaded model. */
+  /** Mapping of its tensors; it ends with the loaded model. */
   readonly content: ModelContent;
   readonly fingerprint: string;
 }
@@ -105,7 +105,7 @@ export async function loadOpened(
         // A device that cannot even free is lost; why the load failed is what matters.
       }
     }
-    // What contracts say of sizes; sizes are the file's here.
+    // Sizes that contracts state; these come from the file.
     if (!(error instanceof RangeError)) throw error;
     const cause = error;
     throw new RocmForgeError(

@@ -37,7 +37,7 @@ import {
 import type { LoadedModel, OpenedModel } from './loaded-model.js';
 import { rankPlaces, type StageLoad, stageLoads } from './stage-loads.js';
 
-/** What a stage's forward pass is recorded with, beside limits. */
+/** Arguments with which a stage's forward pass is recorded, beside limits. */
 interface Brought {
   readonly weights: Weights;
   readonly ropes: ReadonlyMap<Attention['rope'], RopeTables>;
@@ -166,7 +166,7 @@ export class ModelLoader {
     return { ...limitsFor(this.options, sequences), ...(traits.recurrent && { isRecurrent: true }) };
   }
 
-  /** What is granted on GPUs: of {@link GPU_SEQUENCES} the first that fits, where no number is asked for. */
+  /** Number of sequences granted on GPUs: the first of {@link GPU_SEQUENCES} that fits, if no number is requested. */
   private async limitsOfGpu(stages: readonly StageLoad[], model: ServableModel, record: RecordPasses): Promise<Limits> {
     const { options } = this;
     const logitsBytes = 2 * model.vocabularySize * Float32Array.BYTES_PER_ELEMENT;
@@ -227,7 +227,7 @@ export class ModelLoader {
     }
   }
 
-  /** How many snapshots there are, and what they leave for KV blocks. @param rooms for both */
+  /** Number of snapshots, and the bytes that they leave for KV blocks. @param rooms for both */
   private besideSnapshots(limits: OwnLimits, rooms: readonly Room[]): Left {
     if (!limits.isRecurrent) return { limits, rooms };
     const wanted = snapshotsFor(this.options, limits);
@@ -264,7 +264,7 @@ interface Room {
   readonly bytes: number;
 }
 
-/** What is known of limits, and what is left for KV blocks. */
+/** Known limits, and the bytes left for KV blocks. */
 interface Left {
   readonly limits: Omit<Limits, 'kvBlocks'>;
   readonly rooms: readonly Room[];
@@ -289,7 +289,7 @@ function captureGraphs(device: Device, plan: number, buckets: GraphBuckets): num
   return performance.now() - began;
 }
 
-/** Of what weights, slots and steps leave, the part that snapshots get at most where nobody says how many. */
+/** Share for snapshots of the memory left by weights, slots and steps, if no number is given. */
 const SNAPSHOT_SHARE = 1 / 4;
 
 /** Memory of a GPU that stays free: what the driver takes for itself as time goes by. */

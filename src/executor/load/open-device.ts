@@ -28,7 +28,7 @@ export interface DeviceOptions {
   readonly kernels?: string | undefined;
   /** Host kernels built for this instruction set level; default: the best that there is. */
   readonly level?: HostLevel | undefined;
-  /** Of the devices that a process opens, which it is; absent where there is one. */
+  /** Index among the devices that a process opens; absent if there is one. */
   readonly number?: number | undefined;
 }
 

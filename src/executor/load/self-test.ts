@@ -4,7 +4,7 @@ import { type Device, type DeviceBuffer, DeviceScope } from '../device/device.js
 import * as kernels from '../kernels/index.js';
 import { type LaunchArguments, LaunchPlanRecorder } from '../kernels/launch-plan.js';
 
-/** What a kernel must have written. */
+/** Expected output of a kernel. */
 interface Expectation {
   readonly kernel: KernelContract;
   readonly sizes: Readonly<Record<string, number>>;

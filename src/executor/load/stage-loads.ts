@@ -13,7 +13,7 @@ import { RESIDUAL_MESSAGES, reaches, TOKEN_MESSAGES } from '../parallel/stage-li
 import { BlockBudget } from './block-budget.js';
 import type { LoadOptions } from './load-options.js';
 
-/** What one device is to compute, as it is loaded; everything of it on its device is in one scope. */
+/** Part of a model that one device computes; everything of it on its device is in one scope. */
 export interface StageLoad {
   readonly memory: DeviceScope;
   readonly device: Device;
@@ -25,14 +25,14 @@ export interface StageLoad {
   readonly blocks: BlockBudget;
   /** Bytes of one recurrent state, over its layers. */
   readonly perState: number;
-  /** How many messages may be on their way to it in its memory; undefined where the model is not split between layers. */
+  /** Messages that may be in flight to it in its memory; undefined if the model is not split between layers. */
   readonly receiveBuffers: number | undefined;
   /** Which shard it is; undefined where the model is not split into shards. */
   readonly rank: Rank | undefined;
 }
 
 /**
- * What each device is to compute.
+ * Parts of the model that each device computes.
  *
  * @param whole of a model on one device
  * @throws RocmForgeError `INVALID_OPTION` for what is not split in this way, or not over these devices
@@ -55,7 +55,7 @@ export function stageLoads(
   return options.split === 'tensor' ? shards(over) : layerStages(over, whole);
 }
 
-/** What is split over several devices. */
+/** Parts of a model that is split over several devices. */
 interface Split {
   readonly memory: readonly DeviceScope[];
   readonly options: LoadOptions;
@@ -79,7 +79,7 @@ function layerStages({ memory, options, graph, model, windows }: Split, whole: B
     const layers = attentionLayers(part);
     const own = windows && { ...windows, layers: new Set([...windows.layers].filter((layer) => layers.has(layer))) };
     const budget = (granted: LoadOptions) => new BlockBudget(granted, { ...model, layers: layers.size }, own);
-    // Of what all devices are to have, each has what its layers take.
+    // Each device gets the share of the total that its layers take.
     const kvMemoryBytes = Math.ceil((options.kvMemoryBytes * budget(options).expectedBytes) / whole.expectedBytes);
     const scope = memory[i] as DeviceScope;
     return {
@@ -131,7 +131,7 @@ function shards({ memory, options, graph, model, windows }: Split): readonly Sta
   });
 }
 
-/** What the devices of a tensor split have for each other, allocated in a scope of each; of others nothing. */
+/** Shared memory of the devices of a tensor split, allocated in a scope of each; empty for other splits. */
 export function rankPlaces(
   stages: readonly StageLoad[],
   within: readonly DeviceScope[],

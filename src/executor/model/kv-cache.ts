@@ -65,7 +65,7 @@ export interface WindowedBlocks {
 export class KvCache {
   private readonly memory: DeviceScope;
   private readonly layers: ReadonlyMap<number, LayerCache>;
-  /** Of one block over the layers that see everything, and over those with a window. */
+  /** Bytes of one block over the layers that see everything, and over those with a window. */
   readonly blockBytes: number;
   readonly windowedBlockBytes: number;
   readonly bytes: number;

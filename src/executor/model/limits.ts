@@ -1,6 +1,6 @@
 import type { KvCacheType } from '../kernels/index.js';
 
-/** What layers with a window have of their own. */
+/** Limits of layers with a window. */
 export interface WindowLimits {
   /** Positions that a row sees, its own included. */
   readonly window: number;
@@ -8,7 +8,7 @@ export interface WindowLimits {
   readonly blocks: number;
 }
 
-/** What a loaded model grants; fixed for as long as it is loaded. */
+/** Limits that a loaded model grants; fixed while it is loaded. */
 export interface Limits {
   /** The most tokens one sequence may hold. */
   readonly maxContext: number;
@@ -18,7 +18,7 @@ export interface Limits {
   readonly maxStepTokens: number;
   /** KV blocks, the null block 0 included. */
   readonly kvBlocks: number;
-  /** Of layers that see so many positions alone; undefined where no layer ever hides one. */
+  /** Limits of layers that see only the latest positions; undefined if no layer ever hides one. */
   readonly windowed?: WindowLimits | undefined;
   /** Slots have states beside their blocks, which each row changes: see `RecurrentStates`. */
   readonly isRecurrent?: boolean;

@@ -9,7 +9,7 @@ interface MappedPart {
   readonly mapping: MappedFile;
 }
 
-/** Where the tensors of a model are. */
+/** Addresses of a model's tensors. */
 export type ModelContent = Pick<MappedModel, 'address' | 'read' | 'largest' | 'check' | 'close'>;
 
 /** A model's files, mapped read-only until it is closed: where tensors lie in the host's memory. */
@@ -36,7 +36,7 @@ export class MappedModel {
     }
   }
 
-  /** Where a tensor begins. */
+  /** Address of a tensor. */
   address({ part, offset }: GgufTensor): number {
     return this.at(part).mapping.address + offset;
   }

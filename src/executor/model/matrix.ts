@@ -11,7 +11,7 @@ export interface Matrix {
   readonly buffer: DeviceBuffer;
   readonly rows: number;
   readonly columns: number;
-  /** How many such matrices lie behind each other, one an expert; undefined: it is one. */
+  /** Number of such matrices behind each other, one an expert; undefined: it is one. */
   readonly experts?: number;
 }
 
@@ -33,7 +33,7 @@ export function joined(matrices: readonly Matrix[]): Matrix | undefined {
 
 /** The first rows of a matrix. */
 export function firstRows(matrix: Matrix, rows: number): Matrix {
-  // What tiles have beyond the rows is not computed.
+  // Elements of tiles beyond the rows are not computed.
   if (matrix.layout === 'fragments') return { ...matrix, rows };
   const elements = (matrix.buffer.elements / matrix.rows) * rows;
   return { ...matrix, rows, buffer: { ...matrix.buffer, elements } };

@@ -21,7 +21,7 @@ import {
 import { LaunchPlanRecorder } from '../kernels/launch-plan.js';
 import type { MatrixLayout } from './matrix.js';
 
-/** How a device's kernels read matrices that are multiplied. */
+/** Layout in which a device's kernels read matrices that are multiplied. */
 export interface Packing {
   readonly layout: MatrixLayout;
   /** Bytes of a tensor packed; undefined for one whose kernels read it as the file has it. */
@@ -38,7 +38,7 @@ export interface Packing {
   canFollow(tensor: GgufTensor): boolean;
 }
 
-/** Of any GPU but Hopper's: blocks in planes that lanes read by 16 bytes. */
+/** On GPUs other than Hopper: blocks in planes that lanes read by 16 bytes. */
 const planes: Packing = {
   layout: 'planes',
   bytes: (tensor) => {
@@ -67,7 +67,7 @@ const planes: Packing = {
 
 const FRAGMENT_TYPES: readonly FragmentType[] = [...TILE_TYPES, ...BLOCK_TYPES];
 
-/** Of Hopper's: what lanes bring to matrix instructions. */
+/** On Hopper: fragments in the order in which lanes pass them to matrix instructions. */
 const fragments: Packing = {
   layout: 'fragments',
   bytes: (tensor) => {

@@ -28,9 +28,9 @@ export class Sampling {
   readonly adjusted: DeviceBuffer;
   /** 0, 1, 2, ...: as many as there are sequences. */
   private readonly everySample: DeviceBuffer;
-  /** What the blocks that share a row leave, `[max_sequences, SAMPLE_PART_WORDS, SAMPLE_PARTS]`. */
+  /** Partial results of the blocks that share a row, `[max_sequences, SAMPLE_PART_WORDS, SAMPLE_PARTS]`. */
   private readonly parts: DeviceBuffer;
-  /** What the blocks that filter a row leave, `[max_sequences, FILTER_WORDS]`. */
+  /** State that the blocks that filter a row leave, `[max_sequences, FILTER_WORDS]`. */
   private readonly filters: DeviceBuffer;
   /** The likeliest tokens of each row's parts, `[max_sequences, SAMPLE_PARTS, TOP_LOGPROBS_MAX]`. */
   private readonly likeliest: DeviceBuffer;

@@ -26,7 +26,7 @@ type Range = readonly [first: number, count: number];
 const VOCABULARY_TILE = 4;
 
 /**
- * What one rank computes of a model: of each attention some heads, of each MLP some columns, and of the output projection
+ * Shard of a model that one rank computes: of each attention some heads, of each MLP some columns, and of the output projection
  * some rows of the vocabulary. What heads and columns add to the residual stream is a {@link RankSum}.
  *
  * @throws RocmForgeError `INVALID_OPTION` naming what does not divide, or what is not split
@@ -55,7 +55,7 @@ export function vocabularyPart(
   return { rows: [part * rank, Math.min(part, vocabulary - part * rank)], part };
 }
 
-/** What a rank computes of a value that is added to the residual stream. */
+/** Shard of a value that is added to the residual stream. */
 function addition(value: Value, place: Rank): Value {
   switch (value.kind) {
     case 'linear':
@@ -153,7 +153,7 @@ function gated(value: Gated, { rank, ranks }: Rank): Gated {
   };
 }
 
-/** Of products side by side those of some rows, with their biases. */
+/** Some rows of products side by side, with their biases. */
 function rowsOf(value: Linear, ranges: readonly Range[]): Linear {
   const weights: MatrixRef[] = [];
   const biases: VectorRef[] = [];

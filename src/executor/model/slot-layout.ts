@@ -49,7 +49,7 @@ export interface SlotArena {
 }
 
 /**
- * Where everything lies for slots of this number and size. One more slot than there are sequences: the last is the null slot
+ * Layout of slots of this number and size. One more slot than there are sequences: the last is the null slot
  * of rows that only fill a step up to the size of a captured graph. Its positions lie in the null block.
  */
 export function slotArena(limits: Pick<Limits, 'maxSequences' | 'maxContext' | 'windowed'>): SlotArena {
@@ -89,7 +89,7 @@ type StateLimits = Pick<Limits, 'maxSequences' | 'stateSnapshots'>;
 export const stateCopies = ({ maxSequences, stateSnapshots = 0 }: StateLimits): number =>
   2 * (maxSequences + 1) + stateSnapshots;
 
-/** Where a snapshot lies among them. @param id from 1 */
+/** Index of a snapshot among the states. @param id from 1 */
 export const snapshotState = ({ maxSequences }: StateLimits, id: number): number => 2 * (maxSequences + 1) + id - 1;
 
 /** The states of the null slot. */

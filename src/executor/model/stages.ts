@@ -64,7 +64,7 @@ const bytesOf = (values: readonly Value[]): number => {
   return sum;
 };
 
-/** What values are computed of: every reference to a tensor has it under that name. */
+/** Inputs of values: every reference to a tensor has it under that name. */
 function tensorsOf(values: readonly Value[]): Set<GgufTensor> {
   const found = new Set<GgufTensor>();
   const visit = (node: object): void => {

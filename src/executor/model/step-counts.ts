@@ -26,13 +26,13 @@ export const COUNT_ADJUSTED = 12;
 export const COUNT_DRAWN = 13;
 export const COUNT_FILTERED = 14;
 export const COUNT_TOLD = 15;
-/** Of the rows whose contexts are split those that their last blocks combine, and all others. */
+/** Rows with split contexts that their last blocks combine, and all other rows. */
 export const COUNT_COMBINED = 16;
 export const COUNT_PARTED = 17;
-/** How many there are. */
+/** Number of counts. */
 export const STEP_COUNTS = 18;
 
-/** How a slot's tokens come of its logits beyond their largest; what no row of a step needs is not launched. */
+/** Sampling needs of a slot beyond its largest logit; launches that no row of a step needs are left out. */
 export interface SamplingNeeds {
   readonly isAdjusted: boolean;
   readonly isDrawn: boolean;

@@ -15,14 +15,14 @@ export function maskWords(vocabulary: number): number {
  * Rows of equal masks share one; only those a step has are copied.
  */
 export class StepMasks {
-  /** Of each mask. */
+  /** Words of each mask. */
   readonly words: number;
   readonly device: DeviceBuffer;
   /** `[max_sequences]`: index of each sampled row's mask, or why it has none. */
   readonly rowMask: DeviceBuffer;
   /** `[max_sequences, words]` */
   readonly bits: DeviceBuffer;
-  /** Where {@link bits} begin. */
+  /** First word of {@link bits}. */
   readonly firstBits: number;
 
   constructor(device: Allocator, { maxSequences }: Limits, vocabulary: number) {

@@ -40,7 +40,7 @@ export class StepTables {
     readonly promptTarget: number;
     /** Pairs of first row and number of rows: consecutive positions of one slot. */
     readonly tiles: number;
-    /** Of each row, which of the slices it is of. */
+    /** Index of each row's slice. */
     readonly rowSlice: number;
     /** First row, rows, the states that it goes from and to: `SLICE_WORDS` each. */
     readonly slices: number;
@@ -50,11 +50,11 @@ export class StepTables {
   readonly maxWrites: number;
   readonly words: number;
   readonly device: DeviceBuffer;
-  /** What a step's copy brings back: the header, and {@link output} behind it. */
+  /** Words that a step's copy brings back: the header, and {@link output} behind it. */
   readonly answer: DeviceBuffer;
   /** `[max_sequences, OUTPUT_WORDS]` */
   readonly output: DeviceBuffer;
-  /** What {@link saturated} held in the last answer, modulo 2³². */
+  /** Value of {@link saturated} in the last answer, modulo 2³². */
   saturatedSoFar = 0;
 
   constructor(device: Allocator, limits: Limits) {

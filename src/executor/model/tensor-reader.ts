@@ -8,12 +8,12 @@ const CHUNKS_AHEAD = 4;
 
 /** Bytes of a tensor that are brought at once. */
 export interface Chunk {
-  /** Where they begin in the tensor as it is brought, and in the file from its beginning on; there they span more where rows lie apart. */
+  /** First bytes in the tensor as it is loaded, and in the file; in the file they span more if rows lie apart. */
   readonly at: number;
   readonly from: number;
   readonly bytes: number;
   readonly span: number;
-  /** Of rows that lie apart, the bytes of each and those to the next one. */
+  /** Bytes of each row and of the distance to the next, if rows lie apart. */
   readonly rows?: { readonly bytes: number; readonly pitch: number };
 }
 export type OnChunk = (chunk: Chunk) => void;

@@ -9,7 +9,7 @@ export interface MatrixRef {
   readonly type: WeightFloatType | BlockType;
   readonly rows: number;
   readonly columns: number;
-  /** How many such matrices lie behind each other, one an expert; undefined: it is one. */
+  /** Number of such matrices behind each other, one an expert; undefined: it is one. */
   readonly experts?: number;
 }
 

@@ -2,7 +2,7 @@ import type { Yarn } from '../../shared/gguf/model-parameters.js';
 import type { MatrixRef, VectorRef } from './tensors.js';
 
 /**
- * What a family's layers compute, written down before anything is allocated or launched. A value is a value: nothing here
+ * Values that a family's layers compute, written down before anything is allocated or launched. A value is a value: nothing here
  * knows of buffers, and only {@link ModelGraph.layers} says what is added to the residual stream.
  */
 export type Value = Norm | Linear | Attention | DeltaNet | Gated | Scaled | Sum | Experts | RowGated | RankSum;
@@ -47,7 +47,7 @@ export interface Rope {
   readonly magnitude: number;
   /** `[dimensions / 2]`; by the served context: `long` beyond the original one. */
   readonly divisors: VectorRef | RopeDivisors | undefined;
-  /** What queries are multiplied by: 1 + scale · ln(1 + ⌊position / length⌋). */
+  /** Factor of queries: 1 + scale · ln(1 + ⌊position / length⌋). */
   readonly temperature?: { readonly scale: number; readonly length: number } | undefined;
 }
 
@@ -56,7 +56,7 @@ export interface YarnRamp extends Yarn {
   readonly originalContextLength: number;
 }
 
-/** Of longrope: Ding et al. (2024). */
+/** Factors of longrope: Ding et al. (2024). */
 export interface RopeDivisors {
   readonly short: VectorRef;
   readonly long: VectorRef;
@@ -70,7 +70,7 @@ export interface Attention {
   readonly layer: number;
   /** q, k and v of each row: `[rows, heads + 2 · kv_heads, head_dim]`; where it is gated each head of q has its gate behind it. */
   readonly qkv: Linear;
-  /** What a head attends to is multiplied by the sigmoid of its gate. */
+  /** Attention output is multiplied by the sigmoid of its gate. */
   readonly isGated?: true | undefined;
   readonly heads: number;
   /** Each is shared by heads / kvHeads heads. */
@@ -98,7 +98,7 @@ export interface DeltaNet {
   readonly kind: 'delta-net';
   /** Whose state it is, counted among such layers. */
   readonly layer: number;
-  /** Of each row, side by side: q and k, `[key_heads, dim]`; v and gate, `[value_heads, dim]`; beta and alpha, `[value_heads]`. */
+  /** Inputs of each row, side by side: q and k, `[key_heads, dim]`; v and gate, `[value_heads, dim]`; beta and alpha, `[value_heads]`. */
   readonly of: Linear;
   /** Value head i takes the key head i mod keyHeads. */
   readonly keyHeads: number;
@@ -158,7 +158,7 @@ export interface Experts {
   readonly gate: MatrixRef;
   readonly up: MatrixRef;
   readonly down: MatrixRef;
-  /** Of each expert, `[experts, rows of its matrix]`; all of them or none. */
+  /** Biases of each expert, `[experts, rows of its matrix]`; all of them or none. */
   readonly biases?: { readonly gate: VectorRef; readonly up: VectorRef; readonly down: VectorRef } | undefined;
   /** clamped: gate / (1 + e^(-1.702 gate)) · (up + 1), the gate at most 7 and up from -7 to 7; gpt-oss's. */
   readonly activation: Gated['activation'] | 'clamped';
@@ -179,7 +179,7 @@ export interface Router {
   readonly choiceBias?: VectorRef | undefined;
   /** Weights are divided by their sum. */
   readonly isNormalized: boolean;
-  /** What weights are multiplied by at the end. */
+  /** Final factor of the weights. */
   readonly scale: number;
 }
 
@@ -188,7 +188,7 @@ export interface RowGated {
   readonly kind: 'row-gated';
   /** `[hidden]` */
   readonly gate: VectorRef;
-  /** What the gate is multiplied with. */
+  /** Value that the gate is multiplied with. */
   readonly by: Residual | Value;
   readonly of: Value;
 }
@@ -203,13 +203,13 @@ export interface RankSum {
 export interface ModelGraph {
   /** Each token's first residual stream: `[vocabulary, hidden]`. */
   readonly embedding: MatrixRef;
-  /** What its rows are multiplied by. */
+  /** Factor of its rows. */
   readonly embeddingScale?: number | undefined;
-  /** What is added to the residual stream, in order. */
+  /** Values added to the residual stream, in order. */
   readonly additions: readonly Value[];
-  /** Of the rows whose logits are wanted: `[rows, vocabulary]`. */
+  /** Logits of the wanted rows: `[rows, vocabulary]`. */
   readonly logits: Linear;
-  /** What logits are multiplied by, and then capped by: softcap · tanh(logit / softcap). */
+  /** Factor of the logits, and then their cap: softcap · tanh(logit / softcap). */
   readonly logitsScale?: number | undefined;
   readonly logitsSoftcap?: number | undefined;
 }
@@ -221,7 +221,7 @@ export interface ModelGraph {
 export type StageGraph = Omit<ModelGraph, 'embedding' | 'logits'> &
   Partial<Pick<ModelGraph, 'embedding' | 'logits'>> & { readonly isShard?: true };
 
-/** How wide a value's rows are. */
+/** Width of a value's rows. */
 export function columnsOf(value: Residual | Value, hidden: number): number {
   switch (value.kind) {
     case 'residual':

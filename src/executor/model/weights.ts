@@ -9,7 +9,7 @@ import { type Chunk, type OnChunk, TensorReader } from './tensor-reader.js';
 import { type MatrixRef, pitchOf, type VectorRef } from './tensors.js';
 import { type Experts, expertMatrices, type StageGraph, valuesOf } from './values.js';
 
-/** Where a tensor may begin in a GPU's memory. */
+/** Alignment of tensors in a GPU's memory. */
 const ALIGNMENT = 256;
 
 /**
@@ -17,11 +17,11 @@ const ALIGNMENT = 256;
  * kernel may drop and re-read pages. A GPU gets a copy of each, repacked where its kernels read another layout.
  */
 export class Weights {
-  /** Of each tensor as it lies in the file. */
+  /** Matrices that lie on the device as in the file. */
   private readonly addresses = new Map<string, number>();
-  /** Of each tensor that lies otherwise on this device than in the file. */
+  /** Matrices that lie on this device otherwise than in the file. */
   private readonly packed = new Map<string, DeviceBuffer>();
-  /** Of experts whose gates and ups are one matrix each, by the gate's name. */
+  /** Experts whose gates and ups are one matrix each, by the gate's name. */
   private readonly gateUps = new Map<string, DeviceBuffer>();
   private sum = 0n;
 
@@ -72,7 +72,7 @@ export class Weights {
         await weights.upload(memory, groups, bring);
       }
     } finally {
-      // Who ends the load closes the mapping.
+      // The caller that ends the load closes the mapping.
       await reader.settled();
     }
     weights.sum = reader.checksum;
@@ -225,10 +225,10 @@ export function bytesOnGpu(device: Device, file: GgufModel, graph: StageGraph): 
   return stageTensors(file, graph).reduce((sum, tensor) => sum + places.bytes(tensor), places.tiedBytes);
 }
 
-/** How a model's tensors lie in a GPU's memory. */
+/** Layout of a model's tensors in a GPU's memory. */
 class Places {
   readonly packing: Packing;
-  /** What each tensor is multiplied together with. */
+  /** Tensors that are multiplied together with each tensor. */
   private readonly products = new Map<GgufTensor, readonly GgufTensor[]>();
 
   constructor(
@@ -252,7 +252,7 @@ class Places {
     return this.products.get(tensor) ?? [];
   }
 
-  /** Of a gate or an up of experts that lie as one, both. */
+  /** Both of a gate and an up of experts that are stored as one. */
   gateAndUp(tensor: GgufTensor): readonly GgufTensor[] | undefined {
     const both = this.multipliedWith(tensor);
     return tensor.dims.length === 3 && both.length === 2 ? both : undefined;

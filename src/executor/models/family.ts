@@ -28,7 +28,7 @@ export interface Family {
   build(model: ServableModel, tensors: TensorCatalog): ModelGraph;
 }
 
-/** What an attention layer has beside its projections. */
+/** Optional parts of an attention layer beside its projections. */
 export interface AttentionOptions {
   readonly headNorms?: HeadNorms;
   /** True if it sees the latest positions alone. */
@@ -38,7 +38,7 @@ export interface AttentionOptions {
   readonly isGated?: true;
 }
 
-/** What a family composes its layers of; sizes that all layers share are filled in from the model's parameters. */
+/** Building blocks of a family's layers; sizes that all layers share are filled in from the model's parameters. */
 export class Layers {
   constructor(
     private readonly model: ServableModel,
@@ -184,7 +184,7 @@ export class Layers {
   }
 
   /**
-   * What the block's FFN adds: of its experts, and of the expert that every row is sent to where there is one; of a dense block of
+   * Output of the block's FFN: its experts, and the shared expert if there is one; of a dense block
    * its gated MLP.
    */
   ffn(block: string, layer: number, of: Residual | Value, activation: Experts['activation'] = 'silu'): Value {
@@ -251,7 +251,7 @@ export class Layers {
     const { heads, kvHeads, headDim, contextLength, traits } = this.model;
     const scale = traits.attentionScale ?? 1 / Math.sqrt(headDim);
     const size = isWindowed ? (traits.window?.size ?? contextLength) : contextLength;
-    // What no context outgrows hides nothing.
+    // A window that no context outgrows hides nothing.
     const window = size < contextLength ? size : undefined;
     const softcap = traits.attentionSoftcap;
     const shape = { heads, kvHeads, headDim, scale, window, softcap };
@@ -262,7 +262,7 @@ export class Layers {
     return this.model.traits.window?.layers[layer] ?? false;
   }
 
-  /** What a block adds to the residual stream, by the model's scale for that. */
+  /** Value that a block adds to the residual stream, times the model's residual scale. */
   added(value: Value): Value | Scaled {
     const factor = this.model.traits.residualScale;
     return factor === undefined ? value : { kind: 'scaled', factor, of: value };
@@ -307,7 +307,7 @@ export class Layers {
     return this.linear([{ ...output, rows: this.model.vocabularySize }], of);
   }
 
-  /** What each of the model's blocks adds to the residual stream. */
+  /** Values that each of the model's blocks adds to the residual stream. */
   eachBlock(adds: (block: string, index: number) => readonly Value[]): readonly Value[] {
     return Array.from({ length: this.model.layers }, (_, index) => adds(`blk.${index}`, index)).flat();
   }

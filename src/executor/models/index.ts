@@ -51,7 +51,7 @@ export const families: Readonly<Record<ArchitectureName, Family>> = {
 };
 
 /**
- * What a file's model computes, as its header tells.
+ * Graph of a file's model, from its header.
  *
  * @throws RocmForgeError `GGUF_INVALID` for a tensor that is missing or shaped otherwise; `MODEL_UNSUPPORTED` for one whose type has no kernels, or that nothing here computes with
  */

@@ -23,7 +23,7 @@ export interface Pass {
   readonly recurring: boolean;
   /** The step tables, as far as they are in use. */
   readonly input: Int32Array;
-  /** Where the answer goes. */
+  /** Destination of the answer. */
   readonly answer: Int32Array;
   readonly answerWords: number;
   /** True if the rows' tokens are sampled; else somebody samples them later. */
@@ -37,7 +37,7 @@ export interface Pass {
   readonly isLast: boolean;
 }
 
-/** What samples the rows that were computed last. */
+/** Sampler of the rows that were computed last. */
 export interface SamplingPass extends Pick<Pass, 'step' | 'counts' | 'answer' | 'answerWords' | 'sampling'> {
   /** The masks as {@link StepMasks} lays them out. */
   readonly masks: Uint8Array;
@@ -45,7 +45,7 @@ export interface SamplingPass extends Pick<Pass, 'step' | 'counts' | 'answer' | 
 
 /** When a pass has ended. */
 export interface PassEnd {
-  /** Of each stage, without what it waited for others. */
+  /** Microseconds of each stage, without its waits for others. */
   readonly stageUs: readonly number[];
 }
 
@@ -54,7 +54,7 @@ export interface ModelDevices {
   readonly stages: readonly Stage[];
   /** The one whose logits and answers count. */
   readonly last: Stage;
-  /** How many parts of a step may be under way at once. */
+  /** Number of parts of a step that may be in flight at once. */
   readonly depth: number;
   /** Queues rows on every device. */
   run(pass: Pass): Promise<PassEnd>;
@@ -70,7 +70,7 @@ export const NO_BYTES = new Uint8Array(0);
 export const bytesOf = (answer: Int32Array, words: number): Uint8Array =>
   words === 0 ? NO_BYTES : new Uint8Array(answer.buffer, answer.byteOffset, 4 * words);
 
-/** What writes to the slots of a stage. */
+/** Writers to the slots of a stage. */
 export const slotWrites = ({ forward, plan }: Stage, input: Int32Array, counts: Int32Array): NativeStep => ({
   ...{ plan, counts, recurring: false, input: new Uint8Array(input.buffer) },
   deviceInput: forward.tables.device.address,
@@ -83,7 +83,7 @@ export function reserveSteps({ native }: Device, { tables, masks }: ForwardPass)
   native.reserve(4 * Math.max(tables.words, masks.device.elements), 4 * tables.answer.elements);
 }
 
-/** What all come to; of failures the first one's: those behind it fail with it. */
+/** Results of all; if some fail, the first failure: those behind it fail with it. */
 export async function firstFailure(running: readonly Promise<number>[]): Promise<number[]> {
   const ends = await Promise.allSettled(running);
   return ends.map((end) => {

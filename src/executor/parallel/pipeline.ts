@@ -15,7 +15,7 @@ import {
   slotWrites,
 } from './model-devices.js';
 
-/** What lies between the stages of a split model. */
+/** Buffers between the stages of a split model. */
 export interface StageLinks {
   /** From each stage to the next: the residual stream. */
   readonly residuals: readonly NativeLink[];
@@ -61,7 +61,7 @@ export class Pipeline implements ModelDevices {
       const isLast = i === stages.length - 1;
       const { tables, x } = forward;
       const residual = { address: x.address, bytes: 4 * rows * forward.model.hiddenSize };
-      // Of a stage before the last the header alone: activations beyond a range are counted everywhere.
+      // Stages before the last return the header alone: activations beyond a range are counted everywhere.
       const words = isLast ? pass.answerWords : Math.min(pass.answerWords, OUTPUT_HEADER);
       const answer = isLast ? pass.answer : pass.answer.subarray(headerOf(pass, i));
       const own: NativeStep = {
@@ -130,6 +130,6 @@ export class Pipeline implements ModelDevices {
 
 const numbered = (message: number | undefined) => (message === undefined ? {} : { message });
 
-/** Where the answers of stages before the last lie, behind the last one's. */
+/** Offset of the answers of stages before the last, behind the last one's. */
 export const headerOf = ({ answer }: Pick<Pass, 'answer'>, stage: number): number =>
   answer.length - (1 + stage) * OUTPUT_HEADER;

@@ -6,9 +6,9 @@ import type { StageLinks } from './pipeline.js';
 /** True if a device can copy to the memory of another one; from then on it may. */
 export const reaches = (device: Device, other: Device): boolean => device.native.canReach(other.native);
 
-/** Of each link between stages: while one is computed with, another arrives. */
+/** Messages of each link between stages: while one is computed with, another arrives. */
 export const RESIDUAL_MESSAGES = 2;
-/** Of the link that goes back: those of all parts of steps that may be under way. */
+/** Messages of the link that goes back: those of all parts of steps that may be in flight. */
 export const TOKEN_MESSAGES = 16;
 
 /** Links each stage to the next, and the last to the first. */

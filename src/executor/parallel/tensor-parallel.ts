@@ -53,7 +53,7 @@ export class Ranks implements ModelDevices {
     const number = this.pass;
     const { offsets } = this.last.forward.tables;
     input[offsets.pass] = number;
-    // What is told of a pass that was ended comes with any answer.
+    // The result of an ended pass arrives with any answer.
     const words = Math.max(OUTPUT_HEADER, answerWords);
     const answers = this.answers(answer, words);
     const running = this.stages.map(({ device, forward, plan, planParts }, i) =>
@@ -106,7 +106,7 @@ export class Ranks implements ModelDevices {
     return rank === this.stages.length - 1;
   }
 
-  /** Where each rank's answer goes: the last one's to the step's. */
+  /** Destinations of the ranks' answers: the last one's is the step's. */
   private answers(answer: Int32Array, words: number): readonly Int32Array[] {
     return this.stages.map((_, rank) => (this.isLast(rank) ? answer : new Int32Array(words)));
   }

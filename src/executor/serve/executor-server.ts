@@ -21,7 +21,7 @@ export interface ExecutorServerOptions {
   readonly insecure: boolean;
 }
 
-/** What a server is opened with. */
+/** Options of an executor's server. */
 export interface ExecutorServer {
   readonly interceptors: readonly ServerInterceptor[];
   readonly tls: TlsMaterial | undefined;

@@ -3,7 +3,7 @@ import type { ExecuteRequest } from '../../shared/generated/rocmforge/executor/v
 
 const FAULTS = ['abort', 'exit', 'hang', 'sticky'] as const;
 
-/** What goes wrong: the process aborts, exits, never answers the step, or the device reports a sticky error. */
+/** Kinds of planted faults: the process aborts, exits, never answers the step, or the device reports a sticky error. */
 export type Fault = (typeof FAULTS)[number];
 
 /** A fault that is planted for tests: it happens in every step that computes the given token id of a prompt. */

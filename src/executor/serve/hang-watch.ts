@@ -3,12 +3,12 @@ import { StallTolerantClock } from '../../shared/stall-tolerant-clock.js';
 import type { StepRunner } from '../steps/step-runner.js';
 
 const WATCH_INTERVAL_MS = 50;
-/** How long a step may be overdue before an executor that no gateway can end does so itself. */
+/** Milliseconds that a step may be overdue before a standalone executor ends itself. */
 const HANG_LIMIT_MS = 5000;
 /** When to ask again who met a device that hangs. */
 const RETRY_MS = 1000;
 
-/** Who hears of steps that do not come back. */
+/** Receiver of notices about steps that do not come back. */
 export interface HangListener {
   /** A step is overdue, by so many milliseconds. */
   hangs(overdueMs: number): void;
@@ -35,7 +35,7 @@ export class HangWatch {
   ) {
     setInterval(() => {
       this.clock.tick();
-      // What has come while this process was held up is read first.
+      // Messages that arrived while this process was held up are read first.
       setImmediate(() => this.check());
     }, WATCH_INTERVAL_MS).unref();
   }

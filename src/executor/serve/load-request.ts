@@ -20,7 +20,7 @@ const KV_CACHE_TYPES: Readonly<Partial<Record<KvCacheType, LoadOptions['kvCacheT
   [KvCacheType.Q8_0]: 'q8_0',
 };
 
-/** What is to be loaded. @throws RocmForgeError `INVALID_OPTION` */
+/** Load options from a request. @throws RocmForgeError `INVALID_OPTION` */
 export function loadOptions(request: LoadModelRequest): LoadOptions {
   const kvCacheType = KV_CACHE_TYPES[request.kvCacheType];
   if (kvCacheType === undefined) {

@@ -5,7 +5,7 @@ import type { LoadedModel } from '../load/loaded-model.js';
 import { maskIdsFor } from '../steps/mask-table.js';
 import { arithmeticOf } from './numerics-fingerprint.js';
 
-/** What a gateway is told of the model that it may use. Of no epoch: who knows that may send steps. */
+/** Description of a loaded model for gateways. It has no epoch: a caller that knows the epoch may send steps. */
 export function describeModel(model: LoadedModel, device: Device): LoadedModelMessage {
   const { limits, model: parameters } = model.forward;
   return LoadedModelMessage.fromPartial({

@@ -6,7 +6,7 @@ import { valuesOf } from '../model/values.js';
 const CODE_DIGITS = 16;
 
 /**
- * What decides the bits of a token's logits beside the model's file, for people to read and gateways to compare: what the
+ * Numerics fingerprint: everything beside the model's file that decides the bits of a token's logits, readable and comparable: what the
  * kernels were built for and from, the KV cache's elements, whether attention is fused, and which of two sets of RoPE's
  * divisors the context's length has chosen; and over how many devices products are added up.
  */

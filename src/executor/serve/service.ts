@@ -35,7 +35,7 @@ export const STICKY_EXIT_CODE = 86;
 
 /** When to ask again who met another's load. */
 const LOAD_RETRY_MS = 1000;
-/** How long a process that ends waits for those who watch its health to hear of it. */
+/** Milliseconds that an ending process waits for watchers of its health to receive the news. */
 const LAST_WORDS_MS = 10;
 
 export const EXECUTOR_SERVICE = 'rocmforge.executor.v1.ExecutorService';
@@ -78,7 +78,7 @@ export class ExecutorService {
     this.lease = new Lease(options.leaseMs, this.watch.clock);
   }
 
-  /** What all are like. */
+  /** Common parts of all results. */
   private get first(): Device {
     return this.devices[0] as Device;
   }
@@ -87,7 +87,7 @@ export class ExecutorService {
     return this.devices.reduce((sum, device) => sum + of(device), 0);
   }
 
-  /** What the process is to end with: told to stop in its last words, it still ends for its own reason. */
+  /** Exit code of the process: stopped in its last words, it still ends for its own reason. */
   get exitCode(): number {
     return this.isEnding ? STICKY_EXIT_CODE : 0;
   }
@@ -149,12 +149,12 @@ export class ExecutorService {
       this.stamp('serving');
       this.health.setServing(true);
       this.log.info({ architecture: model.architecture }, 'model ready');
-      // Who knows the epoch may send steps of it: it is told to nobody else.
+      // A caller that knows the epoch may send steps of it: it is sent to nobody else.
       const loaded = { ...describeModel(model, this.first), epoch: request.epoch };
       call.write(LoadModelResponse.fromPartial({ event: { $case: 'loaded', value: loaded } }));
       call.end();
     } catch (error) {
-      // Who could not load has nothing to keep others from.
+      // A gateway whose load failed has nothing to keep others from.
       if (isNewHolder) this.lease.giveUp();
       call.emit('error', toStatus(error));
       if (isSticky(error)) this.endAfterStickyError(error);
@@ -206,12 +206,12 @@ export class ExecutorService {
     this.health.setServing(false);
   }
 
-  /** Who runs alone ends, so that whoever runs it starts another; else the gateway has long ended it. */
+  /** A standalone executor ends itself so that its service manager restarts it. An executor started by a gateway never gets here: the gateway kills it first. */
   private isLost(): void {
     if (this.options.dieWithParent || this.isEnding) return;
     this.isEnding = true;
     this.log.fatal('the device hangs: this executor ends');
-    // What ends in an orderly way waits for the driver, which waits for the device.
+    // An orderly exit waits for the driver, which waits for the device.
     setTimeout(() => process.kill(process.pid, 'SIGKILL'), LAST_WORDS_MS);
   }
 
@@ -239,7 +239,7 @@ export class ExecutorService {
         return;
       }
       if (hasNoStep(step)) {
-        // Of an epoch that is over it is nobody's business any more.
+        // An ended epoch's request has no effect.
         if (step.epoch !== runner.epoch) return;
         try {
           runner.takeMasks(step);

@@ -3,7 +3,7 @@ import { MASK_LATE, MASK_NONE } from '../kernels/index.js';
 import type { StepMasks } from '../model/step-masks.js';
 import { protocolError } from './protocol-error.js';
 
-/** What waits for the masks of a step under way. */
+/** Masks that a step in flight waits for. */
 interface Awaited {
   readonly stepId: bigint;
   /** By slot: its mask's id, or that it is not known yet. */
@@ -17,7 +17,7 @@ export function maskIdsFor(maxSequences: number): number {
   return 64 + 4 * maxSequences;
 }
 
-/** How long a step waits for masks once everything else of it is computed: this, or a share of what that took. */
+/** Milliseconds that a step waits for masks once everything else of it is computed: this, or a share of what that took. */
 const LATE_MS = 0.3;
 const LATE_SHARE = 0.02;
 /** And this where every slice of it waits: nobody else is held up, and being late costs more. */

@@ -21,7 +21,7 @@ export interface MicroBatch {
   readonly firstPromptRow: number;
 }
 
-/** What a step's tables say. */
+/** Sizes of a step's tables. */
 interface FilledTables {
   readonly input: Int32Array;
   readonly words: number;
@@ -80,7 +80,7 @@ export function microBatches(
     const tiles = tilesOf(step, offsets).filter(([first]) => first >= from && first < to);
     for (const [i, [first, count]] of tiles.entries()) input.set([first - from, count], offsets.tiles + 2 * i);
     const isFirst = part === 0;
-    // What changes slots comes before all rows.
+    // Changes of slots come before all rows.
     const writes = isFirst ? (step.counts[COUNT_WRITES] as number) : 0;
     const words = offsets.writePairs + 2 * writes;
     if (isFirst) input.set(step.input.subarray(offsets.writePairs, words), offsets.writePairs);

@@ -12,7 +12,7 @@ function isPenalized({ repetitionPenalty, frequencyPenalty, presencePenalty }: S
   return repetitionPenalty !== 1 || frequencyPenalty !== 0 || presencePenalty !== 0;
 }
 
-/** What it takes to sample by such parameters. @param isBiased whether some logits are biased or held down */
+/** Sampling needs of such parameters. @param isBiased true if some logits are biased or held down */
 export function samplingNeeds(sampling: SamplingValues, isBiased: boolean): SamplingNeeds {
   const { temperature, topK, typicalP, topP, logprobs, constrained } = sampling;
   const isDrawn = temperature > 0;
@@ -24,7 +24,7 @@ export function samplingNeeds(sampling: SamplingValues, isBiased: boolean): Samp
   };
 }
 
-/** What is added to logits, by token id. @throws RocmForgeError `EXECUTOR_PROTOCOL` */
+/** Logit biases by token id. @throws RocmForgeError `EXECUTOR_PROTOCOL` */
 export function biasesOf({ slot, biasIds, biasValues }: SlotOpen): Map<number, number> {
   if (biasIds.length !== biasValues.length) {
     throw protocolError(`bias values for ${biasIds.length} ids are ${biasValues.length} of slot ${slot}`);

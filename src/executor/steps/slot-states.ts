@@ -15,7 +15,7 @@ interface Standing {
   readonly number: number;
   /** It is the state before this one. */
   readonly position: number;
-  /** Of a snapshot: it, and which of its contents. */
+  /** Id of a snapshot and of one of its contents. */
   readonly snapshot?: Snapshot | undefined;
   readonly content?: number;
 }
@@ -24,7 +24,7 @@ interface Snapshot {
   readonly number: number;
   /** The state before this position; undefined: nobody wrote it. */
   position: number | undefined;
-  /** How often it was written. */
+  /** Number of times that it was written. */
   content: number;
   /** The last steps that read and that wrote it. */
   readIn: number;

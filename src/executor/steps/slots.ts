@@ -15,12 +15,12 @@ import { biasesOf, checkIds, type SlotWriter, samplingNeeds, writeBiases, writeH
 import { RecurrentStates } from './slot-states.js';
 import { words } from './words.js';
 
-/** What the executor's host side keeps of a slot; the block table and the sampling parameters live on the device. */
+/** Host side of a slot; the block table and the sampling parameters live on the device. */
 interface Slot {
   readonly tokenIds: Uint32Array;
   readonly promptTokens: number;
   readonly sampling: SamplingValues;
-  /** What is added to logits, by token id. */
+  /** Logit biases by token id. */
   readonly biases: ReadonlyMap<number, number>;
   readonly suppressedIds: readonly number[];
   /** The first position at which they may be sampled. */
@@ -44,7 +44,7 @@ interface Slot {
 
 /** One of a slot's block tables as it is extended. */
 interface BlockTable {
-  /** What its blocks are called where one is wrong. */
+  /** Name of its blocks in errors. */
   readonly name: string;
   /** Blocks that there are. */
   readonly count: number;
@@ -61,7 +61,7 @@ interface BlockTable {
  */
 export class SlotTable {
   private readonly slots: (Slot | undefined)[];
-  /** Of recurrent models. */
+  /** States of recurrent models. */
   readonly states: RecurrentStates;
   private readonly arena: SlotArena;
   private readonly words: number;
@@ -286,13 +286,13 @@ export class SlotTable {
     }
   }
 
-  /** What it takes to sample the slot's next token. */
+  /** Sampling needs of the slot's next token. */
   needsOf(slot: number): SamplingNeeds {
     const { sampling, biases, suppressedIds, isSuppressing } = this.get(slot);
     return samplingNeeds(sampling, biases.size > 0 || (isSuppressing && suppressedIds.length > 0));
   }
 
-  /** How many log probabilities come with a token that the slot samples: its own and those of the likeliest, and of given ones. */
+  /** Number of log probabilities with a token that the slot samples: its own and those of the likeliest, and of chosen ones. */
   logprobsOf(slot: number): { readonly logprobs: number; readonly given: number } {
     const { logprobs, chosenLogprobs } = this.get(slot).sampling;
     return { logprobs, given: chosenLogprobs };
@@ -313,7 +313,7 @@ export class SlotTable {
     }
   }
 
-  /** Where the windowed layers' table of a slot that opens begins. */
+  /** First position of the windowed layers' table of a slot that opens. */
   private windowStartOf({ slot, windowStart }: SlotOpen): number {
     const { windowed, maxContext } = this.limits;
     if (windowed === undefined ? windowStart === 0 : windowStart * KV_BLOCK_TOKENS < maxContext) return windowStart;

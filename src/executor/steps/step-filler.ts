@@ -24,7 +24,7 @@ import { words } from './words.js';
 /** A sampled row whose slot is constrained. */
 export interface MaskedRow {
   readonly slot: number;
-  /** Of the token that it samples. */
+  /** Log probabilities of the token that it samples. */
   readonly position: number;
   /** Which of the step's sampled rows. */
   readonly sample: number;
@@ -46,7 +46,7 @@ interface PromptRow {
 
 /** A step whose tables are written. */
 export interface FilledStep {
-  /** Of the tables, in use. */
+  /** Used entries of the tables. */
   readonly words: number;
   readonly promptRows: readonly PromptRow[];
   /** Rows whose slots are constrained. */

@@ -1,7 +1,7 @@
 import type { SlotOutput } from '../../shared/generated/rocmforge/executor/v1/executor.js';
 import { OUTPUT_NON_FINITE, OUTPUT_WORDS, TOP_LOGPROBS_MAX } from '../kernels/index.js';
 
-/** What a step brings back, `[max_sequences, OUTPUT_WORDS]`, as integers and as floats. */
+/** Results of a step, `[max_sequences, OUTPUT_WORDS]`, as integers and as floats. */
 export interface StepOutput {
   readonly output: Int32Array;
   readonly outputFloats: Float32Array;
@@ -20,7 +20,7 @@ export function readOutput(
   const base = index * OUTPUT_WORDS;
   const token = step.output[base] as number;
   const logprob = logprobs > 0 ? (step.outputFloats[base + 1] as number) : 0;
-  // Of a prompt's row no token is drawn: its log probability tells.
+  // A prompt's row draws no token: its log probability is the result.
   const nonFinite = (token & OUTPUT_NON_FINITE) !== 0 || Number.isNaN(logprob);
   const top = nonFinite ? 0 : Math.max(0, logprobs - 1);
   const ids = base + 2;

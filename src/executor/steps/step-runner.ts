@@ -27,7 +27,7 @@ import { type FilledStep, outputsOf, PENDING, StepFiller } from './step-filler.j
 import { readOutput } from './step-output.js';
 import { gatherAnswer, newly, type Part, passUs, type Staging } from './step-staging.js';
 
-/** What is known of a step when it has ended. */
+/** Result of a step that has ended. */
 interface StepEnd {
   readonly deviceUs: number;
   readonly saturated: number;
@@ -48,7 +48,7 @@ const MAX_IN_FLIGHT = 3;
 export class StepRunner {
   private readonly filler: StepFiller;
   private readonly idle: Staging[];
-  /** What goes before the step that is being filled in. */
+  /** Work that goes before the step that is being filled in. */
   private readonly ahead: Promise<number>[] = [];
   private readonly masks: MaskTable;
   /** Resolves when what the step before samples is queued; absent when it is. */
@@ -125,7 +125,7 @@ export class StepRunner {
       // Now, before it waits: masks that come meanwhile for the step before may be among these.
       this.masks.add(step.masks);
       if (step.slotMasks.length > 0) this.masks.arrive(step.stepId - 1n, step.slotMasks);
-      // What a step's rows sample is queued before anything of the next.
+      // Sampling of a step's rows is queued before anything of the next.
       while (this.awaitingMasks !== undefined) await this.awaitingMasks;
       return await this.run(step);
     } finally {
@@ -154,7 +154,7 @@ export class StepRunner {
     try {
       const filled = this.filler.fill(step, staging.input);
       const samples = this.filler.counts[COUNT_SAMPLES] as number;
-      // What the outputs mean is settled now: a later frame may close these slots before this step has run.
+      // The outputs' meaning is settled now: a later frame may close these slots before this step has run.
       const sampled = step.slices.flatMap((slice) => Array<Slice>(outputsOf(slice)).fill(slice));
       const asked = sampled.map(({ slot }) => ({
         ...this.filler.slots.logprobsOf(slot),
@@ -297,21 +297,21 @@ export class StepRunner {
         const id = mask === PENDING ? came.get(slot) : mask;
         if (id !== undefined) return { sample, mask: this.masks.get(id) };
         late.add(slot);
-        // Of a row that is void the missing token is one before.
+        // The missing token of a void row is one before.
         if (mask === PENDING) this.filler.slots.missed(slot, position);
         return { sample, mask: undefined };
       });
       counts[COUNT_MASKED] = 1;
       const sampled = pipeline.sample({
         ...part,
-        // Of a step that samples nothing there is no answer.
+        // A step that samples nothing has no answer.
         answerWords: samples > 0 ? OUTPUT_HEADER + samples * OUTPUT_WORDS : 0,
         masks: writeMasks(forward.masks, staging.masks, rows),
         sampling,
       });
       queued();
       const [computeUs, samplingUs] = await Promise.all([computed, sampled]);
-      // Of the last stage alone: what the others count is told with the next step that brings their headers.
+      // Only the last stage's counts are known; those of the others arrive with the next step that brings their headers.
       const saturated = newly(forward.tables, staging.answer[0] as number);
       return { deviceUs: computeUs + samplingUs, saturated, late };
     } finally {
@@ -333,7 +333,7 @@ export class StepRunner {
     if (this.device.isHost) this.model.weights.checkFiles();
   }
 
-  /** How long the oldest step has been under way, when that is too long; see {@link StepWatch}. */
+  /** Milliseconds that the oldest step has been in flight, if that is too long; see {@link StepWatch}. */
   overdueMs(floorMs: number): number | undefined {
     return this.watch.overdueMs(floorMs);
   }

@@ -9,13 +9,13 @@ import type { StepOutput } from './step-output.js';
 export interface Part {
   /** The step tables as {@link StepTables} lays them out. */
   readonly input: Int32Array;
-  /** What the copy brings back: a header and outputs, and behind them the headers of stages before the last. */
+  /** Words that the copy brings back: a header and outputs, and behind them the headers of stages before the last. */
   readonly answer: Int32Array;
 }
 
 /** Host memory of one step under way. */
 export interface Staging extends StepOutput, Part {
-  /** Of its parts, where a model is split. */
+  /** Staging memory of its parts, if a model is split. */
   readonly parts: readonly Part[];
   /** The masks as {@link StepMasks} lays them out. */
   readonly masks: Int32Array;
