@@ -1,3 +1,4 @@
+import { parseJson } from '../../../../shared/exact-json.js';
 import type { ToolCallDelta } from '../../../../shared/generated/rocmforge/v1/inference.js';
 import type { NamedEvent } from '../request.js';
 import { CUSTOM_INPUT, type ResponsesForm } from './responses-form.js';
@@ -218,7 +219,7 @@ class CustomCallItem implements OutputItem {
   /** The text; where the arguments are no such JSON, what the model wrote. */
   private get input(): string {
     try {
-      const value = (JSON.parse(this.argumentsJson) as Json)[CUSTOM_INPUT];
+      const value = (parseJson(this.argumentsJson) as Json)[CUSTOM_INPUT];
       return typeof value === 'string' ? value : this.argumentsJson;
     } catch {
       return this.argumentsJson;
