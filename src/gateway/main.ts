@@ -173,11 +173,14 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     }
     if (options.httpListen) {
       // Whoever wants no such server starts without what it is made of.
-      const [{ openHttpServer }, { httpFacts }, { llamaRegistry }] = await Promise.all([
-        import('./api/http/http-server.js'),
-        import('./api/http/facts.js'),
-        import('./api/http/llama/metrics.js'),
-      ]);
+      const [{ openHttpServer }, { httpFacts }, { llamaRegistry }, { IgnoredFieldLog }, { ResponseStore }] =
+        await Promise.all([
+          import('./api/http/http-server.js'),
+          import('./api/http/facts.js'),
+          import('./api/http/llama/metrics.js'),
+          import('./api/http/field-policy.js'),
+          import('./api/http/openai/responses-store.js'),
+        ]);
       const counted = { completions: () => metrics.completions, replicas: () => models.counts };
       const facts = new Map(
         models.all.map((model) => [model as OfferedModel, httpFacts(model.served, options.modelTag ?? [])]),
@@ -187,7 +190,11 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
         factsOf: (model: OfferedModel) => facts.get(model) as HttpFacts,
         trust,
         shows: { page: options.httpPage ?? true, slots: options.httpSlots ?? false },
-        defaults: { verbose: options.httpVerbose ?? false },
+        defaults: { verbose: options.httpVerbose ?? false, strictFields: options.strictFields ?? false },
+        responses: new ResponseStore(),
+        ignoredFields: new IgnoredFieldLog((fields) =>
+          log.info({ fields }, 'HTTP requests have fields that are unknown or have no effect; they are ignored'),
+        ),
         llamaMetrics: options.httpMetrics ? llamaRegistry(counted) : undefined,
         onRefused: (reason: ErrorReason) => metrics.httpRefused(reason),
         started,

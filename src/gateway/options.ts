@@ -99,6 +99,8 @@ export interface GatewayOptions extends ModelOptions, HttpOptions, TrustOptions 
   readonly httpMetrics?: boolean | undefined;
   /** True if its answers to chats tell the prompt as it was rendered where requests do not say; default false. */
   readonly httpVerbose?: boolean | undefined;
+  /** True if the HTTP server refuses unknown fields of requests; default: it ignores and reports them. */
+  readonly strictFields?: boolean | undefined;
   /** Where spans of requests are sent, by OTLP over HTTP; absent: to whatever SDK is registered. */
   readonly otlpEndpoint?: string | undefined;
   /** `HOST:PORT` of Prometheus metrics; absent: none are served. */

@@ -32,6 +32,11 @@ export const ERROR_HELP: Readonly<Record<ErrorReason, ErrorHelp>> = {
     meaning: 'The gateway serves no model of this name, or the hub has no such model.',
     remedy: 'Use a name that `ListModels` or `GET /v1/models` returns, or correct the name of the repository.',
   },
+  RESPONSE_NOT_FOUND: {
+    meaning:
+      'The response, or the output item, is not stored here: responses are kept in memory, and the oldest are dropped.',
+    remedy: 'Send the whole conversation as `input`.',
+  },
   PATH_NOT_FOUND: {
     meaning: 'The HTTP API has no such path.',
     remedy: 'Correct the URL; docs/http.md lists the paths.',

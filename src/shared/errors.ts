@@ -30,6 +30,7 @@ export const ERRORS = {
   PROMPT_TOO_LONG: { code: 'INVALID_ARGUMENT', retryable: false },
   TOKEN_OUT_OF_RANGE: { code: 'INVALID_ARGUMENT', retryable: false },
   MODEL_NOT_FOUND: { code: 'NOT_FOUND', retryable: false },
+  RESPONSE_NOT_FOUND: { code: 'NOT_FOUND', retryable: false },
   PATH_NOT_FOUND: { code: 'NOT_FOUND', retryable: false },
   METHOD_NOT_ALLOWED: { code: 'UNIMPLEMENTED', retryable: false },
   HOST_NOT_SERVED: { code: 'INVALID_ARGUMENT', retryable: false },

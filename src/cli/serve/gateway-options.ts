@@ -29,6 +29,7 @@ export function gatewayOptions(
       readonly httpSlots?: boolean;
       readonly httpMetrics?: boolean;
       readonly httpVerbose?: boolean;
+      readonly strictFields?: boolean;
       readonly chatTemplate?: string;
       readonly chatTemplateKwargs?: string;
       readonly templateDate?: boolean;
@@ -95,6 +96,7 @@ export function gatewayOptions(
     httpSlots: options.httpSlots,
     httpMetrics: options.httpMetrics,
     httpVerbose: options.httpVerbose,
+    strictFields: options.strictFields,
     chatTemplate: options.chatTemplate,
     chatTemplateKwargs: options.chatTemplateKwargs,
     templateDate: options.templateDate,

@@ -204,6 +204,10 @@ export function addServeCommand(serve: Command): void {
     .option('--http-metrics', 'enable /metrics with the names of llama.cpp’s server')
     .option('--http-verbose', 'include the rendered prompt in chat responses by default (__verbose)')
     .option(
+      '--strict-fields',
+      'reject requests with unknown fields (HTTP 400) instead of ignoring and reporting them in x-rocmforge-ignored-fields',
+    )
+    .option(
       '--allowed-hosts <names...>',
       'host names accepted on a loopback address besides localhost, such as those that a proxy forwards',
     )

@@ -70,13 +70,17 @@ const textTools: TextTools = {
 const DO: { readonly [K in TextJobKind]: (input: TextJobs[K]['input']) => TextJobs[K]['output'] } = {
   prompt: (input) => encodeInput(input, encoder),
   detokenize: ({ ids, options }) => detokenize(tokenizer, ids, options),
-  textAnswer: ({ form, bytes }) => answerText(form as TextForm, bytes, textTools),
+  textAnswer: ({ form, bytes, defaults }) => answerText(form as TextForm, bytes, defaults as FormDefaults, textTools),
   json: ({ form, bytes, defaults }) => {
     const read = readGeneration(form as AnswerKind, parseJson(bytes), defaults as FormDefaults);
-    const { messages, form: answer } = read;
+    const { messages, form: answer, ignored } = read;
     // Before they are encoded, which takes numbers of the right size alone.
     for (const message of messages) checkGeneration(message, facts);
-    return { messages: messages.map((message) => GenerateStreamRequest.encode(message).finish()), form: answer };
+    return {
+      messages: messages.map((message) => GenerateStreamRequest.encode(message).finish()),
+      form: answer,
+      ignored,
+    };
   },
   generation: (bytes) => {
     const request = decodeStrictly(bytes, (given) =>

@@ -74,6 +74,7 @@ export function together(one: Usage, other: Usage): Usage {
     promptTokens: other.promptTokens,
     cachedTokens: Math.max(one.cachedTokens, other.cachedTokens),
     completionTokens: one.completionTokens + other.completionTokens,
+    reasoningTokens: one.reasoningTokens + other.reasoningTokens,
     proposedTokens: one.proposedTokens + other.proposedTokens,
     acceptedTokens: one.acceptedTokens + other.acceptedTokens,
     queuedUs: longer(one.queuedUs, other.queuedUs),

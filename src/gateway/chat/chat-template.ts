@@ -9,6 +9,7 @@ import { strftime } from './jinja/globals.js';
 import { Template } from './jinja/template.js';
 import { Dict, Sequence, UNPRINTABLE_NONE, type Value } from './jinja/values.js';
 import { continuedPrompt, markedEnd } from './prefill.js';
+import { withKnownEffort } from './template-effort.js';
 import {
   type Conversation,
   doesAll,
@@ -147,7 +148,8 @@ export class ChatTemplate {
   private renderWith(conversation: Conversation, absentContent: Value): ChatPrompt {
     const source = this.sourceFor(conversation);
     const input = toTemplateInput(conversation, { probe: this.probeFor(conversation), absentContent });
-    const given = Dict.of([...this.defaults.entries(), ...templateVariables(conversation).entries()]);
+    const named = Dict.of([...this.defaults.entries(), ...templateVariables(conversation).entries()]);
+    const given = withKnownEffort(named, source);
     const strings = [...stringsOf([...input.messages, ...input.tools, given])];
     for (const text of strings) checkWellFormed(text, 'chat.messages');
     const sentinel = this.guard.chooseSentinel([source, ...strings]);

@@ -1,6 +1,6 @@
-import type { GivenConstraint } from '../constraints/grammar-of.js';
 import type { HeldReasoning } from '../constraints/reasoning-grammar.js';
 import type { Tokenizer } from '../tokenizer/tokenizer.js';
+import { everyToken, FreeTokens } from './free-tokens.js';
 import type { ConstraintListener, MaskedDraftToken, TokenConstraint, TokenMask } from './token-constraint.js';
 
 /** How a model's reasoning begins and ends, as text, and the tokens that end it. */
@@ -103,22 +103,28 @@ export class ReasoningBudget implements TokenConstraint {
   }
 }
 
-/** Holds the reasoning in front of constrained answers to a share of their tokens, so that some are left for the answer. */
+/** What of an answer is reasoning, and how much of it there may be. */
+export interface ReasoningLimit {
+  readonly reasoning: HeldReasoning;
+  /** Tokens. */
+  readonly budget: number;
+}
+
+/** Holds the reasoning in front of answers to a budget of tokens. */
 export class ReasoningBudgets {
   private readonly marks = new Map<string, ReasoningMarks>();
+  private readonly every: TokenMask;
 
-  constructor(private readonly tokenizer: Tokenizer) {}
+  constructor(private readonly tokenizer: Tokenizer) {
+    this.every = everyToken(tokenizer.vocabularySize);
+  }
 
   /**
-   * @param opened     the tokens of one answer
-   * @param constraint what they come from
-   * @param maxTokens  of the whole answer; the reasoning has half of them
+   * @param opened the tokens of one answer; absent: it may be any
    */
-  hold(opened: TokenConstraint, constraint: GivenConstraint | undefined, maxTokens: number): TokenConstraint {
-    const reasoning = constraint?.$case === 'chatAnswer' ? constraint.value.before.reasoning : undefined;
-    if (reasoning === undefined) return opened;
+  hold(opened: TokenConstraint | undefined, { reasoning, budget }: ReasoningLimit): TokenConstraint {
     const phase = reasoning.isBegun ? 'reasoning' : 'before';
-    return new ReasoningBudget(opened, this.marksOf(reasoning), phase, Math.ceil(maxTokens / 2));
+    return new ReasoningBudget(opened ?? new FreeTokens(this.every), this.marksOf(reasoning), phase, budget);
   }
 
   private marksOf({ begin, end }: HeldReasoning): ReasoningMarks {

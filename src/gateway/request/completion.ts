@@ -45,6 +45,8 @@ export class Completion {
   private readonly matcher: StopMatcher;
   /** How many it has taken. */
   tokens = 0;
+  /** How many it had taken when the last of the reasoning was certain. */
+  reasoningTokens = 0;
 
   /** @param parser reads reasoning and calls out of the text; undefined: all of it is content */
   constructor(
@@ -113,7 +115,9 @@ export class Completion {
 
   private step(text: string): CompletionStep {
     if (this.parser === undefined) return { text, finish: undefined };
-    return { ...partsOf(this.parser.push(text)), finish: undefined };
+    const parts = partsOf(this.parser.push(text));
+    if (parts.beside !== undefined && parts.beside.reasoning !== '') this.reasoningTokens = this.tokens;
+    return { ...parts, finish: undefined };
   }
 
   private lastStep(text: string, finish: Finish): CompletionStep {
@@ -121,6 +125,7 @@ export class Completion {
     if (parser === undefined) return { text, finish };
     const isCut = finish.reason === 'length' || finish.reason === 'time_limit';
     const parts = partsOf([...parser.push(text), ...parser.finish(isCut)]);
+    if (parts.beside !== undefined && parts.beside.reasoning !== '') this.reasoningTokens = this.tokens;
     const callsFunctions = finish.reason === 'stop' && parser.hasWholeCalls;
     return { ...parts, finish: callsFunctions ? { ...finish, reason: 'tool_calls' } : finish };
   }

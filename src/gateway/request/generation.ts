@@ -75,6 +75,8 @@ export interface CompletionCounts {
   readonly promptTokens: number;
   readonly cachedTokens: number;
   readonly completionTokens: number;
+  /** Of those, up to the last of the reasoning. */
+  readonly reasoningTokens: number;
   /** Draft tokens at its tokens, and those that were right. */
   readonly proposedTokens: number;
   readonly acceptedTokens: number;
@@ -236,6 +238,7 @@ export class Generation {
     const { sampling, promptIds } = sequence.options;
     const now = performance.now();
     const { placedAt = now, firstTokenAt = now } = this.milestones.get(sequence) ?? {};
+    const completion = this.completions[sampling.sampleIndex] as Completion;
     const us = (from: number, to: number) => Math.round(1000 * (to - from));
     this.sink.complete(sampling.sampleIndex, finish, {
       proposedTokens: sequence.drafted,
@@ -245,7 +248,8 @@ export class Generation {
       decodeUs: us(firstTokenAt, now),
       promptTokens: promptIds.length,
       cachedTokens: sequence.cachedTokens,
-      completionTokens: (this.completions[sampling.sampleIndex] as Completion).tokens,
+      completionTokens: completion.tokens,
+      reasoningTokens: completion.reasoningTokens,
       seed: sampling.seed,
     });
   }

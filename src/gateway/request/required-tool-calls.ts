@@ -42,6 +42,34 @@ export function constraintOf(
   return { $case: 'chatAnswer', value: { constraint: kind, before } };
 }
 
+/**
+ * The limit of an answer's reasoning: what the request says, and half of the tokens of an answer that its constraint follows, so
+ * that some are left for it. Undefined where there is none, or nothing is reasoning.
+ *
+ * @param maxTokens of the whole answer
+ */
+export function reasoningLimitOf(
+  { input }: Pick<GenerateStreamRequest, 'input'>,
+  facts: ModelFacts,
+  {
+    answer,
+    constraint,
+    maxTokens,
+  }: {
+    readonly answer: Pick<AnswerOptions, 'start'> | undefined;
+    readonly constraint: GivenConstraint | undefined;
+    readonly maxTokens: number;
+  },
+): { readonly reasoning: HeldReasoning; readonly budget: number } | undefined {
+  const given = input?.$case === 'chat' ? input.value.reasoningTokens : undefined;
+  const share = constraint?.$case === 'chatAnswer' ? Math.ceil(maxTokens / 2) : undefined;
+  const budget = Math.min(given ?? Number.POSITIVE_INFINITY, share ?? Number.POSITIVE_INFINITY);
+  if (budget === Number.POSITIVE_INFINITY || answer === undefined) return undefined;
+  if (answer.start !== 'turn' && answer.start !== 'reasoning') return undefined;
+  const reasoning = reasoningOf(facts, answer.start);
+  return reasoning && { reasoning, budget };
+}
+
 /** True if the calls of a model can be held to a grammar: whether their format is one that a grammar says exactly. */
 export function canForceToolCalls(chat: Chat, facts: ModelFacts): boolean {
   return forcedToolCalls(chat, facts) !== undefined;

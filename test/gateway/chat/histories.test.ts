@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { messagesRequest } from '../../../src/gateway/api/http/anthropic/messages-request.js';
 import { MessagesResponse } from '../../../src/gateway/api/http/anthropic/messages-response.js';
+import { FieldPolicy } from '../../../src/gateway/api/http/field-policy.js';
 import { jsonOf } from '../../../src/gateway/api/http/json-slices.js';
 import { chatRequest } from '../../../src/gateway/api/http/openai/chat-request.js';
 import { messageOf } from '../../../src/gateway/api/http/openai/chat-turn.js';
@@ -120,7 +121,9 @@ function openAi(turns: readonly Completion[]): GenerateStreamRequest {
     messageOf(turn),
     ...turn.toolCalls.map(({ id }) => ({ role: 'tool', tool_call_id: id, content: 'noon' })),
   ]);
-  return chatRequest(parseJson(jsonOf({ messages: [...messages, question] })), { verbose: false }).messages[0]!;
+  return chatRequest(parseJson(jsonOf({ messages: [...messages, question] })), new FieldPolicy(true), {
+    verbose: false,
+  }).messages[0]!;
 }
 
 function anthropic(turns: readonly Completion[]): GenerateStreamRequest {
@@ -131,7 +134,7 @@ function anthropic(turns: readonly Completion[]): GenerateStreamRequest {
     const more = { role: 'user', content: [...results, { type: 'text', text: 'And?' }] };
     return [question, { role: 'assistant', content: (whole as { content: unknown }).content }, more];
   });
-  return messagesRequest(parseJson(jsonOf({ max_tokens: 5, messages }))).messages[0]!;
+  return messagesRequest(parseJson(jsonOf({ max_tokens: 5, messages })), new FieldPolicy(true)).messages[0]!;
 }
 
 it('takes back each turn that it has answered, of any format and cut anywhere, by both APIs', () => {

@@ -2,6 +2,8 @@ import type { Registry } from 'prom-client';
 import type { ErrorReason } from '../../../shared/errors.js';
 import type { Trust } from '../../trust/trust.js';
 import type { Models, OfferedModel } from '../models.js';
+import type { IgnoredFieldLog } from './field-policy.js';
+import type { ResponseStore } from './openai/responses-store.js';
 import type { AnswerFacts, FormDefaults } from './request.js';
 
 /** What is told of the model, beside what answers are written with. */
@@ -30,6 +32,8 @@ export interface HttpContext {
   /** llama.cpp's metrics; absent: they are switched off. */
   readonly llamaMetrics: Registry | undefined;
   readonly defaults: FormDefaults;
+  readonly ignoredFields: IgnoredFieldLog;
+  readonly responses: ResponseStore;
   /** Told of each error that is answered. */
   readonly onRefused: (reason: ErrorReason) => void;
   /** Seconds since 1970. */

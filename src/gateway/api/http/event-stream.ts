@@ -12,17 +12,28 @@ const HEADERS = {
   'x-accel-buffering': 'no',
 };
 
+/** How long what fails at once may take: after that the headers are sent, though there is no event yet. */
+const HEADERS_MS = 1000;
+/** A stream that waits has a comment as often, or proxies end it (nginx after 60 s of silence). */
+const COMMENT_MS = 15_000;
+const COMMENT = ': waiting\n\n';
+
 /**
  * A generation's stream as server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html). Its headers
- * go with the first event, so that what fails before has a status of its own.
+ * go with the first event, or a second after the prompt was read, so that what fails at once has a status of its own.
  */
 export class EventStream implements ResponseStream {
   private hasBegun = false;
+  private timer: NodeJS.Timeout | undefined;
+  /** When the last event was sent. */
+  private sentAt = 0;
 
   constructor(
     private readonly exchange: Exchange,
     private readonly writer: ResponseWriter,
-  ) {}
+  ) {
+    exchange.response.once('close', () => clearTimeout(this.timer));
+  }
 
   get writableNeedDrain(): boolean {
     return this.exchange.response.writableNeedDrain;
@@ -34,6 +45,7 @@ export class EventStream implements ResponseStream {
 
   begin(promptIds: Uint32Array): void {
     this.writer.prompt?.(promptIds.length);
+    this.timer ??= setTimeout(() => this.wait(), HEADERS_MS);
   }
 
   progress(requestId: string, progress: PromptProgress): void {
@@ -54,21 +66,41 @@ export class EventStream implements ResponseStream {
       this.exchange.fail(error);
       return;
     }
-    const data = JSON.stringify(this.exchange.errorForm(error).body);
-    const { errorEvent: name } = this.writer;
-    this.send([name === undefined ? data : { name, data }]);
+    this.send(this.writer.failure?.(error) ?? [this.errorEvent(error)]);
     this.exchange.response.end();
   }
 
-  private send(events: readonly (string | NamedEvent)[]): void {
+  private errorEvent(error: RocmForgeError): string | NamedEvent {
+    const data = JSON.stringify(this.exchange.errorForm(error).body);
+    const { errorEvent: name } = this.writer;
+    return name === undefined ? data : { name, data };
+  }
+
+  /** Nothing was sent for a while: sends the headers, and a comment where the last event is too long ago. */
+  private wait(): void {
     const { response } = this.exchange;
-    if (response.destroyed || events.length === 0) return;
-    if (!this.hasBegun) response.writeHead(200, HEADERS);
-    this.hasBegun = true;
+    if (response.destroyed || response.writableEnded) return;
+    const silentMs = performance.now() - this.sentAt;
+    const isFirst = !this.hasBegun;
+    if (isFirst || silentMs >= COMMENT_MS) this.sendText(COMMENT);
+    const nextMs = isFirst || silentMs >= COMMENT_MS ? COMMENT_MS : COMMENT_MS - silentMs;
+    this.timer = setTimeout(() => this.wait(), nextMs);
+  }
+
+  private send(events: readonly (string | NamedEvent)[]): void {
+    if (this.exchange.response.destroyed || events.length === 0) return;
     let text = '';
     for (const event of events) {
       text += typeof event === 'string' ? `data: ${event}\n\n` : `event: ${event.name}\ndata: ${event.data}\n\n`;
     }
+    this.sendText(text);
+  }
+
+  private sendText(text: string): void {
+    const { response } = this.exchange;
+    if (!this.hasBegun) response.writeHead(200, HEADERS);
+    this.hasBegun = true;
+    this.sentAt = performance.now();
     response.write(text);
   }
 }

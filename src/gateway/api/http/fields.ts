@@ -8,19 +8,25 @@ import {
   numberText,
   roundedNumbers,
 } from '../../../shared/exact-json.js';
+import { FieldPolicy } from './field-policy.js';
 
 /**
- * The fields of a JSON object that came from outside. Each is asked for by name and type; what nobody has asked for is
- * refused by {@link end}. `null` is as good as absent: clients send it for what they leave open.
+ * The fields of a JSON object that came from outside. Each is read by name and type; {@link end} refuses or ignores those that
+ * were not read, as the policy of the request says. `null` means absent: clients send it for what they leave open.
  */
 export class Fields {
   private readonly values: Readonly<Record<string, unknown>>;
   private readonly known = new Set<string>();
 
-  /** @param place where the object stands, such as `messages[0]`; empty for the request @throws RocmForgeError `INVALID_FIELD` */
+  /**
+   * @param place  where the object stands, such as `messages[0]`; empty for the request
+   * @param policy what happens to unknown fields; default: they are refused
+   * @throws RocmForgeError `INVALID_FIELD`
+   */
   constructor(
     value: unknown,
     private readonly place = '',
+    readonly policy = new FieldPolicy(true),
   ) {
     if (!isJsonObject(value)) {
       const field = place || 'request';
@@ -95,7 +101,7 @@ export class Fields {
 
   object(name: string): Fields | undefined {
     const value = this.any(name);
-    return value === undefined ? undefined : new Fields(value, this.nameOf(name));
+    return value === undefined ? undefined : new Fields(value, this.nameOf(name), this.policy);
   }
 
   /** Objects of a list, of at most {@link MOST_OBJECTS}. */
@@ -104,7 +110,7 @@ export class Fields {
     if (list !== undefined && list.length > MOST_OBJECTS) {
       this.refuse(name, `has ${list.length} entries, more than the ${MOST_OBJECTS} that are taken`);
     }
-    return list?.map((item, i) => new Fields(item, `${this.nameOf(name)}[${i}]`));
+    return list?.map((item, i) => new Fields(item, `${this.nameOf(name)}[${i}]`, this.policy));
   }
 
   /** Fields that say nothing about the answer, such as whom it is for. */
@@ -135,11 +141,32 @@ export class Fields {
     }
   }
 
-  /** @throws RocmForgeError `INVALID_FIELD` for the first field that nobody has asked for */
+  /**
+   * Fields that are known and have no effect here, though the answer is what was asked for: reported where they are there, and
+   * refused by a strict policy.
+   */
+  reportIgnored(...names: readonly string[]): void {
+    for (const name of names) {
+      this.known.add(name);
+      if (this.has(name)) this.unread(name);
+    }
+  }
+
+  /** Refuses or ignores the fields that were not read. @throws RocmForgeError `INVALID_FIELD` for the first, if the policy is strict */
   end(): void {
     for (const name of Object.keys(this.values)) {
-      if (!this.known.has(name)) this.refuse(name.slice(0, MOST_NAME), 'is not known here; leave it out');
+      if (!this.known.has(name)) this.unread(name);
     }
+  }
+
+  /** The same, unless the field has one of these values, which ask for what is done anyway. */
+  reportUnless(name: string, ...taken: readonly (string | number | boolean)[]): void {
+    if (!taken.includes(this.rounded(name) as string)) this.reportIgnored(name);
+  }
+
+  private unread(name: string): void {
+    if (this.policy.isStrict) this.refuse(name.slice(0, MOST_NAME), 'is an unknown parameter; leave it out');
+    if (this.has(name)) this.policy.ignore(this.nameOf(name));
   }
 
   private typed(name: string, what: string, is: (value: unknown) => boolean): unknown {

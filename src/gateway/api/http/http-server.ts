@@ -12,7 +12,8 @@ import { connectionOf, Exchange } from './exchange.js';
 import { hostCheck } from './hosts.js';
 import { OpenRequests } from './open-requests.js';
 import type { ErrorForm } from './request.js';
-import { DEFAULT_ERROR_FORM, type Found, routeOf, serve } from './routes.js';
+import { requestIdOf } from './request-id.js';
+import { type Found, routeOf, serve, unroutedErrorForm } from './routes.js';
 import { UnreadResponses } from './unread-responses.js';
 
 /** How an HTTP server is opened. */
@@ -85,6 +86,9 @@ export async function openHttpServer(address: string, context: HttpContext, opti
     }
     response.on('error', () => undefined);
     if (isEnding) response.setHeader('connection', 'close');
+    const id = requestIdOf(request.headers['x-request-id']);
+    // Anthropic's clients look for the second.
+    for (const header of ['x-request-id', 'request-id']) response.setHeader(header, id);
     const path = pathOf(request.url ?? '');
     const isConnect = path.startsWith(CONNECT_PREFIX);
     const found = isConnect ? undefined : routeOf(request.method ?? '', path);
@@ -92,7 +96,7 @@ export async function openHttpServer(address: string, context: HttpContext, opti
     const exchange = new Exchange(request, response, {
       bodies,
       trust,
-      errorForm: errorFormOf(found),
+      errorForm: errorFormOf(found, path),
       onRefused: (error) => {
         context.onRefused(error.reason);
         trust.rejections.note('http', exchange.sender, error);
@@ -177,9 +181,9 @@ export async function openHttpServer(address: string, context: HttpContext, opti
 /** The path of a request's target, which proxies write with scheme and host (RFC 9112, 3.2.2), without its query. */
 const pathOf = (target: string): string => target.replace(/^https?:\/\/[^/?]*/i, '').replace(/\?.*$/s, '') || '/';
 
-function errorFormOf(found: Found | RocmForgeError | undefined): ErrorForm {
+function errorFormOf(found: Found | RocmForgeError | undefined, path: string): ErrorForm {
   if (found === undefined) return connectErrorForm;
-  return found instanceof RocmForgeError ? DEFAULT_ERROR_FORM : found.route.errorForm;
+  return found instanceof RocmForgeError ? unroutedErrorForm(path) : found.route.errorForm;
 }
 
 /** What is no HTTP, or does not arrive, is told so, where its sender still listens. */

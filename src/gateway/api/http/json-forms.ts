@@ -1,10 +1,12 @@
 import { RocmForgeError } from '../../../shared/errors.js';
 import { type Json, JsonDepthError, parseJson as parseExactly } from '../../../shared/exact-json.js';
 import { messagesRequest } from './anthropic/messages-request.js';
+import { FieldPolicy } from './field-policy.js';
 import { llamaCompletionRequest } from './llama/llama-completion-request.js';
 import { chatRequest } from './openai/chat-request.js';
 import { completionRequest } from './openai/completion-request.js';
-import type { AnswerKind, FormDefaults, JsonGeneration } from './request.js';
+import { responsesRequest } from './openai/responses-request.js';
+import type { AnswerKind, FormDefaults, JsonGeneration, ReadGeneration } from './request.js';
 
 const decoder = new TextDecoder('utf-8', { fatal: true });
 
@@ -33,11 +35,14 @@ const MOST_NAME = 64;
 
 const QUIET: FormDefaults = { verbose: false };
 
-const READERS: Readonly<Record<AnswerKind, (body: unknown, defaults: FormDefaults) => JsonGeneration>> = {
+type Reader = (body: unknown, policy: FieldPolicy, defaults: FormDefaults) => JsonGeneration;
+
+const READERS: Readonly<Record<AnswerKind, Reader>> = {
   chat: chatRequest,
   completion: completionRequest,
   llama: llamaCompletionRequest,
   messages: messagesRequest,
+  responses: responsesRequest,
 };
 
 /**
@@ -46,6 +51,7 @@ const READERS: Readonly<Record<AnswerKind, (body: unknown, defaults: FormDefault
  *
  * @throws RocmForgeError `INVALID_FIELD`, `NOT_IMPLEMENTED`
  */
-export function readGeneration(kind: AnswerKind, body: unknown, defaults = QUIET): JsonGeneration {
-  return READERS[kind](body, defaults);
+export function readGeneration(kind: AnswerKind, body: unknown, defaults = QUIET): ReadGeneration {
+  const policy = new FieldPolicy(defaults.strictFields ?? false);
+  return { ...READERS[kind](body, policy, defaults), ignored: policy.ignored };
 }

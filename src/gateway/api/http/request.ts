@@ -5,6 +5,7 @@ import type {
   GenerateStreamResponse,
 } from '../../../shared/generated/rocmforge/v1/inference.js';
 import type { PromptProgress } from '../../request/generation.js';
+import type { ResponsesForm, StoredContext } from './openai/responses-form.js';
 
 /** How a generation's answer is written, as JSON: made from plain facts, so that a request may be read in another thread. */
 export interface AnswerForm {
@@ -13,6 +14,10 @@ export interface AnswerForm {
   readonly isStream: boolean;
   /** Whether a stream ends with the counts of its tokens. */
   readonly includeUsage: boolean;
+  /** True if each event of a stream has the counts of tokens so far. */
+  readonly continuousUsage?: boolean;
+  /** True if the answer has the reasoning; default true. */
+  readonly includeReasoning?: boolean;
   /** Whether ids of tokens are told, where the form leaves that open. */
   readonly includeTokens: boolean;
   /** Likeliest tokens that are told at each place; absent: no log probabilities at all. */
@@ -25,16 +30,22 @@ export interface AnswerForm {
   readonly returnProgress: boolean;
   /** What was asked for and taken, as llama.cpp tells it. */
   readonly settings?: Readonly<Record<string, unknown>>;
+  /** How an answer of the Responses API is written; absent for all others. */
+  readonly responses?: ResponsesForm;
   /** The fields of the answer that are wanted, by their paths; absent: all. */
   readonly responseFields?: readonly string[];
 }
 
-export type AnswerKind = 'chat' | 'completion' | 'llama' | 'messages';
+export type AnswerKind = 'chat' | 'completion' | 'llama' | 'messages' | 'responses';
 
 /** What requests ask for where they do not say. */
 export interface FormDefaults {
   /** Whether a chat's answer tells the prompt as it was rendered. */
   readonly verbose: boolean;
+  /** True if unknown fields are refused; default: they are ignored and reported. */
+  readonly strictFields?: boolean | undefined;
+  /** What the request refers to of stored responses; absent: nothing was looked up yet. */
+  readonly stored?: StoredContext | undefined;
 }
 
 /** A generation that a JSON request asks for. */
@@ -42,6 +53,12 @@ export interface JsonGeneration {
   /** One for each prompt. */
   readonly messages: readonly GenerateStreamRequest[];
   readonly form: AnswerForm;
+}
+
+/** The same with what of the request had no effect. */
+export interface ReadGeneration extends JsonGeneration {
+  /** See {@link FieldPolicy.ignored}. */
+  readonly ignored: readonly string[];
 }
 
 /** What an answer is written with, beside its messages. */
@@ -68,6 +85,8 @@ export interface NamedEvent {
 export interface ResponseWriter {
   /** The name of the event that tells an error; absent: it has none. */
   readonly errorEvent?: string;
+  /** The events of a stream that fails after it has begun; absent: one, of the name above. */
+  failure?(error: RocmForgeError): readonly (string | NamedEvent)[];
   /** How many tokens the prompt has, before anything of a stream. */
   prompt?(tokens: number): void;
   /** The first token of a whole answer has come. */
@@ -75,7 +94,7 @@ export interface ResponseWriter {
   /** The whole answer. @param responses one for each prompt */
   unaryBody(responses: readonly GenerateResponse[]): unknown;
   /** The events of how far the prompt has come, before all messages. */
-  progress?(requestId: string, progress: PromptProgress): readonly string[];
+  progress?(requestId: string, progress: PromptProgress): readonly (string | NamedEvent)[];
   /** The events of a message of the stream; of one without a name the text behind `data: `. */
   events(message: GenerateStreamResponse): readonly (string | NamedEvent)[];
   /** The events behind the last message. */

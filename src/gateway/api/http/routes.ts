@@ -10,20 +10,23 @@ import type { HttpContext, HttpFacts } from './context.js';
 import { anthropicError, inTermsOf, llamaError, openAiError } from './errors.js';
 import { EventStream } from './event-stream.js';
 import type { Exchange } from './exchange.js';
+import { type IgnoredFieldLog, ignoredFieldsHeader } from './field-policy.js';
 import { parseJson, readGeneration } from './json-forms.js';
 import { LlamaResponse } from './llama/llama-response.js';
 import { health, props, slots } from './llama/llama-routes.js';
 import { metrics } from './llama/metrics.js';
 import { OpenAiResponse } from './openai/openai-responses.js';
 import { getModel, listModels } from './openai/openai-routes.js';
+import { deleteResponse, getResponse } from './openai/responses-routes.js';
+import { type EndedResponse, ResponsesResponse } from './openai/responses-writer.js';
 import { streamEach } from './prompt-streams.js';
-import type { AnswerForm, AnswerKind, ErrorForm, ResponseWriter } from './request.js';
+import type { AnswerForm, AnswerKind, ErrorForm, FormDefaults, ResponseWriter } from './request.js';
 import { FIELD_NAMES } from './sampling-fields.js';
 import type { TextForm } from './text-responses.js';
 
 /** What is served under a path. */
 export interface Route {
-  readonly method: 'GET' | 'POST';
+  readonly method: 'GET' | 'POST' | 'DELETE';
   readonly path: string | RegExp;
   readonly errorForm: ErrorForm;
   /** What of trust is asked before. */
@@ -48,10 +51,12 @@ const aboutText = (path: Route['path'], errorForm: ErrorForm, form: TextForm) =>
     path,
     errorForm,
     access: 'call',
-    handle: async (exchange: Exchange, { models }: HttpContext) => {
+    handle: async (exchange: Exchange, { models, defaults, ignoredFields }: HttpContext) => {
       const bytes = await exchange.body();
       const { encoder } = await models.ofJson(bytes, exchange.client);
-      exchange.jsonBytes(await encoder.answerText(form, bytes, exchange.client));
+      const answer = await encoder.answerText(form, bytes, defaults, exchange.client);
+      reportIgnored(answer.ignored, exchange, ignoredFields);
+      exchange.jsonBytes(answer.bytes);
     },
   }) as const;
 const generating = (path: Route['path'], errorForm: ErrorForm, kind: AnswerKind) =>
@@ -71,6 +76,9 @@ export const ROUTES: readonly Route[] = [
   get(/^(?:\/v1)?\/models\/(.+)$/, openAiForm, getModel),
   generating(/^(?:\/v1)?\/chat\/completions$/, openAiForm, 'chat'),
   generating('/v1/completions', openAiForm, 'completion'),
+  generating('/v1/responses', openAiForm, 'responses'),
+  get(/^\/v1\/responses\/([^/]+)$/, openAiForm, getResponse),
+  { ...get(/^\/v1\/responses\/([^/]+)$/, openAiForm, deleteResponse), method: 'DELETE' },
   generating(/^\/completions?$/, llamaForm, 'llama'),
   generating('/v1/messages', anthropicForm, 'messages'),
   aboutText('/v1/messages/count_tokens', anthropicForm, 'messagesTokens'),
@@ -84,8 +92,15 @@ export const ROUTES: readonly Route[] = [
   aboutText(/^(?:\/v1)?\/chat\/completions\/input_tokens$/, openAiForm, 'inputTokens'),
 ];
 
-/** The form in which errors of a request are told that no route takes. */
-export const DEFAULT_ERROR_FORM: ErrorForm = openAiForm;
+/** What a request is told that has another path. */
+const SUPPORTED_PATHS = [
+  ...['/v1/chat/completions', '/v1/completions', '/v1/responses', '/v1/messages', '/v1/messages/count_tokens'],
+  ...['/v1/models', '/completion', '/tokenize', '/detokenize', '/apply-template', '/props', '/health'],
+].join(', ');
+
+/** The form of errors of a request that no route takes. */
+export const unroutedErrorForm = (path: string): ErrorForm =>
+  path.startsWith('/v1/messages') ? anthropicForm : openAiForm;
 
 async function page(exchange: Exchange, { shows }: HttpContext): Promise<void> {
   if (!shows.page) throw new RocmForgeError('PATH_NOT_FOUND', 'there is no page here', { field: 'path' });
@@ -98,8 +113,16 @@ async function generate(kind: AnswerKind, exchange: Exchange, context: HttpConte
   const bytes = await exchange.body();
   const model = await context.models.ofJson(bytes, client);
   const { inference } = model;
-  const { messages, form } = await read(kind, bytes, model, context, client);
-  const writer = writerOf(form, context.factsOf(model));
+  const first = await read(kind, bytes, model, context.defaults, client);
+  const needs = first.form.responses?.needs;
+  const stored = needs && context.responses.resolve(client.principal, needs);
+  const { messages, form, ignored } = stored
+    ? await read(kind, bytes, model, { ...context.defaults, stored }, client)
+    : first;
+  reportIgnored(ignored, exchange, context.ignoredFields);
+  const writer = writerOf(form, context.factsOf(model), (ended) => {
+    if (form.responses?.turns !== undefined) context.responses.put(client.principal, ended, form.responses.turns);
+  });
   if (form.isStream) {
     const stream = new EventStream(exchange, writer);
     await streamEach(messages, stream, client.signal, (message, part) =>
@@ -112,26 +135,38 @@ async function generate(kind: AnswerKind, exchange: Exchange, context: HttpConte
   if (responses !== undefined) await exchange.largeJson(writer.unaryBody(responses));
 }
 
+/** Names the ignored fields in a header of the answer, and in the log. */
+function reportIgnored(names: readonly string[], { response }: Exchange, log: IgnoredFieldLog): void {
+  if (names.length === 0) return;
+  if (!response.headersSent) response.setHeader('x-rocmforge-ignored-fields', ignoredFieldsHeader(names));
+  log.note(names);
+}
+
 /** Small requests are read at once, large ones in a thread, as those of gRPC are. */
 async function read(
   kind: AnswerKind,
   bytes: Buffer,
   { encoder }: OfferedModel,
-  { defaults }: HttpContext,
+  defaults: FormDefaults,
   client: WaitingCall,
-): Promise<{ readonly messages: readonly (GenerateStreamRequest | LargeRequest)[]; readonly form: AnswerForm }> {
+): Promise<{
+  readonly messages: readonly (GenerateStreamRequest | LargeRequest)[];
+  readonly form: AnswerForm;
+  readonly ignored: readonly string[];
+}> {
   if (bytes.length <= INLINE_MESSAGE_BYTES && !encoder.budget.isSpent) {
     return encoder.budget.spend(() => readGeneration(kind, parseJson(bytes), defaults));
   }
-  const { messages, form } = await encoder.readJson(kind, bytes, defaults, client);
-  return { messages: messages.map((message) => new LargeRequest(message)), form: form as AnswerForm };
+  const { messages, form, ignored } = await encoder.readJson(kind, bytes, defaults, client);
+  return { messages: messages.map((message) => new LargeRequest(message)), form: form as AnswerForm, ignored };
 }
 
-function writerOf(form: AnswerForm, facts: HttpFacts): ResponseWriter {
+function writerOf(form: AnswerForm, facts: HttpFacts, onEnd: (ended: EndedResponse) => void): ResponseWriter {
+  if (form.responses !== undefined) return new ResponsesResponse(form.responses, facts, onEnd);
   if (form.kind === 'messages') return new MessagesResponse(facts);
   return form.kind === 'llama'
     ? new LlamaResponse(form, facts)
-    : new OpenAiResponse({ ...form, kind: form.kind }, facts);
+    : new OpenAiResponse({ ...form, kind: form.kind === 'completion' ? 'completion' : 'chat' }, facts);
 }
 
 /** The route of a request, and what its path matched. */
@@ -153,11 +188,12 @@ export function routeOf(method: string, path: string): Found | RocmForgeError {
   }
   const field = 'path';
   if (there.length > 0) {
-    return new RocmForgeError('METHOD_NOT_ALLOWED', `"${path}" is asked with ${there.join(' or ')}, not ${method}`, {
-      field,
-    });
+    const cors =
+      method === 'OPTIONS' ? '; web pages may not call it: CORS is off, start the gateway with --cors-origins' : '';
+    const message = `"${path}" supports ${there.join(' and ')}, not ${method}${cors}`;
+    return new RocmForgeError('METHOD_NOT_ALLOWED', message, { field });
   }
-  return new RocmForgeError('PATH_NOT_FOUND', `nothing is served under "${path}"`, { field });
+  return new RocmForgeError('PATH_NOT_FOUND', `"${path}" is not found; supported: ${SUPPORTED_PATHS}`, { field });
 }
 
 function decoded(part: string): string {

@@ -45,18 +45,51 @@ export function samplingOf(fields: Fields): SamplingParameters {
   // A share of 0 is the likeliest token's, as llama.cpp has it.
   const isLikeliest = topP === 0;
   const penalties = ['repetition_penalty', 'repeat_penalty'].map((name) => fields.number(name));
+  const typicalP = ['typical_p', 'typ_p'].map((name) => fields.number(name)).find((share) => share !== undefined);
+  llamaSamplersOff(fields);
   return {
     temperature: fields.number('temperature'),
     topK: isLikeliest ? 1 : topK,
     topP: isLikeliest ? undefined : topP,
     minP: fields.number('min_p') ?? 0,
-    typicalP: fields.number('typical_p'),
+    typicalP,
     repetitionPenalty: penalties.find((penalty) => penalty !== undefined),
     frequencyPenalty: fields.number('frequency_penalty') ?? 0,
     presencePenalty: fields.number('presence_penalty') ?? 0,
     ...biasesOf(fields),
     seed: seedOf(fields),
   };
+}
+
+/** Samplers of llama.cpp and others that these values switch off; nothing else of them is built. */
+const OFF: Readonly<Record<string, readonly number[]>> = {
+  dynatemp_range: [0],
+  dynatemp_exponent: [1],
+  dry_multiplier: [0],
+  xtc_probability: [0],
+  mirostat: [0],
+  top_n_sigma: [-1, 0],
+  top_a: [0],
+  tfs: [1],
+  tfs_z: [1],
+  min_keep: [0, 1],
+};
+/** What belongs to them, and means nothing while they are off. */
+const OF_THOSE = [
+  ...['dry_base', 'dry_allowed_length', 'dry_penalty_last_n', 'dry_sequence_breakers'],
+  ...['xtc_threshold', 'mirostat_tau', 'mirostat_eta'],
+];
+
+function llamaSamplersOff(fields: Fields): void {
+  for (const [name, off] of Object.entries(OFF)) fields.mustBe(name, ...off);
+  fields.ignore(...OF_THOSE);
+  // The penalties look at the whole context, which is -1; which window they have means nothing while they are neutral.
+  const has = (neutral: number, ...names: string[]) =>
+    names.some((name) => (fields.number(name) ?? neutral) !== neutral);
+  const penalizes = has(1, 'repetition_penalty', 'repeat_penalty') || has(0, 'frequency_penalty', 'presence_penalty');
+  if (penalizes) fields.mustBe('repeat_last_n', -1);
+  fields.ignore('repeat_last_n');
+  if ((fields.list('lora') ?? []).length > 0) fields.unsupported('lora');
 }
 
 /** A seed of 64 bits, with or without a sign; a negative one is its two's complement. */
@@ -112,12 +145,39 @@ export function stopOf(fields: Fields, maxTokens: number | undefined): StopCondi
 /** The most tokens: a whole number, or -1 for as many as fit, as one of these names has it, or several that agree. */
 export function maxTokensOf(fields: Fields, ...names: readonly string[]): number | undefined {
   const given = names.filter((name) => fields.has(name));
-  const most = names.map((name) => fields.integer(name, -1, MOST_INTEGER)).filter((one) => one !== undefined);
+  const most = names.map((name) => maxTokensField(fields, name)).filter((one) => one !== undefined);
   const [first, second] = given;
   if (first !== undefined && second !== undefined && most[0] !== most[1]) {
     fields.refuse(second, `is ${most[1]}, and ${first} is ${most[0]}; send one of them`);
   }
   return most[0] === -1 ? undefined : most[0];
+}
+
+/** Of llama.cpp's list of samplers what it leaves out is off. Their order is this server's own, which is reported. */
+function namedSamplers(fields: Fields, sampling: SamplingParameters): SamplingParameters {
+  const given = fields.rounded('samplers');
+  fields.reportIgnored('samplers');
+  if (!Array.isArray(given)) return sampling;
+  const has = (...names: string[]): boolean => names.some((name) => given.includes(name));
+  return {
+    ...sampling,
+    ...(!has('temperature') && { temperature: undefined }),
+    ...(!has('top_k') && { topK: 0 }),
+    ...(!has('top_p') && { topP: undefined }),
+    ...(!has('min_p') && { minP: 0 }),
+    ...(!has('typ_p', 'typical_p') && { typicalP: undefined }),
+    ...(!has('penalties') && { repetitionPenalty: undefined, frequencyPenalty: 0, presencePenalty: 0 }),
+  };
+}
+
+function maxTokensField(fields: Fields, name: string): number | undefined {
+  const most = fields.integer(name, -1, MOST_INTEGER);
+  return most === 0 ? fields.refuse(name, 'is 0; send at least 1, or -1 for as many as fit') : most;
+}
+
+/** llama.cpp's limit of an answer's time in milliseconds; what is not above 0 is none. */
+function timeLimitOf(fields: Fields): number {
+  return Math.max(0, fields.integer('t_max_predict_ms', -MOST_INTEGER, MOST_INTEGER) ?? 0);
 }
 
 /** A message of the public API from its parts. */
@@ -136,10 +196,11 @@ export function messageOf(
     priority: fields.integer('priority', -MOST_INTEGER, MOST_INTEGER) ?? 0,
     requestId: fields.string('request_id') ?? '',
     model: fields.string('model') ?? '',
+    timeLimitMs: timeLimitOf(fields),
     output: { includeSpecialTokens: fields.boolean('skip_special_tokens') === false, ...parts.output },
   });
   // -1 is how vLLM says all.
-  message.sampling = { ...sampling, topK: Math.max(sampling.topK, 0) };
+  message.sampling = namedSamplers(fields, { ...sampling, topK: Math.max(sampling.topK, 0) });
   message.stop = parts.stop;
   message.constraint = constraintOf(fields);
   message.input = parts.input;

@@ -3,11 +3,13 @@ import type { ChatInput } from '../../../shared/generated/rocmforge/v1/inference
 import { checkLimits, checkModelName, type LimitFacts, MAX_ANSWER_TEXT_BYTES } from '../../request/limits.js';
 import { checkBegun, checkGeneration } from '../../request/validate.js';
 import type { DetokenizerOptions } from '../../tokenizer/detokenizer.js';
-import { checkTokenIds, encodeInput, type PromptEncoder } from '../../tokenizer/prompt.js';
+import { checkTokenIds, encodeInput, type PromptEncoder, type PromptInput } from '../../tokenizer/prompt.js';
 import { countRequest } from './anthropic/messages-request.js';
+import { FieldPolicy } from './field-policy.js';
 import { areIds, Fields } from './fields.js';
-import { parseJson, readGeneration } from './json-forms.js';
-import { conversationOf } from './openai/chat-request.js';
+import { parseJson } from './json-forms.js';
+import { chatRequest, conversationOf } from './openai/chat-request.js';
+import type { FormDefaults } from './request.js';
 
 /** What texts are answered from. */
 export interface TextTools {
@@ -20,8 +22,10 @@ export interface TextTools {
 /** Answers about texts that no model computes: JSON in, what is answered as JSON out. */
 export const TEXT_ANSWERS = {
   /** llama.cpp's `POST /tokenize`. */
-  tokenize: (body, { facts, encoder }) => {
-    const fields = new Fields(body);
+  tokenize: (body, policy, { facts, encoder }) => {
+    const fields = new Fields(body, '', policy);
+    if (!fields.has('content') && (fields.has('prompt') || fields.has('messages')))
+      return vllmTokens(fields, facts, encoder);
     const text = fields.string('content') ?? fields.refuse('content', 'is missing');
     const addSpecial = fields.boolean('add_special') ?? false;
     const parseSpecial = fields.boolean('parse_special') ?? true;
@@ -36,8 +40,8 @@ export const TEXT_ANSWERS = {
     return { tokens: ids.map((id) => ({ id, piece: pieceOf(encoder.tokenizer.tokenBytes(id)) })) };
   },
   /** llama.cpp's `POST /detokenize`. */
-  detokenize: (body, { facts, detokenize }) => {
-    const fields = new Fields(body);
+  detokenize: (body, policy, { facts, detokenize }) => {
+    const fields = new Fields(body, '', policy);
     const tokenIds = fields.rounded('tokens');
     if (!areIds(tokenIds)) return fields.refuse('tokens', 'is no list of token ids');
     checkModelName(fields.string('model') ?? '', facts);
@@ -47,8 +51,8 @@ export const TEXT_ANSWERS = {
     return { content: detokenize(tokenIds, { wholeText: true, includeSpecial: true }) };
   },
   /** llama.cpp's `POST /apply-template`: what a conversation is to the model. */
-  template: (body, { facts, render }) => {
-    const fields = new Fields(body);
+  template: (body, policy, { facts, render }) => {
+    const fields = new Fields(body, '', policy);
     const chat = conversationOf(fields);
     fields.ignore('model');
     fields.end();
@@ -57,22 +61,48 @@ export const TEXT_ANSWERS = {
     return { prompt: render(chat) };
   },
   /** llama.cpp's `POST /v1/chat/completions/input_tokens`: how many tokens such a request has. */
-  inputTokens: (body, { facts, encoder }) => {
-    const [message] = readGeneration('chat', body).messages;
+  inputTokens: (body, policy, { facts, encoder }) => {
+    const [message] = chatRequest(body, policy, { verbose: false }).messages;
     if (message === undefined) throw new RocmForgeError('INTERNAL', 'a chat without a message');
     checkGeneration(message, facts);
     return { object: 'response.input_tokens', input_tokens: encodeInput(message.input, encoder).length };
   },
   /** Anthropic's `POST /v1/messages/count_tokens`. */
-  messagesTokens: (body, { facts, encoder }) => {
-    const [message] = countRequest(body).messages;
+  messagesTokens: (body, policy, { facts, encoder }) => {
+    const [message] = countRequest(body, policy).messages;
     if (message === undefined) throw new RocmForgeError('INTERNAL', 'a chat without a message');
     checkGeneration(message, facts);
     return { input_tokens: encodeInput(message.input, encoder).length };
   },
-} satisfies Record<string, (body: unknown, tools: TextTools) => unknown>;
+} satisfies Record<string, (body: unknown, policy: FieldPolicy, tools: TextTools) => unknown>;
 
 export type TextForm = keyof typeof TEXT_ANSWERS;
+
+/** vLLM's `POST /tokenize`, of a prompt or a conversation. */
+function vllmTokens(fields: Fields, facts: LimitFacts, encoder: PromptEncoder): unknown {
+  const text = fields.string('prompt');
+  const addSpecial = fields.boolean('add_special_tokens') ?? true;
+  const withTexts = fields.boolean('return_token_strs') ?? false;
+  const input: PromptInput =
+    text === undefined
+      ? { $case: 'chat', value: conversationOf(fields) }
+      : { $case: 'text', value: { text, parseSpecial: false, addSpecial } };
+  checkModelName(fields.string('model') ?? '', facts);
+  fields.end();
+  checkLimits({ input }, facts);
+  if (input.$case === 'chat') checkBegun(input.value);
+  const tokens = text === '' && !addSpecial ? [] : Array.from(encodeInput(input, encoder));
+  if (withTexts && tokens.length * PIECE_CHARACTERS > MAX_ANSWER_TEXT_BYTES) throw responseTooLarge();
+  const texts = withTexts ? tokens.map((id) => Buffer.from(encoder.tokenizer.tokenBytes(id)).toString()) : null;
+  return { count: tokens.length, max_model_len: facts.contextLength, tokens, token_strs: texts };
+}
+
+/** An answer's JSON, and what of the request had no effect. */
+export interface TextAnswer {
+  readonly bytes: Uint8Array;
+  /** See {@link FieldPolicy.ignored}. */
+  readonly ignored: readonly string[];
+}
 
 /** Characters of a token with its piece, about. */
 const PIECE_CHARACTERS = 32;
@@ -83,11 +113,17 @@ const PIECE_CHARACTERS = 32;
  * @throws RocmForgeError `MALFORMED_MESSAGE`; `MESSAGE_TOO_LARGE` for an answer beyond {@link MAX_ANSWER_TEXT_BYTES}; of
  *   fields, limits, the tokenizer and the chat template
  */
-export function answerText(form: TextForm, bytes: Uint8Array, tools: TextTools): Uint8Array {
-  const answer: Buffer = Buffer.from(JSON.stringify(TEXT_ANSWERS[form](parseJson(bytes), tools)));
+export function answerText(
+  form: TextForm,
+  bytes: Uint8Array,
+  { strictFields = false }: FormDefaults,
+  tools: TextTools,
+): TextAnswer {
+  const policy = new FieldPolicy(strictFields);
+  const answer: Buffer = Buffer.from(JSON.stringify(TEXT_ANSWERS[form](parseJson(bytes), policy, tools)));
   if (answer.length > MAX_ANSWER_TEXT_BYTES) throw responseTooLarge();
   // With its memory to itself it goes to another thread without a copy.
-  return new Uint8Array(answer);
+  return { bytes: new Uint8Array(answer), ignored: policy.ignored };
 }
 
 const responseTooLarge = () =>

@@ -7,6 +7,8 @@ export interface TokenCounts {
   /** Of those, found computed. */
   readonly cachedTokens: number;
   readonly tokens: number;
+  /** Of those, up to the last of the reasoning. */
+  readonly reasoning: number;
   /** Draft tokens at them, and those that were right. */
   readonly proposed: number;
   readonly accepted: number;
@@ -16,7 +18,7 @@ export interface TokenCounts {
 export function countsOf(usage: Usage | undefined): TokenCounts {
   const { promptTokens = 0, cachedTokens = 0, completionTokens: tokens = 0 } = usage ?? {};
   const { proposedTokens: proposed = 0, acceptedTokens: accepted = 0 } = usage ?? {};
-  return { promptTokens, cachedTokens, tokens, proposed, accepted };
+  return { promptTokens, cachedTokens, tokens, reasoning: usage?.reasoningTokens ?? 0, proposed, accepted };
 }
 
 /** How far a prompt has come, as llama.cpp tells it. */

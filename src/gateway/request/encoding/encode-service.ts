@@ -132,8 +132,13 @@ export class EncodeService {
   }
 
   /** Answers a JSON request of a form about a text, see {@link TextJobs}. */
-  answerText(form: string, bytes: Uint8Array, caller: CallContext): Promise<Uint8Array> {
-    return this.threads.run('textAnswer', { form, bytes }, JOB_BYTES + bytes.length, caller);
+  answerText(
+    form: string,
+    bytes: Uint8Array,
+    defaults: object,
+    caller: CallContext,
+  ): Promise<TextJobs['textAnswer']['output']> {
+    return this.threads.run('textAnswer', { form, bytes, defaults }, JOB_BYTES + bytes.length, caller);
   }
 
   /** Turns a large request in another protocol, by its service's name, into one in ours. */

@@ -45,11 +45,18 @@ export interface TextJobs {
     readonly output: string;
   };
   /** The bytes of a JSON request of a form about a text to those of its answer: the server's business. */
-  textAnswer: { readonly input: { readonly form: string; readonly bytes: Uint8Array }; readonly output: Uint8Array };
+  textAnswer: {
+    readonly input: { readonly form: string; readonly bytes: Uint8Array; readonly defaults: object };
+    readonly output: { readonly bytes: Uint8Array; readonly ignored: readonly string[] };
+  };
   /** The bytes of a large JSON request of a form to the bytes of a GenerateStreamRequest for each prompt, and how it is answered, with what it asks for where it does not say: the server's business. */
   json: {
     readonly input: { readonly form: string; readonly bytes: Uint8Array; readonly defaults: object };
-    readonly output: { readonly messages: readonly Uint8Array[]; readonly form: object };
+    readonly output: {
+      readonly messages: readonly Uint8Array[];
+      readonly form: object;
+      readonly ignored: readonly string[];
+    };
   };
   /** The bytes of a large GenerateRequest or GenerateStreamRequest to what is made of them. */
   generation: { readonly input: Uint8Array; readonly output: OpenedGeneration };

@@ -163,15 +163,15 @@ describe('a request of Anthropic’s form', () => {
     ],
     [{ messages: [] }, 'messages'],
     [{ thinking: { type: 'enabled', budget_tokens: 'many' } }, 'thinking.budget_tokens'],
-    [{ output_config: { format: {} } }, 'output_config.format'],
+    [{ output_config: { format: {} } }, 'output_config.format.type'],
     [{ thinking: { type: 'maybe' } }, 'thinking.type'],
-    [{ tools: [{ type: 'web_search_20250305', name: 'web_search' }] }, 'tools[0].type'],
+    [{ tools: [{ type: 'bash_20250124', name: 'bash' }] }, 'tools[0].type'],
     [{ tools, tool_choice: { type: 'some' } }, 'tool_choice.type'],
     [{ tools, tool_choice: { type: '__proto__' } }, 'tool_choice.type'],
     [{ stop_sequences: 'x' }, 'stop_sequences'],
     [{ stop_sequences: Array.from({ length: 1000 }, (_, i) => `${i}`) }, 'stop_sequences'],
     [{ mcp_servers: [{}] }, 'mcp_servers'],
-    [{ invented: 1 }, 'invented'],
+    [{ output_config: { effort: 'extreme' } }, 'output_config.effort'],
   ])('is refused %j by name', async (parts, param) => {
     const { status, json } = await ask(server.gateway, '/v1/messages', JSON.stringify({ ...asked, ...parts }));
     expect([status, json.type, json.error.type, json.error.param]).toEqual([

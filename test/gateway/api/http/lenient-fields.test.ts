@@ -1,13 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import { messagesRequest } from '../../../../src/gateway/api/http/anthropic/messages-request.js';
+import { FieldPolicy } from '../../../../src/gateway/api/http/field-policy.js';
 import { chatRequest } from '../../../../src/gateway/api/http/openai/chat-request.js';
 import type { ChatInput, GenerateStreamRequest } from '../../../../src/shared/generated/rocmforge/v1/inference.js';
 
 const question = { role: 'user', content: 'q' };
 const chatMessage = (parts: object): GenerateStreamRequest =>
-  chatRequest({ messages: [question], ...parts }, { verbose: false }).messages[0]!;
+  chatRequest({ messages: [question], ...parts }, new FieldPolicy(true), { verbose: false }).messages[0]!;
 const anthropicMessage = (parts: object): GenerateStreamRequest =>
-  messagesRequest({ max_tokens: 5, messages: [question], ...parts }).messages[0]!;
+  messagesRequest({ max_tokens: 5, messages: [question], ...parts }, new FieldPolicy(true)).messages[0]!;
 const chatOf = ({ input }: GenerateStreamRequest): ChatInput => (input as { value: ChatInput }).value;
 const turnsOf = (messages: readonly object[]) => chatOf(chatMessage({ messages })).messages;
 
@@ -55,9 +56,13 @@ describe('a chat in OpenAI’s form', () => {
 describe('a request in Anthropic’s form', () => {
   it('says whether the model thinks, and what it manages itself has no effect', () => {
     const variables = (parts: object) => chatOf(anthropicMessage(parts)).templateVariablesJson;
-    expect(variables({ thinking: { type: 'enabled', budget_tokens: 1024 } })).toBe('{"enable_thinking":true}');
-    expect(variables({ thinking: { type: 'disabled' } })).toBe('{"enable_thinking":false}');
-    expect(variables({ context_management: { edits: [] }, output_config: { effort: 'high' } })).toBe('');
+    expect(variables({ thinking: { type: 'enabled', budget_tokens: 1024 } })).toBe(
+      '{"enable_thinking":true,"thinking":true}',
+    );
+    expect(variables({ thinking: { type: 'disabled' } })).toBe('{"enable_thinking":false,"thinking":false}');
+    expect(variables({ context_management: { edits: [] }, output_config: { effort: 'high' } })).toBe(
+      '{"reasoning_effort":"high"}',
+    );
   });
 
   it('has a system text without the block that changes with each request', () => {

@@ -1,4 +1,5 @@
 import type { GenerateStreamRequest } from '../../../../shared/generated/rocmforge/v1/inference.js';
+import type { FieldPolicy } from '../field-policy.js';
 import { Fields } from '../fields.js';
 import { perPrompt, promptsOf } from '../openai/completion-request.js';
 import type { JsonGeneration } from '../request.js';
@@ -20,33 +21,13 @@ export const DEFAULT_SETTINGS = {
 const RANDOM_SEED = 2 ** 32 - 1;
 const isRandom = (seed = 0): boolean => seed < 0 || seed === RANDOM_SEED;
 
-/** Samplers that are switched off by these values, and of which nothing else is built. */
-const OFF: Readonly<Record<string, number>> = {
-  dynatemp_range: 0,
-  dynatemp_exponent: 1,
-  dry_multiplier: 0,
-  xtc_probability: 0,
-  mirostat: 0,
-  top_n_sigma: -1,
-};
-/** What belongs to them, and says nothing while they are off. */
-const OF_THOSE = [
-  'dry_base',
-  'dry_allowed_length',
-  'dry_penalty_last_n',
-  'dry_sequence_breakers',
-  'xtc_threshold',
-  'mirostat_tau',
-  'mirostat_eta',
-];
-
 /**
  * Reads a request of llama.cpp's `POST /completion`.
  *
  * @throws RocmForgeError `INVALID_FIELD` or `NOT_IMPLEMENTED`, naming the field
  */
-export function llamaCompletionRequest(body: unknown): JsonGeneration {
-  const fields = new Fields(body);
+export function llamaCompletionRequest(body: unknown, policy: FieldPolicy): JsonGeneration {
+  const fields = new Fields(body, '', policy);
   // As there: markers in a prompt are special tokens.
   const inputs = promptsOf(fields, 'prompt', { addSpecial: true, parseSpecial: true });
   const isStream = fields.boolean('stream') ?? false;
@@ -59,8 +40,6 @@ export function llamaCompletionRequest(body: unknown): JsonGeneration {
     topK: fields.has('top_k') ? given.topK : DEFAULTS.topK,
     topP: given.topP ?? DEFAULTS.topP,
     minP: fields.has('min_p') ? given.minP : DEFAULTS.minP,
-    typicalP: given.typicalP ?? fields.number('typ_p'),
-    repetitionPenalty: given.repetitionPenalty ?? fields.number('repeat_penalty'),
     seed: isRandom(fields.number('seed')) ? undefined : given.seed,
   };
   const most = fields.integer('n_predict', -2, 2 ** 31 - 1);
@@ -73,11 +52,8 @@ export function llamaCompletionRequest(body: unknown): JsonGeneration {
   fields.mustBe('post_sampling_probs', false);
   fields.mustBe('n_keep', 0);
   fields.mustBe('n_cmpl', 1);
-  for (const [name, off] of Object.entries(OFF)) fields.mustBe(name, off);
-  for (const name of OF_THOSE) fields.any(name);
   // Where and how something is computed, which changes nothing that is answered.
   fields.ignore('cache_prompt', 'id_slot', 'n_discard', 'n_indent', 'user');
-  fields.unsupported('samplers', 'lora', 't_max_predict_ms', 'repeat_last_n', 'min_keep');
   const responseFields = fields.strings('response_fields');
   const includeTokens = fields.boolean('return_tokens') ?? false;
   const returnProgress = fields.boolean('return_progress') ?? false;

@@ -1,18 +1,20 @@
 import { isJsonObject, jsonText } from '../../../../shared/exact-json.js';
 import type { ChatInput, ChatMessage, ToolCall } from '../../../../shared/generated/rocmforge/v1/inference.js';
+import { effortOf, effortVariables, thinkingSwitch, variablesJson } from '../effort.js';
+import type { FieldPolicy } from '../field-policy.js';
 import { Fields } from '../fields.js';
 import type { FormDefaults, JsonGeneration } from '../request.js';
 import { maxTokensOf, messageOf, samplingOf, stopOf } from '../sampling-fields.js';
 import { streamOf } from './stream-fields.js';
-import { toolChoiceOf, toolsOf } from './tool-fields.js';
+import { chosenTools, toolsOf } from './tool-fields.js';
 
 /**
  * Reads a request of OpenAI's `POST /v1/chat/completions`, with the fields that vLLM and llama.cpp added.
  *
  * @throws RocmForgeError `INVALID_FIELD` or `NOT_IMPLEMENTED`, naming the field
  */
-export function chatRequest(body: unknown, defaults: FormDefaults): JsonGeneration {
-  const fields = new Fields(body);
+export function chatRequest(body: unknown, policy: FieldPolicy, defaults: FormDefaults): JsonGeneration {
+  const fields = new Fields(body, '', policy);
   const isAsked = fields.boolean('logprobs') ?? false;
   const top = fields.integer('top_logprobs', 0, 20);
   if (top !== undefined && top > 0 && !isAsked) fields.refuse('top_logprobs', 'asks for logprobs, which is not true');
@@ -22,7 +24,7 @@ export function chatRequest(body: unknown, defaults: FormDefaults): JsonGenerati
       $case: 'chat',
       value: {
         ...conversationOf(fields),
-        toolChoice: toolChoiceOf(fields),
+        ...chosenTools(fields),
         parallelToolCalls: fields.boolean('parallel_tool_calls'),
       },
     },
@@ -30,15 +32,20 @@ export function chatRequest(body: unknown, defaults: FormDefaults): JsonGenerati
     stop: stopOf(fields, maxTokensOf(fields, 'max_completion_tokens', 'max_tokens', 'n_predict')),
     output: { logprobs, promptText: fields.boolean('verbose') ?? defaults.verbose },
   });
-  fields.mustBe('function_call', 'none');
-  fields.mustBe('store', false);
-  fields.mustBe('service_tier', 'auto', 'default');
   textAlone(fields);
-  // What only sorts requests for whoever pays for them.
+  legacyFunctions(fields);
+  // Billing metadata, and hints for other servers' caches.
   fields.ignore('user', 'metadata', 'safety_identifier', 'prompt_cache_key');
-  fields.unsupported('functions', 'audio', 'prediction', 'web_search_options', 'reasoning_effort', 'verbosity');
-  fields.unsupported('moderation', 'prompt_cache_options', 'prompt_cache_retention');
-  const { isStream, includeUsage } = streamOf(fields);
+  fields.reportUnless('store', false);
+  fields.reportUnless('service_tier', 'auto', 'default');
+  fields.unsupported('audio', 'chat_template', 'prompt_logprobs', 'bad_words', 'allowed_token_ids');
+  fields.mustBe('echo', false);
+  fields.mustBe('return_token_ids', false);
+  fields.mustBe('reasoning_format', 'auto', 'deepseek', 'deepseek-legacy');
+  if ((fields.list('documents') ?? []).length > 0) fields.unsupported('documents');
+  fields.unsupported('truncate_prompt_tokens');
+  const { isStream, includeUsage, continuousUsage } = streamOf(fields);
+  const includeReasoning = fields.boolean('include_reasoning') ?? true;
   const returnProgress = fields.boolean('return_progress') ?? false;
   const timingsPerToken = fields.boolean('timings_per_token') ?? false;
   // Where something is computed, which changes nothing that is answered.
@@ -50,6 +57,8 @@ export function chatRequest(body: unknown, defaults: FormDefaults): JsonGenerati
       kind: 'chat',
       isStream,
       includeUsage,
+      continuousUsage,
+      includeReasoning,
       includeTokens: false,
       logprobs,
       echo: false,
@@ -76,12 +85,26 @@ export function conversationOf(fields: Fields): ChatInput {
     addGenerationPrompt,
     continueFinalMessage: fields.boolean('continue_final_message') ?? (isBegun && addGenerationPrompt === undefined),
     templateVariablesJson: variablesOf(fields),
+    reasoningTokens: reasoningTokensOf(fields),
   };
 }
 
-/** What vLLM and llama.cpp call the variables that a request has for the template. */
+/** The variables for the template, as vLLM and llama.cpp name them, and those that follow from how much the model is to reason. */
 function variablesOf(fields: Fields): string {
-  return fields.objectText('chat_template_kwargs') ?? '';
+  fields.objectText('chat_template_kwargs');
+  const reasoning = fields.object('reasoning');
+  const effort = effortOf(fields, 'reasoning_effort') ?? (reasoning && effortOf(reasoning, 'effort'));
+  reasoning?.end();
+  const isOn = fields.boolean('enable_thinking');
+  const derived = { ...effortVariables(effort), ...(isOn !== undefined && thinkingSwitch(isOn)) };
+  return variablesJson(fields.any('chat_template_kwargs'), derived);
+}
+
+/** The most tokens of reasoning, as vLLM and llama.cpp name them. */
+function reasoningTokensOf(fields: Fields): number | undefined {
+  const names = ['thinking_token_budget', 'thinking_budget_tokens'];
+  const given = names.map((name) => fields.integer(name, -1, 2 ** 31 - 1)).find((one) => one !== undefined);
+  return given === -1 ? undefined : given;
 }
 
 /** The turns of a conversation. */
@@ -96,15 +119,36 @@ function messagesOf(fields: Fields): ChatMessage[] {
       toolCalls: (message.objects('tool_calls') ?? []).map(toolCallOf),
       toolCallId: message.string('tool_call_id') ?? '',
       // vLLM's name for it comes second.
-      reasoning: message.string('reasoning_content') ?? message.string('reasoning') ?? '',
+      reasoning: message.string('reasoning_content') ?? message.string('reasoning') ?? thoughtsOf(message),
     };
     message.unsupported('audio', 'function_call');
+    if ((message.list('images') ?? []).length > 0) message.unsupported('images');
     // What other servers and their clients add to a turn.
     message.ignore('refusal', 'annotations', 'reasoning', 'reasoning_details', 'extra_content', 'cache_control');
+    message.ignore('type', 'id', 'thinking');
     message.end();
     return turn;
   });
 }
+
+/** What an earlier turn thought, where it is a part of its content. */
+function thoughtsOf(message: Fields): string {
+  const content = message.any('content');
+  if (!Array.isArray(content)) return '';
+  const parts = message.objects('content') ?? [];
+  return parts
+    .filter((part) => part.any('type') === 'thinking')
+    .map((part) => part.string('thinking') ?? '')
+    .join('');
+}
+
+/** Types of parts that are texts, and the field that each has its text in. */
+const TEXT_PARTS: ReadonlyMap<string | undefined, string> = new Map([
+  ['text', 'text'],
+  ['input_text', 'text'],
+  ['output_text', 'text'],
+  ['refusal', 'refusal'],
+]);
 
 /** A text, or parts that are texts: joined as they come. */
 function contentOf(message: Fields): string {
@@ -114,11 +158,11 @@ function contentOf(message: Fields): string {
   return parts
     .map((part) => {
       const type = part.string('type');
-      if (type !== 'text' && type !== 'refusal') {
-        return part.refuse('type', `is ${JSON.stringify(type)}: only "text" is taken`);
-      }
-      const text = part.string(type) ?? part.refuse(type, 'is missing');
-      part.ignore('cache_control');
+      if (type === 'thinking') return '';
+      const name = TEXT_PARTS.get(type);
+      if (name === undefined) return part.refuse('type', `is ${JSON.stringify(type)}; only text input is supported`);
+      const text = part.string(name) ?? part.refuse(name, 'is missing');
+      part.ignore('cache_control', 'annotations', 'logprobs');
       part.end();
       return text;
     })
@@ -146,6 +190,12 @@ function argumentsOf(called: Fields): string {
   if (!isJsonObject(given) && !Array.isArray(given))
     called.refuse('arguments', 'is neither a string nor a JSON object');
   return jsonText(given);
+}
+
+/** Calls as they were before tools: answers in their form are not built. */
+function legacyFunctions(fields: Fields): void {
+  fields.mustBe('function_call', 'none', 'auto');
+  if ((fields.list('functions') ?? []).length > 0) fields.refuse('functions', 'is not supported; send tools');
 }
 
 function textAlone(fields: Fields): void {

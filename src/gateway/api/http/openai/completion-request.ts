@@ -1,5 +1,6 @@
 import type { GenerateStreamRequest, PromptPart } from '../../../../shared/generated/rocmforge/v1/inference.js';
 import { MAX_LOGPROBS_OF_MESSAGE } from '../../../request/limits.js';
+import type { FieldPolicy } from '../field-policy.js';
 import { areIds, Fields } from '../fields.js';
 import type { JsonGeneration } from '../request.js';
 import { maxTokensOf, messageOf, samplingOf, stopOf } from '../sampling-fields.js';
@@ -13,8 +14,8 @@ const DEFAULT_MAX_TOKENS = 16;
  *
  * @throws RocmForgeError `INVALID_FIELD` or `NOT_IMPLEMENTED`, naming the field
  */
-export function completionRequest(body: unknown): JsonGeneration {
-  const fields = new Fields(body);
+export function completionRequest(body: unknown, policy: FieldPolicy): JsonGeneration {
+  const fields = new Fields(body, '', policy);
   const addSpecial = fields.boolean('add_special_tokens');
   const inputs = promptsOf(fields, 'prompt', { addSpecial, parseSpecial: false });
   const logprobs = fields.integer('logprobs', 0, 20);
@@ -29,13 +30,23 @@ export function completionRequest(body: unknown): JsonGeneration {
   if (best !== undefined && best !== (message.n ?? 1)) fields.refuse('best_of', 'is taken with the value of n alone');
   if (fields.string('suffix')) fields.unsupported('suffix');
   fields.ignore('user');
-  const { isStream, includeUsage } = streamOf(fields);
+  fields.mustBe('return_token_ids', false);
+  fields.unsupported('prompt_logprobs', 'bad_words', 'allowed_token_ids', 'truncate_prompt_tokens', 'prompt_embeds');
+  const { isStream, includeUsage, continuousUsage } = streamOf(fields);
   const returnProgress = fields.boolean('return_progress') ?? false;
   const timingsPerToken = fields.boolean('timings_per_token') ?? false;
   fields.ignore('cache_prompt', 'id_slot');
   const messages = perPrompt(message, inputs, fields);
   fields.end();
-  const form = { kind: 'completion', isStream, includeUsage, includeTokens: false, logprobs, echo } as const;
+  const form = {
+    kind: 'completion',
+    isStream,
+    includeUsage,
+    includeTokens: false,
+    logprobs,
+    echo,
+    continuousUsage,
+  } as const;
   return { messages, form: { ...form, timingsPerToken, returnProgress } };
 }
 
@@ -70,7 +81,7 @@ export function promptsOf(
 function textOf(prompt: unknown, fields: Fields, name: string): string | undefined {
   if (typeof prompt === 'string') return prompt;
   if (typeof prompt !== 'object' || prompt === null) return undefined;
-  const object = new Fields(prompt, name);
+  const object = new Fields(prompt, name, fields.policy);
   const text = object.string('prompt_string') ?? fields.refuse(name, 'has no prompt_string');
   object.unsupported('multimodal_data');
   object.end();

@@ -93,6 +93,7 @@ export class OpenAiResponse implements ResponseWriter {
       promptTokens: sum(({ promptTokens }) => promptTokens),
       cachedTokens: sum(({ cachedTokens }) => cachedTokens),
       tokens: sum(({ tokens }) => tokens),
+      reasoning: sum(({ reasoning }) => reasoning),
       proposed: sum(({ proposed }) => proposed),
       accepted: sum(({ accepted }) => accepted),
     };
@@ -105,7 +106,7 @@ export class OpenAiResponse implements ResponseWriter {
       choices: responses.flatMap(({ completions, promptLogprobs }, prompt) =>
         completions.map((completion) => ({
           index: prompt * completions.length + completion.index,
-          ...unaryBody(completion),
+          ...unaryBody(this.form.includeReasoning === false ? { ...completion, reasoning: '' } : completion),
           logprobs: this.logprobs(this.form.echo ? [...promptLogprobs, ...completion.logprobs] : completion.logprobs),
           finish_reason: finishOf(completion.finishReason),
         })),
@@ -148,7 +149,8 @@ export class OpenAiResponse implements ResponseWriter {
     return `${JSON.stringify(head).slice(0, -1)},"choices":[`;
   }
 
-  private chunk(message: GenerateChunk): readonly string[] {
+  private chunk(given: GenerateChunk): readonly string[] {
+    const message = this.form.includeReasoning === false ? { ...given, reasoning: '' } : given;
     const { index, text, tokenIds, logprobs, promptLogprobs, reasoning, toolCalls } = message;
     const { first, chunk } = this.shape;
     const events: string[] = [];
@@ -170,6 +172,7 @@ export class OpenAiResponse implements ResponseWriter {
       promptTokens: this.promptTokens,
       cachedTokens: Math.max(counts.cachedTokens, this.cachedBefore + ended.cachedTokens),
       tokens: counts.tokens + ended.tokens,
+      reasoning: counts.reasoning + ended.reasoning,
       proposed: counts.proposed + ended.proposed,
       accepted: counts.accepted + ended.accepted,
     };
@@ -180,8 +183,14 @@ export class OpenAiResponse implements ResponseWriter {
 
   private choice(index: number, content: string, logprobs = 'null', finish?: string): string {
     const reason = finish === undefined ? 'null' : `"${finish}"`;
-    const usage = this.form.includeUsage ? ',"usage":null' : '';
+    const usage = this.form.includeUsage ? `,"usage":${this.usageSoFar()}` : '';
     return `${this.head}{"index":${index},${content},"logprobs":${logprobs},"finish_reason":${reason}}]${usage}${this.timingsSoFar()}}`;
+  }
+
+  /** JSON of the counts so far, where each event has them. */
+  private usageSoFar(): string {
+    if (!this.form.continuousUsage) return 'null';
+    return JSON.stringify(usageOf({ ...this.counts, promptTokens: this.promptTokens, tokens: this.streamed }));
   }
 
   /** Behind the first event, where each tells them. */
@@ -214,13 +223,14 @@ function finishOf(reason: FinishReason): string {
 }
 
 /** Counts of tokens. */
-function usageOf({ promptTokens, cachedTokens, tokens, proposed, accepted }: TokenCounts): unknown {
+function usageOf({ promptTokens, cachedTokens, tokens, reasoning, proposed, accepted }: TokenCounts): unknown {
   return {
     prompt_tokens: promptTokens,
     completion_tokens: tokens,
     total_tokens: promptTokens + tokens,
     prompt_tokens_details: { cached_tokens: cachedTokens },
     completion_tokens_details: {
+      reasoning_tokens: reasoning,
       accepted_prediction_tokens: accepted,
       rejected_prediction_tokens: proposed - accepted,
     },
