@@ -40,7 +40,7 @@ static_assert(LINEAR_WIDE128_ROWS == TILE_ROWS && LINEAR_MANY_ROWS == 2 * TILE_R
 #define LINEAR_WIDE(name, type, Format, columns, sharing) \
   LINEAR(WIDE_BLOCK, 1, name, type, (linear_wide<Format, columns, Sharing::sharing>(job, block.y, block.x * columns)))
 #define LINEAR_FORMAT(suffix, Format, type, depth)                                                           \
-  LINEAR(BLOCK, 3, linear_one_##suffix, type, (linear_few<Format, 1, depth>(job, block.x)))               \
+  LINEAR(BLOCK, 3, linear_one_##suffix, type, (linear_few<Format, 1, depth>(job, block.x)))                  \
   LINEAR(BLOCK, 3, linear_few_##suffix, type, (linear_few<Format, LINEAR_FEW_COLUMNS, depth>(job, block.x))) \
   LINEAR_WIDE(linear_wide16_##suffix, type, Format, LINEAR_WIDE16_COLUMNS, HALVES)                           \
   LINEAR_WIDE(linear_wide32_##suffix, type, Format, LINEAR_WIDE32_COLUMNS, HALVES)                           \
@@ -98,11 +98,11 @@ DEVICE void linear_run(Linear<T> job, int group, const Run& run) {
 #define LINEAR_EXPERTS_WIDE(name, type, Format, columns) \
   LINEAR_EXPERTS(WIDE_BLOCK, 1, name, type, Format,      \
                  (linear_wide<Format, columns, Sharing::HALVES>(job, block.y, block.x * columns)))
-#define LINEAR_EXPERTS_FORMAT(suffix, Format, type, depth)                                                             \
-  LINEAR_EXPERTS(BLOCK, 3, linear_experts_one_##suffix, type, Format, (linear_few<Format, 1, depth>(job, block.x))) \
-  LINEAR_EXPERTS(BLOCK, 3, linear_experts_few_##suffix, type, Format, (linear_run<Format, depth>(job, block.x, run)))  \
-  LINEAR_EXPERTS_WIDE(linear_experts_wide32_##suffix, type, Format, LINEAR_WIDE32_COLUMNS)                             \
-  LINEAR_EXPERTS_WIDE(linear_experts_wide64_##suffix, type, Format, LINEAR_WIDE64_COLUMNS)                             \
+#define LINEAR_EXPERTS_FORMAT(suffix, Format, type, depth)                                                            \
+  LINEAR_EXPERTS(BLOCK, 3, linear_experts_one_##suffix, type, Format, (linear_few<Format, 1, depth>(job, block.x)))   \
+  LINEAR_EXPERTS(BLOCK, 3, linear_experts_few_##suffix, type, Format, (linear_run<Format, depth>(job, block.x, run))) \
+  LINEAR_EXPERTS_WIDE(linear_experts_wide32_##suffix, type, Format, LINEAR_WIDE32_COLUMNS)                            \
+  LINEAR_EXPERTS_WIDE(linear_experts_wide64_##suffix, type, Format, LINEAR_WIDE64_COLUMNS)                            \
   LINEAR_EXPERTS_WIDE(linear_experts_wide128_##suffix, type, Format, LINEAR_WIDE128_COLUMNS)
 
 LINEAR_EXPERTS_FORMAT(f16, Floats<half_t>, half_t, 2)

@@ -94,7 +94,7 @@ FORGE_PACKED_FORMATS(MATMUL_PACKED_BOTH)
                            forge::run_count(runs, block.z), blocks,                                                    \
                            Output{y + static_cast<size_t>(run.first) * y_stride, out, y_stride, 0});                   \
   }
-#define MATMUL_EXPERTS_BOTH(type, Name)                                   \
+#define MATMUL_EXPERTS_BOTH(type, Name)                                \
   MATMUL_EXPERTS(matmul_packed_experts_one_##type, 4, 1, Packed##Name) \
   MATMUL_EXPERTS(matmul_packed_experts_##type, 2, forge::PACKED_TOKENS, Packed##Name)
 

@@ -12,7 +12,7 @@ import type {
   TokenizeResponse,
 } from '../../shared/generated/rocmforge/v1/inference.js';
 import { EncodedResponse, LargeRequest, type RequestBytes } from '../../shared/grpc/strict.js';
-import type { MatcherThreads } from '../matching/matcher-threads.js';
+import type { Matchers } from '../matching/matchers.js';
 import { ReasoningBudgets } from '../matching/reasoning-budget.js';
 import type { RequestContext } from '../request/context.js';
 import type { EncodeService } from '../request/encoding/encode-service.js';
@@ -76,7 +76,7 @@ export class Inference {
     private readonly model: ServedModel,
     private readonly encoder: EncodeService,
     private readonly runner: RequestRunner,
-    private readonly matchers: MatcherThreads,
+    private readonly matchers: Matchers,
     private readonly readiness: () => Readiness,
     private readonly options: InferenceOptions = {},
   ) {
