@@ -55,8 +55,16 @@ const TYPICAL = [
     tests: [{ data: { a: 'hello world', b: 12 }, valid: true }],
   },
   { name: 'nested', schema: NESTED, tests: [{ data: NESTED_VALUE, valid: true }] },
-  { name: '60 optional', schema: optional(60), tests: [{ data: { field3: 'x', field59: 'hello there' }, valid: true }] },
-  { name: 'maxLength 80', schema: { type: 'string', maxLength: 80 }, tests: [{ data: 'word '.repeat(16), valid: true }] },
+  {
+    name: '60 optional',
+    schema: optional(60),
+    tests: [{ data: { field3: 'x', field59: 'hello there' }, valid: true }],
+  },
+  {
+    name: 'maxLength 80',
+    schema: { type: 'string', maxLength: 80 },
+    tests: [{ data: 'word '.repeat(16), valid: true }],
+  },
   { name: 'any JSON', schema: {}, tests: [{ data: { a: [1, { b: 'text', c: null }] }, valid: true }] },
 ];
 
@@ -110,7 +118,10 @@ for (const { name, schema, tests } of cases) {
     if (!valid) continue;
     const matcher = new GrammarMatcher(grammar);
     let tokenIds = [];
-    for (const next of [...tokenizer.encodePrompt(JSON.stringify(data), { parseSpecial: false, addSpecial: false }), -1]) {
+    for (const next of [
+      ...tokenizer.encodePrompt(JSON.stringify(data), { parseSpecial: false, addSpecial: false }),
+      -1,
+    ]) {
       const [result] = await vocabulary.run([
         { matcher, tokenIds: Uint32Array.from(tokenIds), draftTokens: undefined },
       ]);
@@ -133,7 +144,9 @@ for (const { name, schema, tests } of cases) {
   times.mask.push(...own);
   sizes.push(grammar.allocatedBytes / 1e6);
   if (options.bench === undefined)
-    console.log(`${name}: made ${times.make.at(-1).toFixed(1)} ms, prepared ${prepared.toFixed(2)} ms, ${own.length} masks p50 / p90 / p99 / p99.9 / max ${quantiles(own)}, ${sizes.at(-1).toFixed(2)} MB`);
+    console.log(
+      `${name}: made ${times.make.at(-1).toFixed(1)} ms, prepared ${prepared.toFixed(2)} ms, ${own.length} masks p50 / p90 / p99 / p99.9 / max ${quantiles(own)}, ${sizes.at(-1).toFixed(2)} MB`,
+    );
   else if (Math.max(...own) > 10) console.log(`${name}: slowest mask ${Math.max(...own).toFixed(1)} ms`);
 }
 console.log('p50 / p90 / p99 / p99.9 / max, ms:');
