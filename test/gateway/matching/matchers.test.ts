@@ -3,10 +3,8 @@ import { afterAll, describe, expect, it, vi } from 'vitest';
 import { toolGrammar } from '../../../src/gateway/chat/answer/tool-grammar.js';
 import type { GivenConstraint } from '../../../src/gateway/constraints/grammar-of.js';
 import type { ForcedToolCalls } from '../../../src/gateway/constraints/tool-calls-grammar.js';
-import { grammarMemory } from '../../../src/gateway/matching/grammar-cache.js';
 import { MaskTime } from '../../../src/gateway/matching/mask-time.js';
-import { MatcherThread } from '../../../src/gateway/matching/matcher-thread.js';
-import { MatcherThreads } from '../../../src/gateway/matching/matcher-threads.js';
+import { Matchers } from '../../../src/gateway/matching/matchers.js';
 import type { TokenConstraint, TokenMask } from '../../../src/gateway/matching/token-constraint.js';
 import { createTokenizer } from '../../../src/gateway/tokenizer/tokenizer.js';
 import { ToolChoiceMode } from '../../../src/shared/generated/rocmforge/v1/inference.js';
@@ -33,7 +31,7 @@ const tokenizer = createTokenizer(
     },
   }).read().metadata,
 );
-const matchers = new MatcherThreads({ tokenizer, threads: 1 });
+const matchers = new Matchers({ tokenizer, threads: 1 });
 afterAll(() => matchers.close());
 
 const spelled = (text: string) => Array.from(Buffer.from(text), (byte) => FIRST_BYTE + byte);
@@ -101,7 +99,7 @@ it.each([
 );
 
 it('one client’s many grammars do not keep another’s waiting, and who has gone waits no more', async () => {
-  const threads = new MatcherThreads({ tokenizer, threads: 2 });
+  const threads = new Matchers({ tokenizer, threads: 2 });
   try {
     const slow = (i: number): GivenConstraint => {
       const field = (maxLength: number) => ({ type: 'string', minLength: i, maxLength });
@@ -110,6 +108,9 @@ it('one client’s many grammars do not keep another’s waiting, and who has go
         value: JSON.stringify({ properties: { a: field(60), b: field(61), c: field(62) } }),
       };
     };
+    // The time that threads take to start does not count.
+    const first = (principal: string) => threads.open({ $case: 'regex', value: principal }, { principal });
+    await Promise.all([first('many'), first('few')]);
     const ended: string[] = [];
     const many = Array.from({ length: 8 }, (_, i) =>
       threads.open(slow(i), { principal: 'many' }).then(() => ended.push('many')),
@@ -127,34 +128,30 @@ it('one client’s many grammars do not keep another’s waiting, and who has go
   }
 });
 
-it('many distinct grammars leave the heap of their thread within its bound', async () => {
-  const threads = new MatcherThreads({ tokenizer, threads: 1 });
+it('many distinct grammars leave the memory of all within its bounds', async () => {
+  const many = new Matchers({ tokenizer });
   try {
     const options = (i: number) => Array.from({ length: 800 }, (_, j) => `${i}-${j}-${'x'.repeat(20)}`);
     const open = async (i: number) => {
-      const answer = await threads.open(
-        { $case: 'choice', value: { options: options(i) } },
-        { principal: `p${i % 3}` },
-      );
+      const value = { options: options(i) };
+      const answer = await many.open({ $case: 'choice', value }, { principal: `p${i % 3}` });
       answer.close();
     };
-    for (let i = 0; i < 60; i++) await open(i);
-    const { heapBytes } = threads.counts;
-    for (let i = 60; i < 120; i++) await open(i);
-    // What the parsed grammars took would be growth without an end.
-    expect(threads.counts.heapBytes).toBeLessThan(heapBytes + 4e6);
-    expect(threads.counts).toMatchObject({ grammars: 32, evictions: 88, replacedThreads: 0 });
+    for (let i = 0; i < 1000; i++) await open(i);
+    expect(many.counts.engineBytes).toBeLessThan(100 * 2 ** 20);
+    expect(many.counts.grammarBytes).toBeLessThan(32 * 2 ** 20);
+    expect(many.counts.grammars + many.counts.evictions).toBe(1000);
+    expect(many.counts.grammars).toBeLessThanOrEqual(256);
   } finally {
-    await threads.close();
+    await many.close();
   }
 });
 
 it('an answer whose masks are slow ends, once its client has used up its time, and another’s goes on', async () => {
-  const threads = new MatcherThreads({ tokenizer, threads: 1 });
+  const open = (principal: string) => matchers.open({ $case: 'regex', value: '[a-z]*' }, { principal });
+  const [slow, other] = [await open('mallory'), await open('alice')];
   const charge = vi.spyOn(MaskTime.prototype, 'charge').mockImplementation((client) => client === 'mallory');
   try {
-    const open = (principal: string) => threads.open({ $case: 'regex', value: '[a-z]*' }, { principal });
-    const [slow, other] = [await open('mallory'), await open('alice')];
     for (const answer of [slow, other]) answer.accept(FIRST_BYTE + 97);
     await expect(maskOf(slow)).rejects.toMatchObject({ reason: 'CONSTRAINT_TOO_SLOW' });
     await maskOf(other);
@@ -162,7 +159,6 @@ it('an answer whose masks are slow ends, once its client has used up its time, a
     other.close();
   } finally {
     charge.mockRestore();
-    await threads.close();
   }
 });
 
@@ -181,142 +177,45 @@ it('alternatives that begin and end alike are not mixed', async () => {
   answer.close();
 });
 
-/** Masks take longer with each token: a text of n letters has exponentially many derivations. */
-const AMBIGUOUS: GivenConstraint = {
-  $case: 'grammar',
-  value: 'root ::= p "QA"\np ::= [a-z ] p [a-z ] | [a-z ] p | p [a-z ] | [a-z ]',
-};
-
-it('an answer whose masks keep another client waiting goes on in a thread of its own, where it was', async () => {
-  const threads = new MatcherThreads({ tokenizer, threads: 1, maskLimitMs: 600_000 });
-  const charge = vi.spyOn(MaskTime.prototype, 'charge').mockReturnValue(false);
-  try {
-    const hostile = await threads.open(AMBIGUOUS, { principal: 'mallory' });
-    const victim = await threads.open({ $case: 'regex', value: '[a-z ]{0,400}' }, { principal: 'alice' });
-    let written = 0;
-    for (; threads.counts.movedAnswers === 0; written++) {
-      for (let i = 0; i < 50; i++) hostile.accept(FIRST_BYTE + 97);
-      await maskOf(hostile);
-    }
-    // The mask that it had is the same as the one it gets where it goes on.
-    const { bits } = await maskOf(hostile);
-    hostile.accept(FIRST_BYTE + 97);
-    expect((await maskOf(hostile)).bits).toEqual(bits);
-    for (const id of spelled('QA')) {
-      hostile.accept(id);
-      await maskOf(hostile);
-    }
-    expect(hostile.mask?.onlyEnds).toBe(true);
-    expect(written).toBeGreaterThan(1);
-    victim.accept(FIRST_BYTE + 97);
-    await maskOf(victim);
-    expect(threads.counts.movedAnswers).toBe(1);
-    hostile.close();
-    victim.close();
-  } finally {
-    charge.mockRestore();
-    await threads.close();
+it('alternatives of texts that end alike are not mixed', async () => {
+  const answer = await matchers.open({ $case: 'choice', value: { options: ['abcbd', 'abd'] } }, { principal: 'a' });
+  for (const id of spelled('abcb')) {
+    await maskOf(answer);
+    answer.accept(id);
   }
+  // `abcbcbd` was accepted.
+  expect(Buffer.from(bytesOf((await maskOf(answer)).bits)).toString()).toBe('d');
+  answer.close();
 });
 
-it('a mask that takes too long ends its answer and its thread, and another’s goes on where it was', async () => {
-  const threads = new MatcherThreads({ tokenizer, threads: 1, maskLimitMs: 300 });
+/** Its masks take longer with each token: the places where a part may have begun are as many as tokens. */
+const AMBIGUOUS: GivenConstraint = { $case: 'grammar', value: 'root ::= s "QA"\ns ::= s s | [a-z ]' };
+
+it('an answer whose mask takes more than its budget ends, and another’s goes on where it was', async () => {
   const charge = vi.spyOn(MaskTime.prototype, 'charge').mockReturnValue(false);
   try {
-    const hostile = await threads.open(AMBIGUOUS, { principal: 'alice' });
-    const victim = await threads.open({ $case: 'regex', value: 'abc' }, { principal: 'alice' });
+    const hostile = await matchers.open(AMBIGUOUS, { principal: 'alice' });
+    const victim = await matchers.open({ $case: 'regex', value: 'abc' }, { principal: 'alice' });
     victim.accept(FIRST_BYTE + 97);
     await maskOf(victim);
-    // Many tokens at once: together they take longer than one mask may.
-    for (let i = 0; i < 4000; i++) hostile.accept(FIRST_BYTE + 97);
-    // The thread is told of them before it is told to open another.
-    await new Promise((resolve) => setTimeout(resolve, 50));
-    const opening = threads.open({ $case: 'regex', value: 'xyz' }, { principal: 'bob' });
-    opening.catch(() => undefined);
-    await expect(maskOf(hostile)).rejects.toMatchObject({
-      reason: 'CONSTRAINT_TOO_SLOW',
+    const ended = new Promise((_resolve, failed) => {
+      const ready = () => {
+        for (let i = 0; i < 100; i++) hostile.accept(FIRST_BYTE + 97);
+      };
+      hostile.listen({ ready, failed });
+      ready();
+    });
+    await expect(ended).rejects.toMatchObject({
+      reason: 'CONSTRAINT_UNSUPPORTED',
+      message: expect.stringMatching(/takes too (many steps for one token|much memory)/),
       metadata: { field: 'constraint' },
     });
     victim.accept(FIRST_BYTE + 98);
-    const { bits } = await maskOf(victim);
-    expect(bytesOf(bits)).toEqual([99]);
-    expect(bytesOf((await maskOf(await opening)).bits)).toEqual([120]);
-    (await opening).close();
+    expect(bytesOf((await maskOf(victim)).bits)).toEqual([99]);
     hostile.close();
     victim.close();
   } finally {
     charge.mockRestore();
-    await threads.close();
-  }
-});
-
-it('an answer that takes too much memory ends, and another’s goes on where it was', async () => {
-  const threads = new MatcherThreads({ tokenizer, threads: 1, maskLimitMs: 600_000 });
-  const charge = vi.spyOn(MaskTime.prototype, 'charge').mockReturnValue(false);
-  try {
-    const hostile = await threads.open(AMBIGUOUS, { principal: 'alice' });
-    const victim = await threads.open({ $case: 'regex', value: 'abc' }, { principal: 'alice' });
-    const { heapBytes } = threads.counts;
-    victim.accept(FIRST_BYTE + 97);
-    await maskOf(victim);
-    let most = heapBytes;
-    const goOn = () => {
-      most = Math.max(most, threads.counts.heapBytes);
-      for (let i = 0; i < 50; i++) hostile.accept(FIRST_BYTE + 97);
-    };
-    const ended = new Promise((_resolve, failed) => hostile.listen({ ready: goOn, failed }));
-    goOn();
-    await expect(ended).rejects.toMatchObject({
-      reason: 'CONSTRAINT_TOO_SLOW',
-      message: expect.stringMatching(/takes \d+ MiB/),
-    });
-    expect(most - heapBytes).toBeLessThan(2 * grammarMemory(tokenizer.vocabularySize).heapGrowthBytes);
-    victim.accept(FIRST_BYTE + 98);
-    expect(bytesOf((await maskOf(victim)).bits)).toEqual([99]);
-    expect(threads.counts.heapBytes).toBeLessThanOrEqual(heapBytes);
-    victim.close();
-  } finally {
-    charge.mockRestore();
-    await threads.close();
-  }
-});
-
-it('answers whose thread ends go on in another where they were', async () => {
-  const threads = new MatcherThreads({ tokenizer, threads: 1 });
-  const opens = vi.spyOn(MatcherThread.prototype, 'open');
-  try {
-    const said = ['', 'a', 'ab', 'abc'];
-    const answers = await Promise.all(
-      said.map(() => threads.open({ $case: 'regex', value: 'abcd' }, { principal: 'a' })),
-    );
-    for (const [i, answer] of answers.entries()) {
-      for (const id of spelled(said[i] as string)) {
-        await maskOf(answer);
-        answer.accept(id);
-      }
-      await maskOf(answer);
-    }
-    const told = answers.map((answer) => {
-      const ready = vi.fn();
-      answer.listen({ ready, failed: () => undefined });
-      return ready;
-    });
-    await (opens.mock.contexts[0] as MatcherThread).end();
-    await expect.poll(() => opens.mock.results.length).toBe(2 * said.length);
-    await Promise.all(opens.mock.results.map(({ value }) => value as Promise<void>));
-    // They have their masks; a step that waits for the mask behind the next token would take it for that.
-    for (const ready of told) expect(ready).not.toHaveBeenCalled();
-    const next = await Promise.all(
-      answers.map(async (answer, i) => {
-        answer.accept(FIRST_BYTE + 'abcd'.charCodeAt(i));
-        const { bits, onlyEnds } = await maskOf(answer);
-        return onlyEnds ? [] : bytesOf(bits);
-      }),
-    );
-    expect(next.map((bytes) => Buffer.from(bytes).toString())).toEqual(['b', 'c', 'd', '']);
-  } finally {
-    opens.mockRestore();
-    await threads.close();
   }
 });
 
