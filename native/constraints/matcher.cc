@@ -1,3 +1,4 @@
+// One file because all of it works on the states of one matcher and their account of bytes.
 #include "matcher.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// One file because the JavaScript classes of vocabulary, grammar and matcher hold references to each other.
 #include "vocabulary_object.h"
 
 #include <bit>

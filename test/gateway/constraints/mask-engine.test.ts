@@ -3,7 +3,11 @@ import { describe, expect, it } from 'vitest';
 import type { GrammarRules } from '../../../src/gateway/constraints/grammar.js';
 import { grammarBuffer } from '../../../src/gateway/constraints/grammar-buffer.js';
 import { type GivenConstraint, grammarOf } from '../../../src/gateway/constraints/grammar-of.js';
-import { type GrammarMatcher, type MaskResult, maskAddon } from '../../../src/gateway/matching/mask-addon.js';
+import {
+  type MaskResult,
+  type GrammarMatcher as Matcher,
+  maskAddon,
+} from '../../../src/gateway/matching/mask-addon.js';
 import { RocmForgeError } from '../../../src/shared/errors.js';
 import { allows } from '../../support/byte-engine.js';
 import { exactSchemas } from '../../support/exact-schemas.js';
@@ -104,7 +108,7 @@ function rulesOf(constraint: GivenConstraint): GrammarRules | undefined {
   }
 }
 
-async function next(matcher: GrammarMatcher, ids: readonly number[], drafts?: readonly number[]): Promise<MaskResult> {
+async function next(matcher: Matcher, ids: readonly number[], drafts?: readonly number[]): Promise<MaskResult> {
   const draftTokens = drafts === undefined ? undefined : Uint32Array.from(drafts);
   const [result] = await vocabulary.run([{ matcher, tokenIds: Uint32Array.from(ids), draftTokens }]);
   return result as MaskResult;
