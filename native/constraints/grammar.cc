@@ -117,7 +117,7 @@ void each_use(const Part& of, bool is_last, Visit&& visit) {
 class Preparation {
  public:
   Preparation(const std::vector<Part>& rules, ExpressionTable& table)
-      : rules_(rules), table_(table), made_(rules.size()), bodies_(rules.size()) {
+      : rules_(rules), table_(table), made_(rules.size()), bodies_(rules.size()), component_of_(rules.size(), UINT32_MAX), empty_(rules.size()) {
     static std::atomic<uint32_t> last{0};
     grammar_ = ++last;
   }
@@ -175,15 +175,10 @@ class Preparation {
 
   void make(const std::vector<uint32_t>& component) {
     bool is_recursive = component.size() > 1, is_regular = true;
-    std::vector<bool> is_own;
-    const auto own = [&](uint32_t rule) { return std::find(component.begin(), component.end(), rule) != component.end(); };
-    if (component.size() > 16) {
-      is_own.resize(rules_.size());
-      for (const uint32_t rule : component) is_own[rule] = true;
-    }
+    for (const uint32_t rule : component) component_of_[rule] = component[0];
     for (const uint32_t rule : component) {
       each_use(rules_[rule], true, [&](uint32_t used, bool is_last) {
-        if (is_own.empty() ? own(used) : is_own[used]) {
+        if (component_of_[used] == component[0]) {
           is_recursive = true;
           is_regular &= is_last;
         } else {
@@ -205,29 +200,28 @@ class Preparation {
       return;
     }
     // The least fixed point of which of them match nothing at all.
-    std::vector<uint8_t> empties(rules_.size());
     for (bool changes = true; changes;) {
       changes = false;
       for (const uint32_t rule : component) {
-        if (empties[rule] != 0 || !is_nullable(rules_[rule], empties)) continue;
-        empties[rule] = 1;
+        if (empty_[rule] != 0 || !is_nullable(rules_[rule])) continue;
+        empty_[rule] = 1;
         changes = true;
       }
     }
-    for (const uint32_t rule : component) made_[rule] = table_.new_reference(empties[rule] != 0);
+    for (const uint32_t rule : component) made_[rule] = table_.new_reference(empty_[rule] != 0);
     for (const uint32_t rule : component) table_.define(made_[rule], expression(rules_[rule]));
   }
 
-  bool is_nullable(const Part& of, const std::vector<uint8_t>& empties) const {
+  bool is_nullable(const Part& of) const {
     switch (of.tag) {
       case Tag::kText: return of.text.empty();
       case Tag::kCharacters: return false;
-      case Tag::kRule: return made_[of.rule] == nullptr ? empties[of.rule] != 0 : made_[of.rule]->nullable;
+      case Tag::kRule: return made_[of.rule] == nullptr ? empty_[of.rule] != 0 : made_[of.rule]->nullable;
       case Tag::kSequence:
-        return std::all_of(of.parts.begin(), of.parts.end(), [&](auto& part) { return is_nullable(part, empties); });
+        return std::all_of(of.parts.begin(), of.parts.end(), [&](auto& part) { return is_nullable(part); });
       case Tag::kChoice:
-        return std::any_of(of.parts.begin(), of.parts.end(), [&](auto& part) { return is_nullable(part, empties); });
-      case Tag::kRepeat: return of.min == 0 || is_nullable(of.parts[0], empties);
+        return std::any_of(of.parts.begin(), of.parts.end(), [&](auto& part) { return is_nullable(part); });
+      case Tag::kRepeat: return of.min == 0 || is_nullable(of.parts[0]);
     }
     return false;
   }
@@ -261,6 +255,8 @@ class Preparation {
   ExpressionTable& table_;
   std::vector<const Expression*> made_;
   std::vector<const Expression*> bodies_;
+  std::vector<uint32_t> component_of_;  // its first rule; none yet for rules that are not made
+  std::vector<uint8_t> empty_;          // of recursive regular rules: those that match nothing
   uint32_t grammar_;
 };
 

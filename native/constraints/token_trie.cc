@@ -1,8 +1,8 @@
 #include "token_trie.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
-#include <numeric>
 #include <stdexcept>
 
 namespace rocmforge::constraints {
@@ -88,7 +88,7 @@ std::shared_ptr<Automata> Vocabulary::automata() {
 }
 
 std::shared_ptr<const Slice> Vocabulary::slice(const std::shared_ptr<Automata>& automata, AutomatonState* state,
-                                               size_t length_class, Budget& budget) {
+                                               size_t length_class, Budget& budget, bool is_base) {
   const SliceKey key{automata->clamped(state, length_class, budget), length_class};
   {
     const std::lock_guard lock(mutex_);
@@ -98,7 +98,7 @@ std::shared_ptr<const Slice> Vocabulary::slice(const std::shared_ptr<Automata>& 
       return known->second->slice;
     }
   }
-  auto made = build_slice(*automata, const_cast<AutomatonState*>(key.state), length_class, budget);
+  auto made = build_slice(automata, const_cast<AutomatonState*>(key.state), length_class, budget, is_base);
   const std::lock_guard lock(mutex_);
   if (known_slices_.contains(key)) return made;
   slices_.push_front({key, automata, made});
@@ -112,29 +112,57 @@ std::shared_ptr<const Slice> Vocabulary::slice(const std::shared_ptr<Automata>& 
   return made;
 }
 
-std::shared_ptr<const Slice> Vocabulary::build_slice(Automata& automata, AutomatonState* state, size_t length_class,
-                                                     Budget& budget) const {
+std::shared_ptr<const Slice> Vocabulary::build_slice(const std::shared_ptr<Automata>& automata, AutomatonState* state,
+                                                     size_t length_class, Budget& budget, bool is_base) {
   const TokenTrie& trie = tries_[length_class];
   auto made = std::make_shared<Slice>();
-  // Of each depth on the way to a node.
-  std::vector<AutomatonState*> path{state};
-  std::vector<std::pair<uint8_t, uint32_t>> exits;
+  // Most texts may lead to a state that the texts behind it stay in, as within a name that may be one of some or any other.
+  // Its slice is right but where the way from this state leads to another one.
+  AutomatonState* base = is_base ? nullptr : loop_behind(*automata, state, budget);
+  std::shared_ptr<const Slice> known = base == nullptr ? nullptr : slice(automata, base, length_class, budget, true);
+  if (known == nullptr || known->words.empty()) known = nullptr, base = nullptr;
+  else base = automata->clamped(base, length_class, budget);
+  std::vector<uint32_t> words = known == nullptr ? std::vector<uint32_t>(this->words()) : known->words;
+  using Exit = std::pair<uint8_t, uint32_t>;
+  std::vector<Exit> added, removed;
+  // Of each depth on the way to a node, from this state and from the other one.
+  std::vector<std::pair<AutomatonState*, AutomatonState*>> path{{state, base}};
+  const auto step = [&](AutomatonState* from, uint8_t byte) {
+    return from == nullptr ? nullptr : automata->edges(from, budget).step(byte);
+  };
   for (uint32_t at = 1; at < trie.size();) {
     const TokenTrie::Node& node = trie.nodes[at];
-    AutomatonState* before = path[node.depth - 1];
-    if (before->accepts) exits.emplace_back(node.byte, at);
-    AutomatonState* to = automata.edges(before, budget).step(node.byte);
+    const auto [own, other] = path[node.depth - 1u];
+    const bool exits = own != nullptr && own->accepts, is_known = other != nullptr && other->accepts;
+    if (exits && !is_known) added.emplace_back(node.byte, at);
+    if (!exits && is_known) removed.emplace_back(node.byte, at);
+    AutomatonState* to = step(own, node.byte);
+    AutomatonState* other_to = step(other, node.byte);
     budget.spend(1);
-    if (to == nullptr) {
+    if (to == other_to) {
       at += node.size;
       continue;
     }
     path.resize(node.depth);
-    path.push_back(to);
-    const auto tokens = trie.tokens_of(at);
-    made->tokens.insert(made->tokens.end(), tokens.begin(), tokens.end());
+    path.emplace_back(to, other_to);
+    for (const uint32_t id : trie.tokens_of(at)) {
+      if (to != nullptr) words[id / 32] |= 1u << id % 32;
+      else words[id / 32] &= ~(1u << id % 32);
+    }
     at++;
   }
+  std::vector<Exit> exits;
+  if (known != nullptr) {
+    std::sort(removed.begin(), removed.end());
+    uint32_t at = 0;
+    for (const auto& [byte, end] : known->exits) {
+      for (; at < end; at++) {
+        const Exit exit{byte, known->exit_nodes[at]};
+        if (!std::binary_search(removed.begin(), removed.end(), exit)) exits.push_back(exit);
+      }
+    }
+  }
+  exits.insert(exits.end(), added.begin(), added.end());
   std::sort(exits.begin(), exits.end());
   made->exit_nodes.reserve(exits.size());
   for (const auto& [byte, node] : exits) {
@@ -143,13 +171,33 @@ std::shared_ptr<const Slice> Vocabulary::build_slice(Automata& automata, Automat
     if (!made->exits.empty() && made->exits.back().first == byte) made->exits.back().second = end;
     else made->exits.emplace_back(byte, end);
   }
-  if (made->tokens.size() > words()) {
-    made->words.resize(words());
-    for (const uint32_t id : made->tokens) made->words[id / 32] |= 1u << id % 32;
-    made->tokens.clear();
+  size_t count = 0;
+  for (const uint32_t word : words) count += static_cast<size_t>(std::popcount(word));
+  if (count > words.size()) {
+    made->words = std::move(words);
+    return made;
   }
-  made->tokens.shrink_to_fit();
+  made->tokens.reserve(count);
+  for (size_t i = 0; i < words.size(); i++) {
+    for (uint32_t left = words[i]; left != 0; left &= left - 1) {
+      made->tokens.push_back(static_cast<uint32_t>(32 * i) + static_cast<uint32_t>(std::countr_zero(left)));
+    }
+  }
   return made;
+}
+
+AutomatonState* Vocabulary::loop_behind(Automata& automata, AutomatonState* state, Budget& budget) {
+  std::unordered_map<AutomatonState*, uint32_t> bytes;
+  AutomatonState* most = nullptr;
+  for (const Edges::Range& range : automata.edges(state, budget).ranges) {
+    bytes[range.to] += range.last - range.first + 1u;
+    if (most == nullptr || bytes[range.to] > bytes[most]) most = range.to;
+  }
+  if (most == nullptr || most == state) return nullptr;
+  for (const Edges::Range& range : automata.edges(most, budget).ranges) {
+    if (range.to == most) return most;
+  }
+  return nullptr;
 }
 
 std::shared_ptr<const TokenMask> Vocabulary::mask(std::vector<uint32_t> words) {

@@ -67,15 +67,16 @@ class Vocabulary {
   // they go with their last grammar.
   std::shared_ptr<Automata> automata();
 
+  // `is_base`: it is needed to build another one, and is built from scratch itself.
   std::shared_ptr<const Slice> slice(const std::shared_ptr<Automata>& automata, AutomatonState* state,
-                                     size_t length_class, Budget& budget);
+                                     size_t length_class, Budget& budget, bool is_base = false);
   std::shared_ptr<const TokenMask> mask(std::vector<uint32_t> words);
   // Bytes of tries, automata, slices and masks.
   size_t allocated_bytes();
 
  private:
-  static constexpr size_t kAutomataBytes = 48 << 20;
-  static constexpr size_t kSliceBytes = 24 << 20;
+  static constexpr size_t kAutomataBytes = 32 << 20;
+  static constexpr size_t kSliceBytes = 16 << 20;
   static constexpr size_t kMasks = 512;
 
   struct SliceKey {
@@ -95,8 +96,10 @@ class Vocabulary {
     std::shared_ptr<const Slice> slice;
   };
 
-  std::shared_ptr<const Slice> build_slice(Automata& automata, AutomatonState* state, size_t length_class,
-                                           Budget& budget) const;
+  std::shared_ptr<const Slice> build_slice(const std::shared_ptr<Automata>& automata, AutomatonState* state,
+                                           size_t length_class, Budget& budget, bool is_base);
+  // The state that most bytes lead to, where it has a byte that leads to itself, and is another one; else null.
+  static AutomatonState* loop_behind(Automata& automata, AutomatonState* state, Budget& budget);
 
   std::vector<uint8_t> bytes_;
   std::vector<uint32_t> offsets_;

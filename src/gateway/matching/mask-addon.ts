@@ -24,7 +24,10 @@ export interface MaskJob {
 }
 
 /** What came of a job: its masks; that it has not been begun, for want of time; or that its tokens leave the grammar, or take too much. */
-export type MaskResult = { readonly ms: number } & (
+export type MaskResult = {
+  /** Milliseconds of a processor. */
+  readonly ms: number;
+} & (
   | { readonly outcome: 'ready'; readonly mask: TokenMask; readonly ahead: readonly MaskedDraftToken[] }
   | { readonly outcome: 'waiting' }
   | { readonly outcome: 'broken' }
