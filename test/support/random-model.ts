@@ -4,7 +4,8 @@ import path from 'node:path';
 import type { TensorTypeName } from '../../src/shared/gguf/tensor-types.js';
 import { type BuilderValue, GgufBuilder, typed } from './gguf-builder.js';
 import { Random } from './random.js';
-import { architectureOf, RANDOM_FAMILIES, type RandomFamily, type RandomFamilyName } from './random-families.js';
+import { architectureOf, RANDOM_FAMILIES, type RandomFamilyName } from './random-families.js';
+import type { RandomFamily } from './random-family.js';
 
 export interface RandomModelOptions {
   readonly type?: 'F32' | 'F16';
@@ -45,7 +46,8 @@ export const writeRandomFamily = (family: RandomFamilyName, options: RandomModel
   writeRandomModel({ family, layers: layersOf(family), seed: 7, ...options });
 
 /** As many as there are kinds of layers, and one more. */
-export const layersOf = (family: RandomFamilyName): number => (family === 'gemma3' ? 7 : 4);
+export const layersOf = (family: RandomFamilyName): number =>
+  (RANDOM_FAMILIES[family] as RandomFamily).layers ?? (family === 'gemma3' ? 7 : 4);
 
 /**
  * A model of random weights that runs: a SentencePiece vocabulary of bytes and a few words, two layers, grouped KV heads. Its
@@ -150,7 +152,7 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
     );
     builder.tensor(name, { type: 'F32', dims: count === undefined ? [length] : [length, count], data });
   };
-  const norm = (name: string): void => vector(name, hidden, 1);
+  const norm = (name: string): void => vector(name, hidden, family.means?.[kindOf(name)] ?? 1);
   matrix('token_embd.weight', hidden, tokens.length, 1, paddedRows);
   const project = (name: string, columns: number, rows: number): void => {
     matrix(`${name}.weight`, columns, rows);
