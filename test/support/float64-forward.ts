@@ -92,6 +92,10 @@ export function float64Forward(path: string, tokens: readonly number[], options:
     }
     return y;
   };
+  const biased = (name: string, y: Row): Row => {
+    const bias = has(`${name}.bias`) ? tensor(`${name}.bias`) : undefined;
+    return bias === undefined ? y : y.map((value, i) => value + bias[i]!);
+  };
   const norm = (name: string, x: Row): Row => {
     const weight = tensor(`${name}.weight`);
     const mean = isCentered ? x.reduce((sum, value) => sum + value, 0) / x.length : 0;
@@ -151,11 +155,11 @@ export function float64Forward(path: string, tokens: readonly number[], options:
     return is('phi3') && options.phi3Window === true;
   };
   const isGranite = is('granite', 'granitemoe');
-  const attentionScale = isGranite ? number('attention.scale') : 1 / Math.sqrt(headDim);
+  const attentionScale = isGranite ? number('attention.scale', 1 / Math.sqrt(headDim)) : 1 / Math.sqrt(headDim);
   const scoreCap = is('gemma2') ? number('attn_logit_softcapping') : undefined;
   const cap = (value: number, by: number | undefined) => (by === undefined ? value : by * Math.tanh(value / by));
   const temperature = (position: number) =>
-    is('mistral3') ? 1 + number('attention.temperature_scale') * Math.log(1 + Math.floor(position / original)) : 1;
+    is('mistral3') ? 1 + number('attention.temperature_scale', 0) * Math.log(1 + Math.floor(position / original)) : 1;
   const headsOf = (x: Row): Row[] =>
     Array.from({ length: x.length / headDim }, (_, head) => x.slice(head * headDim, (head + 1) * headDim));
 
@@ -170,7 +174,7 @@ export function float64Forward(path: string, tokens: readonly number[], options:
       let [q, k, v] = has(`${block}.attn_qkv.weight`)
         ? ((all) => [all.slice(0, wide), all.slice(wide, wide + narrow), all.slice(wide + narrow)])(
             product(`${block}.attn_qkv`, x),
-          )
+          ).map((value, i) => biased(`${block}.attn_${'qkv'[i]}`, value))
         : ['q', 'k', 'v'].map((name) => product(`${block}.attn_${name}`, x));
       if (is('olmo2', 'olmoe')) [q, k] = [norm(`${block}.attn_q_norm`, q!), norm(`${block}.attn_k_norm`, k!)];
       let [queries, keys] = [headsOf(q!), headsOf(k!)];
@@ -273,17 +277,20 @@ export function float64Forward(path: string, tokens: readonly number[], options:
       for (const [i, e] of chosen.entries()) weights[e] = shares[i]!;
     }
     const isNormalized =
-      is('llama', 'qwen3moe', 'granitemoe', 'qwen35moe', 'ernie4_5-moe') ||
+      is('llama', 'qwen3moe', 'granitemoe', 'qwen35moe', 'ernie4_5-moe', 'mistral3', 'granite') ||
       metadata.boolean(`${architecture}.expert_weights_norm`);
     const total = isNormalized ? chosen.reduce((sum, e) => sum + weights[e]!, 0) : 1;
     const scale = number('expert_weights_scale', 1);
     const y = new Float64Array(hidden);
     for (const e of chosen) {
       const clamped = is('gpt-oss');
-      const gate = productOf(`${block}.ffn_gate_exps`, e, count, x).map((value) =>
+      const joined = `${block}.ffn_gate_up_exps`;
+      const both = has(`${joined}.weight`) ? productOf(joined, e, count, x) : undefined;
+      const half = (both?.length ?? 0) / 2;
+      const gate = (both?.slice(0, half) ?? productOf(`${block}.ffn_gate_exps`, e, count, x)).map((value) =>
         clamped ? Math.min(value, 7) * sigmoid(1.702 * Math.min(value, 7)) : silu(value),
       );
-      const up = productOf(`${block}.ffn_up_exps`, e, count, x).map((value) =>
+      const up = (both?.slice(half) ?? productOf(`${block}.ffn_up_exps`, e, count, x)).map((value) =>
         clamped ? Math.max(-7, Math.min(7, value)) + 1 : value,
       );
       const down = productOf(

@@ -1,11 +1,26 @@
 import { typed } from './gguf-builder.js';
-import { POST_NORMS, QKV, type RandomFamily, ROUTED } from './random-family.js';
+import { HYBRID, NETTED, POST_NORMS, QKV, type RandomFamily, ROUTED } from './random-family.js';
 
 /**
  * Random models that are computed as one of the families is, from files that say it otherwise: of architectures that are aliases, and
  * with keys that other files of the family do not have.
  */
 export const RANDOM_ALIASES = {
+  'llama-partly-biased': { biases: ['attn_k', 'attn_output', 'ffn_up'] },
+  'qwen2-joined': { joined: ['qkv'], biases: [...QKV, 'output'] },
+  'qwen35moe-joined': {
+    ...HYBRID,
+    joined: ['gate_up'],
+    nets: { keyHeads: 1, valueHeads: 2, dim: 128 },
+    experts: { count: 16, used: 4, ffn: 64, sharedFfn: 64, isGated: true },
+    scaled: { ffn_gate_inp: 7, ...NETTED },
+  },
+  'mistral3-experts': { experts: { count: 8, used: 2, ffn: 128 }, scaled: ROUTED },
+  'granite-experts': {
+    experts: { count: 8, used: 3, ffn: 128, sharedFfn: 64 },
+    metadata: { logit_scale: typed.f32(4), residual_scale: typed.f32(0.4), embedding_scale: typed.f32(3) },
+    scaled: ROUTED,
+  },
   'exaone4-global': {
     headNorms: 'head',
     norms: ['post_attention_norm', 'post_ffw_norm'],

@@ -1,20 +1,6 @@
 import { typed } from './gguf-builder.js';
 import { RANDOM_ALIASES } from './random-aliases.js';
-import { MLP, POST_NORMS, QKV, type RandomFamily, ROUTED } from './random-family.js';
-
-/** What nets read of their states is normalized, and its rounding with it. */
-const NETTED = { ssm_out: 0.4 };
-
-/** Of qwen35: a quarter of each head is turned, by one number of three that are the same. */
-const HYBRID = {
-  heads: [4, 2, 32],
-  headNorms: 'head',
-  norms: ['attn_norm', 'post_attention_norm'],
-  metadata: {
-    'rope.dimension_count': 16,
-    'rope.dimension_sections': typed.arrayOf(typed.i32, [3, 3, 2, 0]),
-  },
-} as const;
+import { HYBRID, MLP, NETTED, POST_NORMS, QKV, type RandomFamily, ROUTED } from './random-family.js';
 
 /**
  * Of each family one model with every optional tensor and key that its real files have, sized so that a prompt of a hundred

@@ -1,4 +1,4 @@
-import type { BuilderValue } from './gguf-builder.js';
+import { type BuilderValue, typed } from './gguf-builder.js';
 
 /** What a random model of a family has that llama's has not. Names of keys are without the architecture's prefix. */
 export interface RandomFamily {
@@ -58,3 +58,17 @@ export const POST_NORMS = ['attn_norm', 'post_attention_norm', 'ffn_norm', 'post
 export const QKV = ['attn_q', 'attn_k', 'attn_v'] as const;
 
 export const MLP = ['ffn_gate', 'ffn_up', 'ffn_down'] as const;
+
+/** What nets read of their states is normalized, and its rounding with it. */
+export const NETTED = { ssm_out: 0.4 };
+
+/** Of qwen35: a quarter of each head is turned, by one number of three that are the same. */
+export const HYBRID = {
+  heads: [4, 2, 32],
+  headNorms: 'head',
+  norms: ['attn_norm', 'post_attention_norm'],
+  metadata: {
+    'rope.dimension_count': 16,
+    'rope.dimension_sections': typed.arrayOf(typed.i32, [3, 3, 2, 0]),
+  },
+} as const;

@@ -444,7 +444,7 @@ describe('what a recurrent model cannot be computed with is refused by name:', (
     [{ 'ssm.inner_size': 96 }, 'GGUF_INVALID', '"qwen35.ssm.inner_size" is 96, not 4 heads of 32 elements'],
     [{ 'ssm.group_count': 3 }, 'GGUF_INVALID', '"qwen35.ssm.group_count" is 3, which does not divide'],
     [{ 'ssm.state_size': undefined }, 'GGUF_INVALID', '"qwen35.ssm.state_size" is missing'],
-    [{ swin_norm: true }, 'MODEL_UNSUPPORTED', '"qwen35.ssm.dt_b_c_rms" is .*not understood'],
+    [{ 'ssm.dt_b_c_rms': true }, 'MODEL_UNSUPPORTED', '"qwen35.ssm.dt_b_c_rms" is .*not understood'],
     [
       { 'attention.recurrent_layers': typed.arrayOf(typed.bool, [true, false]) },
       'GGUF_INVALID',
