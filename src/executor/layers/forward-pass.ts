@@ -576,7 +576,11 @@ export class ForwardPass {
   private biasOf({ biases }: Linear): DeviceBuffer | undefined {
     if (biases === undefined) return undefined;
     // They lie apart in the file: joined, one launch adds them.
-    const parts = biases.map((bias) => this.device.readF32(this.recorded.weights.vector(bias)));
+    const parts = biases.map((bias) =>
+      bias.tensor === undefined
+        ? new Float32Array(bias.length)
+        : this.device.readF32(this.recorded.weights.vector(bias)),
+    );
     return this.memory.upload(Float32Array.from(parts.flatMap((part) => [...part])));
   }
 
