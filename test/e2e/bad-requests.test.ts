@@ -1,6 +1,5 @@
 import { Client, credentials, type ServiceError, status } from '@grpc/grpc-js';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { UNIMPLEMENTED_FIELDS } from '../../src/gateway/request/unimplemented.js';
 import {
   ChatInput,
   type DeepPartial,
@@ -29,7 +28,7 @@ describe('a bad request', () => {
   }
   const invalid = (field: string) => ({ code: 'INVALID_ARGUMENT', reason: 'INVALID_FIELD', field });
   const text = 'the fox';
-  const withTools = (parts: DeepPartial<ChatInput>) => {
+  const _withTools = (parts: DeepPartial<ChatInput>) => {
     const value = ChatInput.fromPartial({
       messages: [{ role: 'user', content: text }],
       tools: [{ name: 'f' }],
@@ -105,23 +104,6 @@ describe('a bad request', () => {
   ])('with %s is refused, naming the field', async (_what, message, expected) => {
     expect(await refusal(message)).toEqual(expected);
   });
-
-  const uses: Record<string, GenerateStreamRequest> = {
-    constraint: request({ text, constraint: { kind: { $case: 'regex', value: 'a+' } } }),
-    'chat.tool_choice': withTools({ toolChoice: { choice: { $case: 'function', value: 'f' } } }),
-    'chat.tools.strict': withTools({ tools: [{ name: 'f', strict: true }] }),
-  };
-
-  it.each(UNIMPLEMENTED_FIELDS.map(({ field }) => field))(
-    'that uses %s, not built yet, is refused by name',
-    async (field) => {
-      expect(await refusal(uses[field] as GenerateStreamRequest)).toEqual({
-        code: 'UNIMPLEMENTED',
-        reason: 'NOT_IMPLEMENTED',
-        field,
-      });
-    },
-  );
 
   /** Sends bytes as they are, past any encoder of ours. */
   function sendRaw(bytes: Buffer): Promise<ServiceError> {

@@ -66,6 +66,41 @@ async function streamed(message: GenerateStreamRequest): Promise<Answer> {
   return answer;
 }
 
+describe('a budget of reasoning tokens', () => {
+  const within = (reasoningTokens: number | undefined, kind?: Kind) => {
+    const input = { $case: 'chat' as const, value: ChatInput.fromPartial({ messages: QUESTION, reasoningTokens }) };
+    const stop = StopConditions.fromPartial({ maxTokens: kind ? 300 : 60 });
+    return request({ input, stop, ...(kind && { constraint: { kind } }), sampling: { seed: 5n } });
+  };
+
+  it('forces the end of the reasoning where it is spent, and nothing before or after', async () => {
+    server = await startFakeGateway({ model: { chatTemplate: THINK } });
+    const free = await whole(within(undefined));
+    expect(free.text).toBe('');
+    for (const read of [whole, streamed]) {
+      const { text, reasoning } = await read(within(12));
+      expect(reasoning).not.toBe('');
+      expect(free.reasoning.startsWith(reasoning)).toBe(true);
+      expect(text).not.toBe('');
+    }
+    expect((await whole(within(0))).reasoning).toBe('');
+  });
+
+  it('leaves alone what ends by itself', async () => {
+    const script = spelled('Hm.\n</think>\n\nNo.');
+    server = await startFakeGateway({ model: { chatTemplate: THINK }, script });
+    expect(await whole(within(40))).toEqual({ text: 'No.', reasoning: 'Hm.' });
+  });
+
+  it('holds in front of a constraint, too', async () => {
+    const [kind, pattern] = KINDS[0]!;
+    server = await startFakeGateway({ model: { chatTemplate: THINK } });
+    const { text, reasoning } = await whole(within(4, kind));
+    expect(text).toMatch(pattern);
+    expect(reasoning.length).toBeLessThan(60);
+  });
+});
+
 describe('a constrained answer of a model that reasons', () => {
   it.each(KINDS)('is content behind reasoning that leaves it half of the tokens', async (kind, pattern) => {
     server = await startFakeGateway({ model: { chatTemplate: THINK } });

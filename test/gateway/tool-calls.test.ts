@@ -239,13 +239,6 @@ describe('tools are refused by name', () => {
     );
   });
 
-  it('with strict tools where none must be called, whose calls are written as harmony', async () => {
-    server = await start({ toolParser: 'harmony', reasoningParser: 'harmony' });
-    expect(await refusal(chat({ tools: [{ name: 'clock', strict: true }] }))).toMatch(
-      /chat\.tools\.strict \(.*harmony\) is not supported/,
-    );
-  });
-
   it('with strict tools beside a constraint, which is another form', async () => {
     server = await start();
     const input = chat({ tools: [{ name: 'clock', strict: true }] });

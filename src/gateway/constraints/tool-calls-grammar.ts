@@ -27,8 +27,18 @@ export interface ForcedToolCalls {
   /** What a call may begin with, to whoever reads the turn, and whether one may at the turn's beginning without any. */
   readonly openers: readonly string[];
   readonly isBare: boolean;
+  /** Of a format whose answers are messages: how one is written where no call must come. */
+  readonly messages?: AnswerMessages | undefined;
   /** How the model reasons before it calls; absent: it does not. */
   readonly reasoning?: HeldReasoning | undefined;
+}
+
+/** The messages of a turn that are no calls: an answer, or what is said in front of a call. */
+export interface AnswerMessages {
+  readonly answer: string;
+  readonly preamble: { readonly begin: string; readonly end: string };
+  /** Markup that no text of a message has in it. */
+  readonly marks: readonly string[];
 }
 
 /** Of a function without parameters. */
@@ -64,7 +74,7 @@ export function toolCallsGrammar(held: ForcedToolCalls, names: SpecialTokenNames
   );
   const more = repeat(sequence(markup(calls.separator), call), 0, calls.isRepeated ? CONSTRAINT_LIMITS.calls - 1 : 0);
   const turn = grammar.add('calls', sequence(markup(calls.prefix), call, more, markup(calls.suffix)));
-  const said = calls.isRequired ? turn : behindText(turn, held, grammar);
+  const said = calls.isRequired ? turn : saidOrCalled(turn, held, grammar, markup);
   const root = reasoning === undefined ? said : behindReasoning(said, reasoning, names, grammar);
   Object.assign(work, { at: '', keyword: '' });
   const made = refusing(TOOLS, TOOLS, () => grammar.rulesFrom(root));
@@ -94,13 +104,33 @@ function refuseLength(tools: readonly ToolRule[]): void {
   throw new RocmForgeError('CONSTRAINT_UNSUPPORTED', sentence, { field: PARAMETERS, at: '', keyword: 'characters' });
 }
 
+function saidOrCalled(
+  turn: Expression,
+  held: ForcedToolCalls,
+  grammar: Grammar,
+  markup: (value: string) => Expression,
+): Expression {
+  if (held.messages === undefined) return behindText(turn, held, grammar);
+  const { answer, preamble, marks } = held.messages;
+  const free = textWithout(marks.map(escaped).join('|'), grammar);
+  const called = sequence(optional(sequence(markup(preamble.begin), free, markup(preamble.end))), turn);
+  return choice(called, sequence(markup(answer), free));
+}
+
 /** Any text without the beginning of a call, and calls behind it; where they have no beginning, one or the other. */
 function behindText(turn: Expression, { openers, isBare }: ForcedToolCalls, grammar: Grammar): Expression {
-  const began = openers.map((opener) =>
-    opener.replaceAll(/[[\]{}()|<>/^$.*+?\\]/g, (mark) => `\\u{${mark.charCodeAt(0).toString(16)}}`),
-  );
   const bare = isBare ? ['^\\s*\\{'] : [];
-  const begins = patternAutomaton([...began, ...bare].join('|'), 'search', grammar.work);
-  const free = grammar.add('said', automatonExpression(complementOf(begins), characters, 'said', grammar));
+  const free = textWithout([...openers.map(escaped), ...bare].join('|'), grammar);
   return isBare ? choice(turn, free) : sequence(free, optional(turn));
+}
+
+/** A text as a pattern of itself. */
+function escaped(text: string): string {
+  return text.replaceAll(/[[\]{}()|<>/^$.*+?\\]/g, (mark) => `\\u{${mark.charCodeAt(0).toString(16)}}`);
+}
+
+/** Any text in which nothing matches a pattern. */
+function textWithout(pattern: string, grammar: Grammar): Expression {
+  const begins = patternAutomaton(pattern, 'search', grammar.work);
+  return grammar.add('said', automatonExpression(complementOf(begins), characters, 'said', grammar));
 }

@@ -1,7 +1,7 @@
 import type { GenerateStreamRequest } from '../../shared/generated/rocmforge/v1/inference.js';
 import { CALL_FORMATS, REASONING_FORMATS } from '../chat/answer/answer-format.js';
 import type { ResponseStart } from '../chat/answer/answer-parser.js';
-import { HARMONY_ANSWER, HARMONY_REASONING } from '../chat/answer/harmony.js';
+import { HARMONY_ANSWER, HARMONY_REASONING, HARMONY_TURN } from '../chat/answer/harmony.js';
 import { toolGrammar } from '../chat/answer/tool-grammar.js';
 import { offeredTools } from '../chat/template-input.js';
 import type { GivenConstraint } from '../constraints/grammar-of.js';
@@ -70,28 +70,18 @@ export function reasoningLimitOf(
   return reasoning && { reasoning, budget };
 }
 
-/** True if the calls of a model can be held to a grammar: whether their format is one that a grammar says exactly. */
-export function canForceToolCalls(chat: Chat, facts: ModelFacts): boolean {
-  return forcedToolCalls(chat, facts) !== undefined;
-}
-
-function forcedToolCalls(
-  chat: Chat,
-  facts: ModelFacts,
-): Pick<ForcedToolCalls, 'calls' | 'openers' | 'isBare'> | undefined {
+function forcedToolCalls(chat: Chat, facts: ModelFacts): Omit<ForcedToolCalls, 'reasoning'> | undefined {
   const { answerFormat, toolTemplate = '' } = facts;
   const format = answerFormat?.tools;
   const isRequired = requiresCall(chat);
-  const isHarmony = format === 'harmony';
-  // Where no call must come, harmony's messages may be many and of any kind.
-  if (format === undefined || (isHarmony && !isRequired)) return undefined;
+  if (format === undefined) return undefined;
   const { toolChoice, parallelToolCalls: isParallel = true } = chat;
   const tools = offeredTools(chat).map(({ name, parametersJson, strict }) => {
     return { name, parametersJson: isRequired || strict ? parametersJson : ANY_OBJECT };
   });
   const calls = toolGrammar(tools, { format, template: toolTemplate, toolChoice, isParallel });
   if (calls === undefined) return undefined;
-  if (isHarmony) return { calls, openers: [], isBare: false };
+  if (format === 'harmony') return { calls, openers: [], isBare: false, messages: HARMONY_TURN };
   const { openers, isBare = false } = CALL_FORMATS[format];
   return { calls, openers, isBare };
 }

@@ -21,7 +21,6 @@ import {
   MAX_LOGPROBS_OF_MESSAGE,
 } from './limits.js';
 import { forcesToolCalls } from './required-tool-calls.js';
-import { refuseUnimplemented } from './unimplemented.js';
 
 /** Below this, all but the likeliest token have no weight that a float could hold: the draw is that token. */
 const LEAST_TEMPERATURE = 1e-6;
@@ -70,7 +69,6 @@ export function checkGeneration(request: GenerateStreamRequest, facts: LimitFact
   if (input?.$case === 'chat') checkTools(input.value, facts);
   if (input?.$case === 'chat') checkBegun(input.value);
   if (input?.$case === 'chat' && forcesToolCalls(input.value)) checkForcedToolCalls(request, input.value);
-  refuseUnimplemented(request, facts);
   // Of a text this long it is certain without encoding it, unless special tokens in it swallow white space.
   const mostCharacters = facts.contextLength * facts.longestTokenBytes;
   if (input?.$case === 'text' && !input.value.parseSpecial && input.value.text.length > mostCharacters) {

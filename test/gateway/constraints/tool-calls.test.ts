@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { CALL_FORMATS } from '../../../src/gateway/chat/answer/answer-format.js';
-import { HARMONY_REASONING } from '../../../src/gateway/chat/answer/harmony.js';
+import { HARMONY_REASONING, HARMONY_TURN } from '../../../src/gateway/chat/answer/harmony.js';
 import { toolGrammar } from '../../../src/gateway/chat/answer/tool-grammar.js';
 import { grammarBuffer } from '../../../src/gateway/constraints/grammar-buffer.js';
 import { type GivenConstraint, grammarOf } from '../../../src/gateway/constraints/grammar-of.js';
@@ -306,6 +306,41 @@ describe('a turn of harmony that must call', () => {
     expect(buffer).not.toContain('<|call|>');
     for (const name of special) expect(buffer).toContain(`\u00ff${name}\u00ff`);
   });
+});
+
+describe('a turn of harmony that may call', () => {
+  const calls = toolGrammar(TOOLS, { format: 'harmony', template: '', toolChoice: undefined, isParallel: true });
+  const reasoning = { ...HARMONY_REASONING, isBegun: false };
+  const value = {
+    calls: calls as ForcedToolCalls['calls'],
+    openers: [],
+    isBare: false,
+    messages: HARMONY_TURN,
+    reasoning,
+  };
+  const thought = '<|channel|>analysis<|message|>So.<|end|><|start|>assistant';
+  const said = '<|channel|>final<|message|>No.\n{"hour": 99}';
+  const about = '<|channel|>commentary<|message|>I look.<|end|><|start|>assistant';
+  const call = (args: string) => `<|channel|>commentary to=functions.clock <|constrain|>json<|message|>${args}`;
+
+  it('answers, or calls by the schema, behind reasoning and what it says of it', () =>
+    expectTexts(
+      { $case: 'toolCalls', value },
+      [
+        said,
+        `${thought}${said}`,
+        call('{"hour":7}'),
+        `${thought}${call('{"hour":7}')}`,
+        `${thought}${about}${call('{"hour":7}')}`,
+      ],
+      [
+        'No.',
+        about,
+        `${thought}${about}${said}`,
+        call('{"hour":24}'),
+        `${said}<|start|>assistant${call('{"hour":24}')}`,
+      ],
+    ));
 });
 
 describe('calls that cannot be demanded are refused by name', () => {

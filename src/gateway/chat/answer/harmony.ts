@@ -24,6 +24,14 @@ export const HARMONY_MESSAGE = MESSAGE;
 /** The header of an answer's message. */
 export const HARMONY_ANSWER = `${CHANNEL}final${MESSAGE}`;
 
+/** How a turn that need not call is written: an answer, or a call, in front of which the model may say what it is about to do. */
+export const HARMONY_TURN = {
+  answer: HARMONY_ANSWER,
+  preamble: { begin: `${CHANNEL}commentary${MESSAGE}`, end: `<|end|>${START}assistant` },
+  /** What no text within a message has in it. */
+  marks: [START, CHANNEL, MESSAGE, ...ENDS],
+} as const;
+
 /** What of a turn is read as more than content. */
 export interface HarmonyOptions {
   readonly hasReasoning: boolean;
