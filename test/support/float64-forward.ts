@@ -1,3 +1,4 @@
+// One file because it is one reference: each part of a forward pass in float64, in the order of the pass.
 import { readFileSync } from 'node:fs';
 import { isBlockType } from '../../src/executor/kernels/index.js';
 import { FileByteSource } from '../../src/shared/gguf/byte-source.js';

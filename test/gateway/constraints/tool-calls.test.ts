@@ -1,3 +1,4 @@
+// One file because all tests read the calls of one set of formats.
 import { describe, expect, it } from 'vitest';
 import { CALL_FORMATS } from '../../../src/gateway/chat/answer/answer-format.js';
 import { HARMONY_REASONING, HARMONY_TURN } from '../../../src/gateway/chat/answer/harmony.js';

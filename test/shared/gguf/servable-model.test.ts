@@ -1,3 +1,4 @@
+// One file because it is one table of headers that load, or are refused by name.
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
