@@ -43,7 +43,7 @@ export const TIERS = {
     '!test/shared/{fault-log,log-sink}.test.ts',
     '!test/shared/gguf/{inspect,model-files}.test.ts',
     '!test/shared/grpc/known-fields.test.ts',
-    'test/tools/{check-docs,check-json,check-lengths,predict-h200}.test.ts',
+    'test/tools/{check-docs,check-json,check-lengths,check-words,predict-h200}.test.ts',
   ],
   quick: [
     'test/executor/{batch-invariance,demo-oracle,families,families-invariance,failed-loads,fusions,granted-sequences}.test.ts',

@@ -297,7 +297,7 @@ export const MUTATIONS = [
     test: 'penalties',
   },
   {
-    name: 'token_history: tokens counted behind a wrong guess',
+    name: 'token_history: tokens counted behind a wrong draft token',
     file: 'token_history.hip',
     from: 'row_token[sample_row[sample]] != token',
     to: 'row_token[sample_row[sample]] < 0',

@@ -56,7 +56,11 @@ export function watchDevices(
   gauge('info', 'What the replica computes on, in its label `device`', () => 1);
   gauge('memory_used_bytes', 'Device memory that the executor has taken', ({ usedBytes }) => usedBytes);
   gauge('memory_total_bytes', 'Device memory in all', ({ totalBytes }) => totalBytes);
-  gauge('temperature_celsius', 'Of the hottest place that the driver tells of', ({ temperatureC }) => temperatureC);
+  gauge(
+    'temperature_celsius',
+    'Temperature of the hottest sensor that the driver reports',
+    ({ temperatureC }) => temperatureC,
+  );
   gauge('power_watts', 'Power that the device takes', ({ powerW }) => powerW);
   gauge('clock_hertz', 'Clock of the compute units', ({ clockMhz }) => clockMhz && clockMhz * 1e6);
   gauge('throttled', '1 while clocks are held down by heat or power', ({ throttled }) =>

@@ -70,7 +70,7 @@ export class IdleUnloader {
       return;
     }
     if (!isLoaded || now - this.idleSince < idleUnloadMs) return;
-    this.log.info({ idleMs: Math.round(now - this.idleSince) }, 'nobody asks for the model: it is unloaded');
+    this.log.info({ idleMs: Math.round(now - this.idleSince) }, 'the model is idle: it is unloaded');
     this.router.unloadModel();
   }
 }

@@ -152,12 +152,12 @@ export class Metrics implements TrustObserver {
     total('tls_handshakes_failed_total', 'TLS handshakes that failed', (guards) => guards.failedHandshakes());
     total('calls_refused_total', 'Calls refused as too many or too large', sum('refused'));
     total('slow_senders_total', 'Requests given up that did not arrive', sum('slowSenders'));
-    total('slow_readers_total', 'Answers given up that nobody read', sum('slowReaders'));
+    total('slow_readers_total', 'Responses cancelled because their client stopped reading', sum('slowReaders'));
   }
 
   /** Tells of what this process could not write down. */
   watchLosses(droppedLines: () => number, lostFaults: () => number): void {
-    this.total('log_lines_dropped_total', 'Lines of the log that nobody took', droppedLines);
+    this.total('log_lines_dropped_total', 'Log lines dropped because their reader is too slow', droppedLines);
     this.total('faults_not_kept_total', 'Executor faults that the state folder did not take', lostFaults);
   }
 

@@ -89,7 +89,7 @@ export function watchModels(registry: Registry, models: readonly CountedModel[])
   total('num_preemptions_total', 'Sequences that gave up their blocks to others', (counts) => counts.preemptions);
   total(
     'slot_preemptions_total',
-    'Sequences that gave up their slot to another peer’s, or because nobody read them',
+    'Sequences preempted from their slot for another client, or because their client stopped reading',
     (counts) => counts.slotPreemptions,
   );
   total('prefix_cache_hit_tokens_total', 'Prompt tokens found in the prefix cache', (counts) => counts.cachedTokens);
@@ -106,7 +106,7 @@ export function watchModels(registry: Registry, models: readonly CountedModel[])
     'Tokens computed again because their mask had not come in time',
     (counts) => counts.maskMisses,
   );
-  total('discarded_tokens_total', 'Tokens computed ahead that nobody wanted', (counts) => counts.discardedTokens);
+  total('discarded_tokens_total', 'Tokens computed ahead and discarded', (counts) => counts.discardedTokens);
   gauge('executor_up', 'Executors that serve', (counts) => counts.serving);
   gauge('executor_epoch', 'Executors started so far', (counts) => counts.executors);
   gauge(

@@ -308,12 +308,12 @@ export class Router implements Backend {
     for (const generation of generations) {
       const targets = failoverTargets(generation);
       if (targets.length === 0) continue;
-      const heir = cheapest(targets, (replica) => replica.load + (coming.get(replica) ?? 0));
-      coming.set(heir, (coming.get(heir) ?? 0) + generation.sequences.length);
-      migrations.set(heir, [...(migrations.get(heir) ?? []), from.release(generation)]);
-      this.placed.set(generation, heir);
+      const target = cheapest(targets, (replica) => replica.load + (coming.get(replica) ?? 0));
+      coming.set(target, (coming.get(target) ?? 0) + generation.sequences.length);
+      migrations.set(target, [...(migrations.get(target) ?? []), from.release(generation)]);
+      this.placed.set(generation, target);
     }
-    for (const [heir, given] of migrations) heir.takeOver(given);
+    for (const [target, given] of migrations) target.takeOver(given);
   }
 }
 

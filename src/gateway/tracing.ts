@@ -67,7 +67,10 @@ function collectorUrl(endpoint: string): string {
   } catch {
     // Told below.
   }
-  throw new RocmForgeError('INVALID_OPTION', `--otlp-endpoint "${endpoint}" is no address; use http://HOST:PORT`);
+  throw new RocmForgeError(
+    'INVALID_OPTION',
+    `--otlp-endpoint "${endpoint}" is not a valid address; use http://HOST:PORT`,
+  );
 }
 
 async function packages() {

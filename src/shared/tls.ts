@@ -42,7 +42,7 @@ export function openTlsMaterial(files: TlsFiles, log: Logger): TlsMaterial {
       }
       if (caText !== undefined) readCertificates(clientCa as string, caText);
       const identity: TlsIdentity = { cert: certText, key: keyText, ca: caText };
-      attempt(`${cert} and ${key} are of no use to TLS`, () => createSecureContext(identity));
+      attempt(`${cert} and ${key} cannot be used for TLS`, () => createSecureContext(identity));
       return identity;
     },
     log,

@@ -45,7 +45,7 @@ describe('a service manager', () => {
   it('that is not there does not keep a gateway from serving', async () => {
     process.env.NOTIFY_SOCKET = path.join(folder, 'nobody');
     try {
-      const { child } = await startRocmforge(/the service manager was not told/, ...serve('c.sock'));
+      const { child } = await startRocmforge(/the service manager was not notified/, ...serve('c.sock'));
       expect(await endProcess(child)).toBe(0);
     } finally {
       delete process.env.NOTIFY_SOCKET;

@@ -176,7 +176,7 @@ class Chat {
         break;
       case 'regenerate':
         if (conversation.takeBackAnswer()) await this.answer();
-        else say('nothing was asked');
+        else say('no message was given');
         break;
       case 'save':
       case 'load':

@@ -27,7 +27,7 @@ function tell(state: string): boolean {
     return loadAddon().notifyServiceManager(state);
   } catch (error) {
     // Who serves goes on: whether the manager waits in vain is its own to decide.
-    createLogger('service').warn({ err: error }, 'the service manager was not told');
+    createLogger('service').warn({ err: error }, 'the service manager was not notified');
     return false;
   }
 }

@@ -205,7 +205,7 @@ export function diskError(error: unknown, file: string): unknown {
   if (error instanceof RocmForgeError || !isDiskError(error)) return error;
   const { code, message } = error as NodeJS.ErrnoException;
   if (code === 'ENOSPC' || code === 'EDQUOT') {
-    const kept = 'what has come is kept, and pulling again goes on from there';
+    const kept = 'the downloaded part is kept: pull again to resume';
     return new RocmForgeError('DISK_FULL', `no room is left to write ${file}; ${kept}`, {}, { cause: error });
   }
   return new RocmForgeError(

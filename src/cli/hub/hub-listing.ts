@@ -71,7 +71,7 @@ function checked({ path, size, oid, lfs }: ListFileEntry): HubFile {
     lfs === undefined ? { kind: 'git-sha1', hex: String(oid) } : { kind: 'sha256', hex: String(lfs.oid) };
   const isDigest = (digest.kind === 'sha256' ? SHA256 : COMMIT).test(digest.hex);
   if (!isDigest || !Number.isSafeInteger(bytes) || bytes < 0) {
-    throw protocolError(`it tells no size and sum of ${path}`);
+    throw protocolError(`its listing has no size and checksum of ${path}`);
   }
   return { path, bytes, digest };
 }

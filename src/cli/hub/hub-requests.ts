@@ -167,7 +167,7 @@ async function failureOf(
   if (status === 401) return { error: error('HUB_REFUSED', 'it wants a token that it knows; set HF_TOKEN') };
   if (status === 403) {
     return {
-      error: error('HUB_REFUSED', 'the token may not read it; a gated model must first be asked for on its page'),
+      error: error('HUB_REFUSED', 'the token may not read it; request access to a gated model on its page'),
     };
   }
   if (status >= 500 || status === 408) return { error: error('HUB_UNAVAILABLE', 'try again later') };

@@ -34,7 +34,9 @@ async function printModels(name: string, options: PullCommandOptions): Promise<v
     return;
   }
   writeText(formatModels(models, rooms));
-  writeText('\nSizes are of weights; once pulled, rocmforge inspect --fit tells of contexts and sequences.\n');
+  writeText(
+    '\nSizes are those of the weights. After a pull, rocmforge inspect --fit shows which contexts and sequences fit.\n',
+  );
 }
 
 /** The GPUs that can be used, else the memory that programs may have. */

@@ -135,7 +135,7 @@ function fromCache(reference: ModelReference, cache: CachedRepository): PulledMo
   if (found === undefined || models.length === 0) {
     throw new RocmForgeError(
       'HUB_OFFLINE',
-      `nothing whole of ${repositoryOf(reference)} at ${reference.revision} lies in the cache; pull it while a hub may be asked`,
+      `nothing whole of ${repositoryOf(reference)} at ${reference.revision} lies in the cache; pull it while a hub is reachable`,
     );
   }
   const model = chosen(reference, models);

@@ -98,7 +98,7 @@ export function formatFitReport(report: FitReport): string {
     ['workspace', `${formatBytes(withoutLimit.workspaceBytes)} for ${sizeOf(withoutLimit.sequences, context)}`],
     ...report.unusable.map((why): [string, string] => ['not used', why]),
     ...(report.devices.length === 0
-      ? ([['GPUs', 'none; --memory 24GiB tells of one']] satisfies [string, string][])
+      ? ([['GPUs', 'none; set its size with --memory 24GiB']] satisfies [string, string][])
       : []),
   ];
   return [...alignColumns(rows), ...report.devices.flatMap((fit) => ['', ...alignColumns(describeFit(fit))]), ''].join(

@@ -185,7 +185,7 @@ export function addServeCommand(serve: Command): void {
     .addOption(
       new Option(
         '--max-connection-age-ms <ms>',
-        'age (ms, ±10 %) at which a connection takes no more calls, so that load balancers spread clients again',
+        'age (ms, ±10 %) at which a connection stops accepting calls, so that load balancers spread clients again',
       )
         .argParser(milliseconds)
         .default(3_600_000),

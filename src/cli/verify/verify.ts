@@ -98,7 +98,7 @@ async function verifyModel(options: VerifyCommandOptions, file: string, parity?:
   if (options.besideHost) {
     const { relative, bound } = await besideHost(openDevice(deviceOptions(options)), file, options);
     const measured = `|difference| / |logits| ${relative.toExponential(2)}, bound ${bound.toExponential(2)}`;
-    verdicts.push({ model, check: 'logits beside the host’s', measured, passed: relative <= bound });
+    verdicts.push({ model, check: 'logits compared with the host’s', measured, passed: relative <= bound });
   }
   if (options.tokens > 0) verdicts.push(await growth(openDevice(deviceOptions(options)), file, model, options));
   return verdicts;

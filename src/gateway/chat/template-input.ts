@@ -57,7 +57,7 @@ export function templateVariables({
   if (json === '') return new Dict();
   const variables = jsonOf(json, 'template_variables_json');
   if (!(variables instanceof Dict))
-    return invalid('template_variables_json', 'chat.template_variables_json is no object');
+    return invalid('template_variables_json', 'chat.template_variables_json is not a JSON object');
   for (const name of variables.keys()) {
     if (typeof name !== 'string' || !OWN_VARIABLES.has(name)) continue;
     invalid('template_variables_json', `chat.template_variables_json has ${name}, which is the conversation's own`);

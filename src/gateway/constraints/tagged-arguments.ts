@@ -59,7 +59,11 @@ export function taggedArguments(
   if (Object.keys(properties).length === 0) {
     const { additionalProperties: other = true } = schema;
     if (isObject(other) && Object.keys(other).length > 0)
-      throw refused('/additionalProperties', 'additionalProperties', 'a value of any name is not held to it');
+      throw refused(
+        '/additionalProperties',
+        'additionalProperties',
+        'values of unnamed keys are not checked against it',
+      );
     const any = repeat(argument(repeat(NAME, 1, MOST), free()), 0, MOST);
     return other === false ? text('') : any;
   }
@@ -93,7 +97,7 @@ function rootOf(schema: boolean | SchemaObject): SchemaObject {
 function textOf(schema: SchemaObject, at: string, mark: string, free: () => Expression): Expression {
   for (const keyword of Object.keys(schema)) {
     if (!OF_TEXT.has(keyword) && keyword !== NULLABLE && !isAnnotation(keyword))
-      throw refused(`${at}/${keyword}`, keyword, 'a text between tags is not held to it');
+      throw refused(`${at}/${keyword}`, keyword, 'text between tags is not checked against it');
   }
   const { const: constant, enum: values } = schema as { const?: unknown; enum?: readonly unknown[] };
   if (constant === undefined && values === undefined) return free();

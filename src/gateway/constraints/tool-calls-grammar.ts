@@ -100,7 +100,7 @@ function refusing<T>(field: string, what: string, make: () => T): T {
 function refuseLength(tools: readonly ToolRule[]): void {
   const length = tools.reduce((sum, { parametersJson }) => sum + parametersJson.length, 0);
   if (length <= CONSTRAINT_LIMITS.characters) return;
-  const sentence = `${PARAMETERS} have ${length} characters together, ${CONSTRAINT_LIMITS.characters} are the most where calls are held to their schemas; offer fewer tools`;
+  const sentence = `${PARAMETERS} have ${length} characters together, ${CONSTRAINT_LIMITS.characters} are the most where calls must match their schemas; offer fewer tools`;
   throw new RocmForgeError('CONSTRAINT_UNSUPPORTED', sentence, { field: PARAMETERS, at: '', keyword: 'characters' });
 }
 

@@ -87,7 +87,7 @@ export class GrammarThreads {
     if (this.waiting.size < this.options.maxWaiting) return;
     const error = new RocmForgeError(
       'QUEUE_FULL',
-      `${this.waiting.size} constraints wait to be turned into grammars; try again later`,
+      `${this.waiting.size} constraints wait for compilation; try again later`,
     );
     const crowding = this.waiting.crowding(client);
     if (crowding === undefined) throw error;

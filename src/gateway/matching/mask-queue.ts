@@ -99,6 +99,6 @@ function exceeded({ constraint }: ConstrainedAnswer, why: string): RocmForgeErro
 
 function tooSlow({ constraint }: ConstrainedAnswer, ms: number): RocmForgeError {
   const field = fieldOf(constraint);
-  const message = `${field} takes ${Math.ceil(ms)} ms for one token, too long beside other requests; make it less ambiguous`;
+  const message = `${field} takes ${Math.ceil(ms)} ms for one token, too long for a server with other requests; make it less ambiguous`;
   return new RocmForgeError('CONSTRAINT_TOO_SLOW', message, { field });
 }

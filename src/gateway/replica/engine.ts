@@ -250,7 +250,10 @@ export class Engine implements Backend {
     const { arithmetic: before = arithmetic } = this;
     this.arithmetic = arithmetic;
     if (before === arithmetic || this.options.allowOtherArithmetic) return;
-    const error = new RocmForgeError('ARITHMETIC_CHANGED', 'the executor that follows computes other bits; ask again');
+    const error = new RocmForgeError(
+      'ARITHMETIC_CHANGED',
+      'the executor that takes over computes other bits; send the request again',
+    );
     for (const generation of new Set(this.generations.values())) {
       const { sequences, parameters } = generation;
       const hasTokens = sequences.some(({ emitted }) => emitted.length > 0) || parameters.sampling.promptLogprobs > 0;
@@ -332,7 +335,7 @@ export class Engine implements Backend {
       try {
         generation.fail(asRocmForgeError(thrown));
       } catch (again) {
-        this.log.error({ ...request, err: again }, 'and its end could not be told');
+        this.log.error({ ...request, err: again }, 'and its end could not be reported');
       }
     }
   }
@@ -461,7 +464,7 @@ export class Engine implements Backend {
       if (this.waiting !== undefined && !this.masking.isAwaited) this.pump();
       return;
     }
-    sequence.makeUp();
+    sequence.retryMissed();
     this.pump();
   }
 

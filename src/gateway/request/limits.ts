@@ -193,7 +193,7 @@ export function checkLimits(request: LimitedRequest, facts: LimitFacts): void {
     const atMost = most(facts);
     if (size <= atMost) continue;
     const what = counts === 'value' ? `is ${size}` : `has ${size} ${counts}`;
-    throw new RocmForgeError(reason, `${field} ${what}, more than the ${atMost} that are taken`, { field });
+    throw new RocmForgeError(reason, `${field} ${what}, more than the ${atMost} allowed`, { field });
   }
 }
 

@@ -189,7 +189,7 @@ export class Sequence {
   }
 
   /** Goes on after {@link missed}, when nothing is under way that knew nothing of it, and the mask is there. */
-  makeUp(): void {
+  retryMissed(): void {
     if (!this.isLate || this.inFlight > 0 || this.options.constraint?.mask === undefined) return;
     this.isLate = false;
     this.scheduled = this.computed;

@@ -185,7 +185,7 @@ function logprobTokenIds(output: OutputOptions | undefined, { vocabularySize }: 
   const foreign = ids.find((id) => id >= vocabularySize);
   check(foreign === undefined, field, `has token id ${foreign} of ${vocabularySize}`);
   check(new Set(ids).size === ids.length, field, 'names a token twice');
-  check(ids.length === 0 || (output?.logprobs ?? 0) === 0, field, 'cannot be asked for beside likeliest alternatives');
+  check(ids.length === 0 || (output?.logprobs ?? 0) === 0, field, 'cannot be combined with likeliest alternatives');
   return ids;
 }
 
@@ -206,7 +206,7 @@ function biasesOf(
       biases.set(id, Math.min(Math.max(added, -MAX_F32), MAX_F32));
     }
   }
-  const many = `are ${biases.size} tokens with those of logit_bias, more than the ${MAX_BIASES} that are taken`;
+  const many = `are ${biases.size} tokens with those of logit_bias, more than the ${MAX_BIASES} allowed`;
   check(biases.size <= MAX_BIASES, given.length > 0 ? 'output.logprob_tokens.ids' : 'sampling.text_bias', many);
   return [...biases];
 }
@@ -285,7 +285,7 @@ function checkLogprobs(tokens: number, top: number | undefined, field: string): 
   check(
     count <= MAX_LOGPROBS_OF_MESSAGE,
     field,
-    `asks for ${count} log probabilities in one message, more than the ${MAX_LOGPROBS_OF_MESSAGE} that are taken`,
+    `asks for ${count} log probabilities in one message, more than the ${MAX_LOGPROBS_OF_MESSAGE} allowed`,
   );
 }
 

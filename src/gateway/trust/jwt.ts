@@ -129,7 +129,7 @@ function readKeys(path: string, text: string): JSONWebKeySet {
   keys.forEach((key: unknown, i) => {
     const { kty, d, n } = (typeof key === 'object' && key !== null ? key : {}) as Record<string, unknown>;
     const isPublic = typeof kty === 'string' && ['RSA', 'EC', 'OKP'].includes(kty);
-    if (!isPublic) throw refuse(`key ${i + 1} is of type ${JSON.stringify(kty)}; RSA, EC and OKP keys are taken`);
+    if (!isPublic) throw refuse(`key ${i + 1} has type ${JSON.stringify(kty)}; use an RSA, EC or OKP key`);
     if (d !== undefined) throw refuse(`key ${i + 1} is a private one; publish its public half alone`);
     const bits = kty === 'RSA' ? bitsOf(n) : undefined;
     if (bits !== undefined && bits < LEAST_RSA_BITS) {

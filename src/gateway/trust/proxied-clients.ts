@@ -12,7 +12,7 @@ export interface SenderHeaders extends ForwardedHeaders {
 /** Calls that a client may cancel before any answer: at once, and a second. */
 const CANCELS = { burst: 200, perSecond: 20 };
 /** What costs the gateway much more than a cancel, such as a call in thousands of all but empty pieces. */
-const OFFENCE_CANCELS = CANCELS.burst / 5;
+const VIOLATION_CANCELS = CANCELS.burst / 5;
 /** Clients of which something is known. */
 const MOST_CLIENTS = 4096;
 
@@ -61,7 +61,7 @@ export class ProxiedClients {
 
   /** A client did what no client does and what costs much more than its bytes. */
   violated(client: string): void {
-    this.cancelled(client, OFFENCE_CANCELS);
+    this.cancelled(client, VIOLATION_CANCELS);
   }
 
   /** Why a client's calls are refused now: `RATE_LIMITED`, with when to try again; undefined where they are taken. */

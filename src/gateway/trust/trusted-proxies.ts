@@ -56,7 +56,7 @@ export class TrustedProxies {
     const version = isIP(network);
     const most = version === 4 ? 32 : 128;
     if (version === 0 || Number(bits ?? 0) > most) {
-      const message = `"${entry}" of --trusted-proxies is no address; use an IP address, a network such as 10.0.0.0/8, or unix`;
+      const message = `"${entry}" of --trusted-proxies is not a valid address; use an IP address, a network such as 10.0.0.0/8, or unix`;
       throw new RocmForgeError('INVALID_OPTION', message, { option: 'trusted-proxies' });
     }
     this.addresses.addSubnet(network, Number(bits ?? most), version === 4 ? 'ipv4' : 'ipv6');

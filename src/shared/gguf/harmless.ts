@@ -83,10 +83,10 @@ const HARMLESS_FILE_KEYS: readonly Harmless[] = [
     when: (value) => value === 2,
     why: 'the layout of quantized blocks that GGUF files have had from the beginning',
   },
-  { name: /^general\./, why: 'names, origins and licences, and what to sample with when nobody says' },
+  { name: /^general\./, why: 'names, origins and licences, and default sampling parameters' },
   { name: /^split\./, why: 'which part of a split model this is: read where the parts are put together' },
   { name: /^quantize\./, why: 'a note on how it was quantized' },
-  { name: /^tokenizer\./, why: 'not the model’s: whoever makes the tokenizer refuses what it does not know' },
+  { name: /^tokenizer\./, why: 'not the model’s: the tokenizer’s reader refuses keys that it does not know' },
   { name: /^clip\./, why: 'a tower that encodes images, which no request can bring here' },
 ];
 

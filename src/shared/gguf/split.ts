@@ -80,7 +80,7 @@ export function checkPart(file: GgufFile, index: number, first: GgufFile): void 
     fail(
       file,
       'split.tensors.count',
-      `is ${split.tensors}, not ${expected.tensors} as ${beside}: it is of another model`,
+      `is ${split.tensors}, not ${expected.tensors} as ${beside}: it belongs to another model`,
     );
   }
   const metadata = new Map(first.metadata);

@@ -67,6 +67,6 @@ function findVocabularySize(
   if (size !== undefined) return { size, source: 'architecture default' };
   return keys.unsupported(
     'vocab_size',
-    'is missing, and neither a tensor nor the architecture tells the vocabulary size',
+    'is missing, and neither a tensor nor the architecture defines the vocabulary size',
   );
 }

@@ -25,7 +25,7 @@ class KnownFields extends BinaryReader {
   /** @throws RocmForgeError `INVALID_FIELD` */
   override skip(): never {
     const field = String(this.last >>> WIRE_TYPE_BITS);
-    const message = `the request has a field of number ${field}, or of another type under it, that is not known here; leave it out`;
+    const message = `the request has a field of number ${field}, or of another type under it, that this server does not know; remove it`;
     throw new RocmForgeError('INVALID_FIELD', message, { field });
   }
 }

@@ -72,10 +72,7 @@ export function strictService<S extends ServiceDefinition>(
 
 /** The error of a request of too many bytes. */
 export function tooLarge(bytes: number, most: number): RocmForgeError {
-  return new RocmForgeError(
-    'MESSAGE_TOO_LARGE',
-    `the request has ${bytes} bytes, more than the ${most} that are taken`,
-  );
+  return new RocmForgeError('MESSAGE_TOO_LARGE', `the request has ${bytes} bytes, more than the ${most} allowed`);
 }
 
 /** @throws RocmForgeError `MALFORMED_MESSAGE`, or what the decoder refuses by name */

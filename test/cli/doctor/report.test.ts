@@ -12,12 +12,12 @@ const whose = { userName: 'ada', hostName: 'engine.example.org', home: '/home/Ad
 it('a report holds no name and no path but those of devices', () => {
   const report = formatReport(
     [
-      { check: '/dev/kfd', state: 'failed', detail: 'may not be opened by ada; group render', mend: 'sudo usermod' },
+      { check: '/dev/kfd', state: 'failed', detail: 'may not be opened by ada; group render', fix: 'sudo usermod' },
       { check: 'HIP runtime', state: 'ok', detail: '1, by /opt/rocm-6.4.1/lib/libamdhip64.so.6, version 60400000' },
       { check: 'faults', state: 'ok', detail: 'none kept in /home/Ada Lovelace/.local/state/rocmforge' },
       {
         check: 'fault',
-        state: 'noted',
+        state: 'info',
         detail: 'SIGSEGV on engine: "unix:/run/user/1000/x.sock" adamant /sys/class/kfd',
       },
     ],
@@ -33,12 +33,12 @@ it('a report holds no name and no path but those of devices', () => {
   ]);
 });
 
-it('the table has below each line the command that mends it', () => {
+it('the table has below each line the command that fixes it', () => {
   const table = formatFindings([
     { check: 'a', state: 'ok', detail: 'well' },
-    { check: 'longer', state: 'failed', detail: 'ill', mend: 'drink' },
+    { check: 'longer', state: 'failed', detail: 'ill', fix: 'drink' },
   ]);
-  expect(table).toBe('a       ok       well\nlonger  failed   ill\n        mend:    drink');
+  expect(table).toBe('a       ok       well\nlonger  failed   ill\n        fix:     drink');
 });
 
 it('rocmforge doctor --report prints one such block of this machine', async () => {

@@ -52,7 +52,7 @@ export async function openAdminServer(address: string, administered: Administere
   if (!address.startsWith('unix:')) {
     throw new RocmForgeError(
       'INVALID_OPTION',
-      `--admin-listen ${address}: operators are served on a socket file alone, unix:PATH, whose permissions say who may`,
+      `--admin-listen ${address}: only socket files are allowed, unix:PATH, whose permissions control access`,
     );
   }
   const server = new Server({ ...SERVER_OPTIONS, 'grpc.max_receive_message_length': MOST_REQUEST_BYTES });

@@ -18,7 +18,7 @@ export function constraintOf(fields: Fields): Constraint | undefined {
   const given = asked.filter(([, constraint]) => constraint !== undefined);
   const [first, second] = given;
   if (first !== undefined && second !== undefined) {
-    return fields.refuse(second[0], `is there beside ${first[0]}; send one of them`);
+    return fields.refuse(second[0], `cannot be combined with ${first[0]}; send one of them`);
   }
   return first?.[1];
 }
@@ -37,7 +37,7 @@ function guidedOf(fields: Fields): readonly Named[] {
   outputs.ignore('disable_additional_properties');
   outputs.end();
   const [first, second] = guided;
-  if (second !== undefined) outputs.refuse(second[0], `is there beside ${first?.[0]}; send one of them`);
+  if (second !== undefined) outputs.refuse(second[0], `cannot be combined with ${first?.[0]}; send one of them`);
   return [
     ...guidedIn(fields, 'guided_'),
     ['structured_outputs', first?.[1] ?? (isObject ? { kind: { $case: 'jsonSchema', value: ANY_OBJECT } } : undefined)],

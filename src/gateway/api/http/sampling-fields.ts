@@ -110,7 +110,7 @@ function biasesOf(fields: Fields): Pick<SamplingParameters, 'logitBias' | 'textB
   const textBias: { [text: string]: number } = Object.create(null);
   const given = fields.rounded('logit_bias');
   if (given === undefined) return { logitBias, textBias };
-  const refuse = () => fields.refuse('logit_bias', 'is no object of token ids, or texts, and numbers');
+  const refuse = () => fields.refuse('logit_bias', 'is not an object of token ids, or texts, and numbers');
   if (typeof given !== 'object' || given === null) return refuse();
   const pairs: readonly unknown[] = Array.isArray(given) ? given : Object.entries(given);
   for (const pair of pairs) {

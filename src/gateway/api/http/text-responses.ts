@@ -43,7 +43,7 @@ export const TEXT_ANSWERS = {
   detokenize: (body, policy, { facts, detokenize }) => {
     const fields = new Fields(body, '', policy);
     const tokenIds = fields.rounded('tokens');
-    if (!areIds(tokenIds)) return fields.refuse('tokens', 'is no list of token ids');
+    if (!areIds(tokenIds)) return fields.refuse('tokens', 'is not a list of token ids');
     checkModelName(fields.string('model') ?? '', facts);
     fields.end();
     checkLimits({ tokenIds: [...tokenIds] }, facts);

@@ -52,7 +52,8 @@ export function translate<Request extends object, Options>(
 /** @throws RocmForgeError `NOT_IMPLEMENTED` of a field, by its path and number, that the proto does not have */
 export function refuseUnknown(message: object): void {
   const unknown = unknownField(message);
-  if (unknown !== undefined) throw notImplemented(unknown, 'is a field number that is not known here; leave it out');
+  if (unknown !== undefined)
+    throw notImplemented(unknown, 'is a field number that this server does not know; remove it');
 }
 
 /** The error that one of our fields is told of, in the words of another protocol's. */

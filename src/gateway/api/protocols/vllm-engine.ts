@@ -36,7 +36,7 @@ const constraint = (kind: string): Field =>
 
 const FIELDS: readonly Field[] = [
   { field: 'request_id', ours: 'request_id' },
-  { field: 'tokenized.original_text', note: 'for people who read: nothing depends on it' },
+  { field: 'tokenized.original_text', note: 'for readers only: nothing depends on it' },
   { field: 'tokenized.input_ids', ours: 'tokens.ids' },
   { field: 'text', ours: 'text', note: 'literals of special tokens in it are those tokens, as in vLLM' },
   sampling('temperature', { ours: 'sampling.temperature' }),

@@ -158,7 +158,7 @@ export class Shapes {
     const count = numbers.length + strings.length + arrays.length + objects.length;
     this.work.spend(count);
     if (count > this.alternatives) {
-      this.work.exceed(`its alternatives multiply to more than ${this.alternatives}; write fewer beside one another`);
+      this.work.exceed(`its alternatives multiply to more than ${this.alternatives}; write fewer of them side by side`);
     }
     return shape;
   }

@@ -88,6 +88,6 @@ function wrong(is: string, expected: string): RocmForgeError {
 /** Counts what f16 could not hold in a step, and tells of it the first time. */
 export function countSaturated(counters: { saturatedActivations: number }, count: number, log: Logger): void {
   if (count > 0 && counters.saturatedActivations === 0)
-    log.warn({ count }, 'activations are beyond f16’s range: its largest number stands for them');
+    log.warn({ count }, 'activations are beyond f16’s range: they are replaced by its largest number');
   counters.saturatedActivations += count;
 }

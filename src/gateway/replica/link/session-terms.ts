@@ -32,7 +32,7 @@ export interface SessionTerms {
  */
 export function checkInfo({ version, platform, target }: GetInfoResponse, { device }: SessionTerms): void {
   if (version !== packageVersion) {
-    throw wrong(`is of version "${version}", this gateway of ${packageVersion}: both must come from one release`);
+    throw wrong(`has version "${version}", this gateway ${packageVersion}: both must have the same version`);
   }
   if (device === undefined || (device.platform === platform && device.target === target)) return;
   throw new RocmForgeError(

@@ -272,7 +272,7 @@ export class Scheduler {
         }
       }
       index += sampled.length;
-      sequence.makeUp();
+      sequence.retryMissed();
       if (sequence.state === 'running' || sequence.state === 'draining') {
         this.cache.register(sequence);
         this.windows.leave(sequence);

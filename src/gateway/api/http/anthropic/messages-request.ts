@@ -41,7 +41,7 @@ function readMessages(fields: Fields): JsonGeneration {
   fields.ignore('context_management');
   const format = outputFormatOf(fields);
   if (format !== undefined && message.constraint !== undefined) {
-    fields.refuse('output_config', 'has a format beside another constraint; send one of them');
+    fields.refuse('output_config', 'has a format and another constraint; send one of them');
   }
   message.constraint ??= format;
   if ((fields.list('mcp_servers') ?? []).length > 0) fields.unsupported('mcp_servers');

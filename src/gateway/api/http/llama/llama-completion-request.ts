@@ -58,7 +58,7 @@ export function llamaCompletionRequest(body: unknown, policy: FieldPolicy): Json
   const includeTokens = fields.boolean('return_tokens') ?? false;
   const returnProgress = fields.boolean('return_progress') ?? false;
   const timingsPerToken = fields.boolean('timings_per_token') ?? false;
-  if (isStream && inputs.length > 1) fields.refuse('stream', 'is not taken with several prompts');
+  if (isStream && inputs.length > 1) fields.refuse('stream', 'requires a single prompt');
   const messages = perPrompt(message, inputs, fields);
   fields.end();
   const form = { kind: 'llama', isStream, includeUsage: false, includeTokens, logprobs, echo: false } as const;

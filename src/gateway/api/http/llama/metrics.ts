@@ -18,7 +18,7 @@ const rate = (count: number, us: number): number => (us === 0 ? 0 : (1e6 * count
 /** Of all completions that have ended, and of all steps; rates are over all of their time. */
 const METRICS: readonly (readonly [kind: typeof Counter | typeof Gauge, name: string, help: string, read: Read])[] = [
   [Counter, 'prompt_tokens_total', 'Tokens of prompts that were computed', (all) => all.promptTokens],
-  [Counter, 'prompt_tokens_cached_total', 'Tokens of prompts that were found computed', (all) => all.cachedTokens],
+  [Counter, 'prompt_tokens_cached_total', 'Prompt tokens found in the prefix cache', (all) => all.cachedTokens],
   [Counter, 'prompt_seconds_total', 'Time of prompts', (all) => all.prefillUs / 1e6],
   [Counter, 'tokens_predicted_total', 'Tokens generated', (all) => all.completionTokens],
   [Counter, 'tokens_predicted_seconds_total', 'Time of generation', (all) => all.decodeUs / 1e6],

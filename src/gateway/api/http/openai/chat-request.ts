@@ -200,5 +200,5 @@ function legacyFunctions(fields: Fields): void {
 
 function textAlone(fields: Fields): void {
   const modalities = fields.strings('modalities') ?? ['text'];
-  if (modalities.join() !== 'text') fields.refuse('modalities', 'is taken with ["text"] alone');
+  if (modalities.join() !== 'text') fields.refuse('modalities', 'must be ["text"]');
 }

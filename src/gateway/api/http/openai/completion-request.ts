@@ -27,7 +27,7 @@ export function completionRequest(body: unknown, policy: FieldPolicy): JsonGener
     output: { logprobs, echo, promptLogprobs: echo ? logprobs : undefined },
   });
   const best = fields.integer('best_of', 1, 64);
-  if (best !== undefined && best !== (message.n ?? 1)) fields.refuse('best_of', 'is taken with the value of n alone');
+  if (best !== undefined && best !== (message.n ?? 1)) fields.refuse('best_of', 'must equal n');
   if (fields.string('suffix')) fields.unsupported('suffix');
   fields.ignore('user');
   fields.mustBe('return_token_ids', false);

@@ -49,7 +49,7 @@ export function responsesRequest(body: unknown, policy: FieldPolicy, defaults: F
     output: {},
   });
   if (constraint !== undefined && message.constraint !== undefined) {
-    fields.refuse('text.format', 'is there beside another constraint; send one of them');
+    fields.refuse('text.format', 'cannot be combined with another constraint; send one of them');
   }
   message.constraint ??= constraint;
   const stores = fields.boolean('store') ?? true;
