@@ -1,7 +1,7 @@
 import { Gauge, type Registry } from 'prom-client';
 import type { GetDeviceStatsResponse } from '../shared/generated/rocmforge/executor/v1/executor.js';
 
-/** How a device fares; absent is what its machine does not tell. Memory is absent where it is the host's. */
+/** Sensor values of a device; those that its machine does not report are absent. Memory is absent where it is the host's. */
 export interface DeviceState {
   readonly device: string;
   readonly usedBytes?: number | undefined;
@@ -68,7 +68,7 @@ export function watchDevices(
   );
 }
 
-/** What an executor tells of its device. Memory of the host is not the device's own. */
+/** Device statistics of an executor. Memory of the host is not the device's own. */
 export function deviceState(stats: GetDeviceStatsResponse | undefined): DeviceState | undefined {
   if (stats === undefined) return undefined;
   const { usedBytes, totalBytes, ...others } = stats;

@@ -18,12 +18,12 @@ interface CallCounts {
   readonly slowReaders?: number;
 }
 
-/** What a server's guards have counted. */
+/** Counters of a server's guards. */
 export interface GuardCounts {
   readonly connections: { readonly refused: number; readonly closed: number; readonly held: number };
   /** Each guard's of what it bounds. */
   readonly calls: readonly CallCounts[];
-  /** Of HTTP/2 alone. */
+  /** Counters for HTTP/2 alone. */
   readonly floods?: { readonly floods: number };
   failedHandshakes(): number;
 }
@@ -37,7 +37,7 @@ export class Metrics implements TrustObserver {
   private readonly httpErrors: Counter<'reason'>;
   private readonly apis: (readonly [Api, GuardCounts])[] = [];
 
-  /** Of each model, in their order. */
+  /** Metrics of each model, in their order. */
   readonly models: readonly ModelObserver[];
 
   /** @param models all that there are */

@@ -78,7 +78,7 @@ export function watchModels(registry: Registry, models: readonly CountedModel[])
     labelNames: [...labelNames, 'block_size', 'num_gpu_blocks'],
     registers: [registry],
     collect() {
-      // What another executor had is no more.
+      // The values of the previous executor are gone.
       this.reset();
       for (const model of models) {
         const { blockTokens, kvBlocks } = loadOf(model.counts());
@@ -151,7 +151,7 @@ export function watchModels(registry: Registry, models: readonly CountedModel[])
   });
 }
 
-/** What happens to a model's requests and executors, to be counted. */
+/** Events of a model's requests and executors, to be counted. */
 export interface ModelObserver extends RequestObserver {
   /** A sequence was given its first slot. */
   queued(seconds: number): void;
@@ -211,9 +211,9 @@ export function observeModels(
     for (const zero of [promptTokens, generationTokens]) zero.inc(labels, 0);
     for (const zero of [queueTime, timeToFirstToken, interTokenLatency, requestLatency]) zero.zero(labels);
     if (labelNames.length > 0) recovery.zero(labelsOf(model));
-    // Of a series that begins at 1 nobody sees that it rose.
+    // A series that begins at 1 does not show that it rose.
     for (const reason of USUAL_ENDS) restarts.inc({ ...labelsOf(model), reason }, 0);
-    // Of what comes with each token.
+    // Labels for counts at each token.
     const [tokens, latency] = [generationTokens.labels(labels), interTokenLatency.labels(labels)];
     return {
       requestStarted: (count) => promptTokens.inc(labels, count),

@@ -12,7 +12,7 @@ import { valuesOfSchema } from './json-schema/schema-grammar.js';
 import { patternAutomaton } from './pattern-automaton.js';
 import { invalid, unsupported } from './refusal.js';
 
-/** What a format writes around an argument: its name, its value. */
+/** Markup that a format writes around an argument: its name, its value. */
 interface ArgumentTags {
   readonly begin: string;
   readonly between: string;
@@ -26,9 +26,9 @@ export const ARGUMENT_TAGS: Readonly<Record<Exclude<ArgumentsForm, 'json'>, Argu
   'qwen3-coder': { begin: '<parameter=', between: '>\n', end: '\n</parameter>\n', mark: '</parameter>' },
 };
 
-/** What the root of a function's parameters may say. What it allows beyond `properties` is not called with. */
+/** Keywords that the root of a function's parameters may have. Calls use nothing that it allows beyond `properties`. */
 const AT_ROOT = new Set(['type', 'properties', 'required', 'additionalProperties', '$defs', 'definitions', '$schema']);
-/** What a text between tags can be held to. */
+/** Restrictions that a text between tags can be checked against. */
 const OF_TEXT = new Set(['type', 'enum', 'const']);
 const NAME = characters(complement(codePoints([0, 0x20], [0x3c, 0x3c], [0x3e, 0x3e])));
 const MOST = Number.POSITIVE_INFINITY;

@@ -24,12 +24,12 @@ import { taggedArguments } from './tagged-arguments.js';
 /** Calls that a turn must have, or may. */
 export interface ForcedToolCalls {
   readonly calls: ToolGrammar;
-  /** What a call may begin with, to whoever reads the turn, and whether one may at the turn's beginning without any. */
+  /** Markup that readers of the turn accept at the start of a call, and whether one may start the turn without any. */
   readonly openers: readonly string[];
   readonly isBare: boolean;
-  /** Of a format whose answers are messages: how one is written where no call must come. */
+  /** Form of an answer that need not call, in a format whose answers are messages. */
   readonly messages?: AnswerMessages | undefined;
-  /** How the model reasons before it calls; absent: it does not. */
+  /** Format of reasoning before calls; absent: the model does not reason. */
   readonly reasoning?: HeldReasoning | undefined;
 }
 
@@ -41,7 +41,7 @@ export interface AnswerMessages {
   readonly marks: readonly string[];
 }
 
-/** Of a function without parameters. */
+/** Schema of a function without parameters. */
 const NO_PARAMETERS = '{"type": "object", "additionalProperties": false}';
 
 /**

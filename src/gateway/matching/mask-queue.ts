@@ -38,7 +38,7 @@ export class MaskQueue implements MaskSource {
     const { turns } = answer.lastMs > MASK_TIME.sharedMs ? this.slow : this.ordinary;
     turns.add(answer.client, answer);
     if (this.isScheduled) return;
-    // What a step decides about several answers goes together, and their drafts are known then.
+    // Decisions of a step about several answers go together, and their drafts are known then.
     this.isScheduled = true;
     queueMicrotask(() => {
       this.isScheduled = false;

@@ -64,7 +64,7 @@ export class TrustedProxies {
 }
 
 /**
- * Who passed a request on, first to last. Of the two headers X-Forwarded-For counts where it is there: most proxies append to it, and
+ * Addresses that passed a request on, first to last. X-Forwarded-For takes precedence over Forwarded: most proxies append to it, and
  * pass a client's own Forwarded on as it came.
  */
 function hopsOf({ 'x-forwarded-for': list, forwarded }: ForwardedHeaders): string[] {
