@@ -78,7 +78,7 @@ function nodes(machine: Machine, cards: readonly Card[], inContainer: boolean): 
     .list('/dev/dri')
     .filter((name) => name.startsWith('renderD'))
     .map((name) => `/dev/dri/${name}`);
-  // Where other vendors' cards have render nodes too, only AMD's matter.
+  // If other vendors' cards have render nodes too, only AMD's matter.
   const known = cards.flatMap(({ renderNode }) => renderNode ?? []);
   const rendering = known.length > 0 ? known : listed.length > 0 ? listed : ['/dev/dri/renderD128'];
   return [KFD, ...rendering].map((file) => {
@@ -132,7 +132,7 @@ function memory({ node, target, vramBytes, usedVramBytes, gttBytes }: Card): Fin
   if (usedVramBytes === undefined) return [{ check, state: 'info', detail: `${gigabytes(vramBytes)}${shared}` }];
   const free = vramBytes - usedVramBytes;
   const detail = `${gigabytes(free)} of ${gigabytes(vramBytes)} free${shared}`;
-  // What shares main memory has little of its own, and is no worse for it.
+  // A card that shares main memory has little of its own, and is no worse for it.
   if (free >= LITTLE_BYTES || (gttBytes ?? 0) > 4 * vramBytes) return [{ check, state: 'ok', detail }];
   return [
     {
@@ -144,7 +144,7 @@ function memory({ node, target, vramBytes, usedVramBytes, gttBytes }: Card): Fin
   ];
 }
 
-/** How it is told that this is a container; undefined where it is none that can be told. */
+/** Evidence that this is a container; undefined without any. */
 export function containerOf(machine: Machine): string | undefined {
   if (machine.ownership('/.dockerenv') !== undefined) return 'Docker';
   if (machine.ownership('/run/.containerenv') !== undefined) return 'Podman';

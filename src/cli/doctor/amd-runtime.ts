@@ -52,7 +52,7 @@ export function runtimeMissing(machine: Machine, why: string, cards: number): Fi
   };
 }
 
-/** How this distribution installs the library alone. */
+/** Command with which this distribution installs the library alone. */
 function installing(machine: Machine): string {
   const release = machine.read('/etc/os-release') ?? '';
   const of = new Set([...release.matchAll(/^ID(?:_LIKE)?="?([^"\n]*)"?$/gm)].flatMap(([, ids = '']) => ids.split(' ')));

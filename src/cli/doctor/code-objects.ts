@@ -7,11 +7,11 @@ import type { Finding } from './finding.js';
 
 export const KERNELS = path.join(packageRoot, 'build', 'kernels');
 
-/** What to type so that there are code objects for a target. */
+/** Command that builds code objects for a target. */
 const building = (target: string): string => `npm run build:kernels -- --target ${target}`;
 
 /**
- * What is built, and for each card whether the loader takes some of it.
+ * Built code objects, and for each card whether the loader accepts some of them.
  *
  * @param folder with one sub-folder a target
  */

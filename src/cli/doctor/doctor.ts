@@ -44,7 +44,7 @@ export async function examine(stateFolder = defaultStateFolder(), machine = mach
 }
 
 /**
- * What is found of AMD's cards with no library of AMD's.
+ * Findings about AMD's cards without any library of AMD's.
  *
  * @param kernels the folder of code objects, one sub-folder a target; default: the package's
  */

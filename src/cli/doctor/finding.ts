@@ -4,7 +4,7 @@ export interface Finding {
   /** `failed`: it is there and does not work. `missing`: it is not there, and something else may do. */
   readonly state: 'ok' | 'missing' | 'failed' | 'info';
   readonly detail: string;
-  /** What to type so that it works; to be read before it is run. */
+  /** Command that fixes it; to be read before it is run. */
   readonly fix?: string;
 }
 

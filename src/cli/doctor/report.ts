@@ -20,7 +20,7 @@ export function formatReport(findings: readonly Finding[], whose: Identity): str
   return ['```', ...lines.map((line) => anonymous(line, whose)), '```'].join('\n');
 }
 
-/** Who runs this, where. */
+/** User and machine of the report. */
 export function thisIdentity(): Identity {
   const { username, homedir } = os.userInfo();
   return { userName: username, hostName: os.hostname(), home: homedir };

@@ -5,7 +5,7 @@ import type { HubSettings } from './hub-settings.js';
 import { type ModelReference, repositoryOf } from './model-reference.js';
 import type { Digest, HubFile } from './quantizations.js';
 
-/** What a repository holds at one commit. */
+/** Files of a repository at one commit. */
 export interface HubListing {
   /** 40 hex digits. */
   readonly commit: string;

@@ -20,7 +20,7 @@ export async function pull(name: string, options: PullCommandOptions): Promise<v
     if (options.json) writeJson(model, 2);
     else writeText(`${model.path}\n`);
   } catch (error) {
-    // Who has to choose is told between what.
+    // An ambiguous choice is refused with the list of choices.
     if (error instanceof RocmForgeError && error.metadata.models !== undefined) await printModels(name, options);
     throw error;
   }

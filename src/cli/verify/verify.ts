@@ -88,7 +88,7 @@ async function verifyModel(options: VerifyCommandOptions, file: string, parity?:
       passed: isNear && sameToken + ties === steps,
     });
     const { tokens, same } = await greedy(file, cases, device);
-    // Where ties on the reference's own path turn out differently, the texts part sooner or later.
+    // If ties on the reference's own path turn out differently, the texts part sooner or later.
     const isAsked = ties === 0;
     const measured = `${same} of ${tokens} equal${isAsked ? '' : ` (not asked: ${ties} ties)`}`;
     verdicts.push({ model, check: 'greedy tokens', measured, passed: same === tokens || !isAsked });

@@ -5,7 +5,7 @@ import type { Fields } from './fields.js';
 const ANY_OBJECT = '{"type":"object"}';
 
 /**
- * What the text must be: OpenAI's `response_format`, llama.cpp's `grammar` and `json_schema`. The core says which schemas
+ * Constraint on the text: OpenAI's `response_format`, llama.cpp's `grammar` and `json_schema`. The core says which schemas
  * and grammars it takes.
  */
 export function constraintOf(fields: Fields): Constraint | undefined {

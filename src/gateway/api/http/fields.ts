@@ -186,7 +186,7 @@ const MOST_OBJECTS = 4096;
 /** Characters of an unknown field's name that are told back. */
 const MOST_NAME = 64;
 
-/** Whether a value is a list of numbers that may be token ids. */
+/** True if a value is a list of numbers that may be token ids. */
 export function areIds(value: unknown): value is readonly number[] {
   return Array.isArray(value) && value.every((id) => Number.isInteger(id) && id >= 0 && id < 2 ** 32);
 }

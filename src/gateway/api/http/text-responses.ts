@@ -11,7 +11,7 @@ import { parseJson } from './json-forms.js';
 import { chatRequest, conversationOf } from './openai/chat-request.js';
 import type { FormDefaults } from './request.js';
 
-/** What texts are answered from. */
+/** Dependencies of the text routes. */
 export interface TextTools {
   readonly facts: LimitFacts;
   readonly encoder: PromptEncoder;
