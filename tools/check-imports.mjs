@@ -15,7 +15,7 @@ const MAY_IMPORT = {
 };
 
 /**
- * What is wrong with the imports of a source tree, a sentence each.
+ * Complaints about the imports of a source tree, a sentence each.
  *
  * @param {ReadonlyMap<string, string>} sources TypeScript by its path from the repository's root
  * @returns {string[]}

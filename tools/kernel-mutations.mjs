@@ -1,5 +1,5 @@
 // One file because it is one list.
-/** What the test of products of experts launches. */
+/** Kernels that the test of products of experts launches. */
 const EXPERT_PRODUCTS = ['matmul', 'matmul_quantized', 'matmul_packed', 'matmul_packed_tile', 'matmul_tile'];
 
 /**

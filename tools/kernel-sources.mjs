@@ -60,7 +60,7 @@ export class KernelSources {
   }
 
   /**
-   * What is built for device classes; option `twins` adds the twins and what another class launches, but for Hopper's own
+   * Sources that are built for device classes; option `twins` adds the twins and what another class launches, but for Hopper's own
    * kernels.
    *
    * @param {readonly string[]} deviceClasses

@@ -65,7 +65,7 @@ export class HostedModels {
     return this.all[0] as HostedModel;
   }
 
-  /** Totals of all models. */
+  /** Replicas of all models. */
   get replicas(): readonly Replica[] {
     return this.all.flatMap(({ replicas }) => replicas);
   }
@@ -140,7 +140,7 @@ export class HostedModels {
   }
 }
 
-/** Models that free memory for one that does not fit: on one device the others have theirs already. */
+/** Names ways to free memory for a model that does not fit: on one device the others have theirs already. */
 function namingRoom(error: RocmForgeError, name: string): RocmForgeError {
   if (error.reason !== 'OUT_OF_MEMORY') return error;
   const help = 'where models share a device, give each less with --kv-memory, --max-sequences or --max-context';

@@ -31,7 +31,7 @@ export interface Gateway {
   /** The port it is bound to; 0 for a socket file. */
   readonly port: number;
   readonly models: readonly HostedModel[];
-  /** State of the first model, as everything below that is about one model or executor. */
+  /** Name of the first model. Everything below about one model or executor is about it, too. */
   readonly modelName: string;
   readonly contextLength: number;
   /** The most sequences that run at once; 0 before it was loaded. */

@@ -37,7 +37,7 @@ export class Metrics implements TrustObserver {
   private readonly httpErrors: Counter<'reason'>;
   private readonly apis: (readonly [Api, GuardCounts])[] = [];
 
-  /** Metrics of each model, in their order. */
+  /** Observers of the models, in their order. */
   readonly models: readonly ModelObserver[];
 
   /** @param models all that there are */

@@ -13,7 +13,7 @@ export interface TlsFiles {
   readonly clientCa?: string | undefined;
 }
 
-/** What TLS servers of Node take, TCP, HTTP/1.1 and HTTP/2 alike: `createServer` and `setSecureContext`. */
+/** Options of Node's TLS servers, TCP, HTTP/1.1 and HTTP/2 alike: `createServer` and `setSecureContext`. */
 export interface TlsIdentity {
   readonly cert: string;
   readonly key: string;

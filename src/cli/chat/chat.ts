@@ -87,7 +87,7 @@ class Chat {
     prompt: '> ',
     ...(this.isTerminal && { terminal: true, history: this.history.read(), historySize: 1000 }),
   });
-  /** State of the answer under way. */
+  /** Stops the answer under way. */
   private stopping: AbortController | undefined;
   private interrupts = 0;
   /** The last answer ended where the context did. */

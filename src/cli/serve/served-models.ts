@@ -6,7 +6,7 @@ import { RocmForgeError } from '../../shared/errors.js';
 export interface NamedModels {
   /** `FILE` or `NAME=FILE`, at least one. */
   readonly model: readonly string[];
-  /** Option of one model alone. */
+  /** Name of the model; only for a single one. */
   readonly modelName?: string | undefined;
   /** Other names of one model; `ALIAS=NAME` for several. */
   readonly modelAlias?: readonly string[] | undefined;

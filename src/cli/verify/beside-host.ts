@@ -17,7 +17,7 @@ export interface BesideHost {
 }
 
 export interface BesideHostOptions extends Pick<LoadOptions, 'kvCacheType' | 'attention' | 'split'> {
-  /** Seconds of the host. */
+  /** Threads of the host. */
   readonly threads?: number;
 }
 

@@ -9,7 +9,7 @@ import { Sequence, type SequenceSampling } from './sequence.js';
 /** A request, validated and encoded. */
 export interface GenerationParameters {
   readonly promptIds: Uint32Array;
-  /** Parameters of the first completion; the others differ by their index, and return no log probabilities of the prompt. */
+  /** Sampling of the first completion; the others differ by their index, and return no log probabilities of the prompt. */
   readonly sampling: SequenceSampling;
   readonly stop: StopOptions;
   /** Reader of reasoning and calls in the text; absent: all of it is content. */

@@ -15,10 +15,10 @@ export class ModelFile {
   /** See {@link contentIdentity}. */
   readonly identity: string;
   private readonly files: ModelFiles;
-  /** Statistics of the content that was last found to be the model's; one a part. */
+  /** File stamps of the content that was last found to be the model's; one a part. */
   private stamps: readonly string[];
   private readonly loaded = new LoadedContent();
-  /** Statistics of content that an executor found to be another, though {@link check} looks at the same of it. */
+  /** File stamps of content that an executor found to be another, though {@link check} looks at the same of it. */
   private otherStamps: readonly string[] | undefined;
 
   /**

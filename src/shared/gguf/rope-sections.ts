@@ -2,7 +2,7 @@ import type { ArchitectureKeys } from './architecture-keys.js';
 
 const KEY = 'rope.dimension_sections';
 
-/** Whether the pairs of a section are adjacent, or every third pair belongs to the same section. */
+/** Assignment of pairs to sections: adjacent pairs, or every third pair. */
 export type SectionOrder = 'contiguous' | 'interleaved';
 
 /**

@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { RocmForgeError } from '../errors.js';
 import type { GgufFile } from './reader.js';
 
-/** How llama.cpp's llama-gguf-split names the parts of a model, counted from 1. */
+/** Names of a model's parts by llama.cpp's llama-gguf-split, counted from 1. */
 const PART_NAME = /^(?<name>.+)-(?<number>\d{5})-of-(?<count>\d{5})\.gguf$/;
 
 /** Which part of a split model a file is. */

@@ -93,7 +93,7 @@ export class Supervisor {
   private arithmetic: string | undefined;
   private timer: NodeJS.Timeout | undefined;
   private readonly watch: NodeJS.Timeout;
-  /** Result of the first start, until it has served or failed. */
+  /** Promise of the first start, until it has served or failed. */
   private first: { resolve(): void; reject(error: RocmForgeError): void } | undefined;
   private ended: Promise<unknown> = Promise.resolve();
   /** State of the address of a remote executor while none responds there. */

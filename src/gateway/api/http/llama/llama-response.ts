@@ -16,7 +16,7 @@ import { countsOf, progressOf, Timings, type TokenCounts } from '../timings.js';
 interface End extends TokenCounts {
   readonly finishReason: FinishReason;
   readonly stopMatch: StopMatch | undefined;
-  /** Token id of 64 bits. */
+  /** A number of 64 bits. */
   readonly seed: bigint;
   readonly promptText: string;
 }
