@@ -85,7 +85,8 @@ function complaintsOf({ file, target, isPackage, names }) {
   if (from.area === 'gateway' && from.folder !== undefined && from.folder !== 'api') {
     if (isServer) return complaint('only src/gateway/api may import gRPC’s server');
     const isGrpc = target.startsWith('@grpc/') || target.startsWith('src/shared/grpc/');
-    if (isGrpc && from.folder !== 'replica') return complaint('only src/gateway/api, and replicas as clients, may import gRPC');
+    if (isGrpc && from.folder !== 'replica')
+      return complaint('only src/gateway/api, and replicas as clients, may import gRPC');
   }
   if (isPackage) return [];
   if (!target.startsWith('src/')) return complaint('it is no source');

@@ -23,7 +23,7 @@ function inspect(options: RandomModelOptions, tensors: Readonly<Record<string, r
   return inspectModel(file);
 }
 
-/** What stands beside `rope`, a line each. */
+/** Lines next to `rope`. */
 function ropeLines(...model: Parameters<typeof inspect>): string[] {
   const lines = formatInspectReport(inspect(...model)).split('\n');
   const first = lines.findIndex((line) => line.startsWith('rope '));

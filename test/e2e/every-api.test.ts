@@ -24,7 +24,7 @@ const TEMPLATE = '{{ messages[0].content }}';
 const messages = [{ role: 'user', content: PROMPT }];
 const TOKENS = 48;
 
-/** What a server told of a generation; ids where its protocol tells them. */
+/** A server's account of a generation; ids if its protocol has them. */
 interface Told {
   readonly text?: string;
   readonly ids?: readonly number[];

@@ -74,7 +74,7 @@ describe.skipIf(!hasAnalyze)('units (skipped where there is no systemd-analyze)'
     expect({ code, stdout, stderr }).toEqual({ code: 0, stdout: '', stderr: '' });
   });
 
-  // Of 100, in tenths of what systemd-analyze prints; 20: what it calls OK.
+  // Exposure of 100, in tenths of what systemd-analyze prints; 20: what it calls OK.
   it.each(units)('%s exposes at most 2.0 of 10', async (unit) => {
     const args = ['security', '--offline=true', '--no-pager', '--threshold=20', path.join(at, unit)];
     const { code, stdout } = await runProgram('systemd-analyze', args);

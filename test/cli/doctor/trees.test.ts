@@ -24,7 +24,7 @@ function kernelsOf(...targets: string[]): string {
 }
 const kernels = kernelsOf('gfx1100', 'gfx942');
 
-/** What is wrong or noted: each line that is not ok, by what was inspected at. */
+/** Failed and informative findings: each line that is not ok, by its check. */
 function wrong(findings: readonly Finding[]): Record<string, readonly [state: string, detail: string, fix?: string]> {
   return Object.fromEntries(
     findings
