@@ -184,7 +184,8 @@ export function lengthComplaints([place, text]) {
 }
 
 /**
- * Comments of a source that start with What, Whether, How, Of, Where or Who; lines of `//` that follow each other are one comment.
+ * Comments of a source that start with What, Whether, How, Of, Where or Who; lines of `//` that follow each other are one
+ * comment.
  *
  * @param {string} source
  * @returns {string[]}

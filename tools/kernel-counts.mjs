@@ -167,8 +167,8 @@ export function readCounts(text) {
 }
 
 /**
- * Kernels that a change made worse by more than 5 %: instructions that take a turn of an execution unit, all or in loops, and waves
- * that fit. A line each, also of kernels that only one of the two has.
+ * Kernels that a change made worse by more than 5 %: instructions that take a turn of an execution unit, all or in loops, and
+ * waves that fit. A line each, also of kernels that only one of the two has.
  *
  * @param {CountsTable} before
  * @param {CountsTable} after

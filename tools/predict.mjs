@@ -1,6 +1,6 @@
-// Predicts the time of a token of one stream, or of a step of a prompt, on a card that is not at hand: what the target's emulator executes of the
-// first and the last block of each launch, by class of instruction, the lines of memory that they touch, and what a card
-// of predict/hardware.mjs would need for it. A prediction, no measurement.
+// Predicts the time of a token of one stream, or of a step of a prompt, on a card that is not at hand: what the target's emulator
+// executes of the first and the last block of each launch, by class of instruction, the lines of memory that they touch, and what
+// a card of predict/hardware.mjs would need for it. A prediction, no measurement.
 //
 //   npm run build && npm run build:kernels -- --target gfx1100
 //   TINYGRAD_DIR=CHECKOUT npm run predict -- --target gfx1100 [--shape llama-3.1-8b] [--type Q4_K_M] [--position 512] [--prompt ROWS] [--counts]

@@ -1,4 +1,5 @@
-// Words of this project's former dialect, which tools/check-words.mjs rejects: readers know the words of vLLM, llama.cpp and gRPC.
+// Words of this project's former dialect, which tools/check-words.mjs rejects: readers know the words of vLLM, llama.cpp and
+// gRPC.
 
 /**
  * Former names, as the words of an identifier in lower case with blanks between them, and the names of today.

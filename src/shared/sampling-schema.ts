@@ -50,7 +50,10 @@ const SLOT_PARAMETERS = {
   sampleIndex: u32(),
   /** Log probabilities that come with a token. 0: none; n + 1: the token's and those of the n likeliest. */
   logprobs: u32(1 + TOP_LOGPROBS_MAX),
-  /** Number of the slot's biases, the first ones, that name tokens whose log probabilities and ranks come instead of the likeliest's. */
+  /**
+   * Number of the slot's biases, the first ones, that name tokens whose log probabilities and ranks come instead of the
+   * likeliest's.
+   */
   chosenLogprobs: u32(TOP_LOGPROBS_MAX),
   /** Divides positive and multiplies negative logits of tokens present. */
   repetitionPenalty: f32(1, MIN_F32),

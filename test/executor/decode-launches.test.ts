@@ -149,8 +149,8 @@ it('over a cache in q8_0 a layer takes one more: keys are rotated and stored by 
   }
 });
 
-// Cost of one more layer. There a launch combines what is split: the last block's combine was slower. Heads are rotated where they are
-// computed if pairs are neighbours, as llama's are.
+// Cost of one more layer. There a launch combines what is split: the last block's combine was slower. Heads are rotated where
+// they are computed if pairs are neighbours, as llama's are.
 it.each([
   ['llama', 'Q8_0', 1024, 5, 6, 6],
   // q and k in one type, v in another; rows of any number of chunks.

@@ -9,9 +9,9 @@ import { writeRandomFamily } from '../support/random-model.js';
 const CLEAR = 1e-2;
 
 /**
- * Positions of each family of experts where one of two experts is chosen by less than that: case:position:layer, in double precision.
- * There another order of sums may choose the other, and all that follows differs: a family's differences beyond its bound are
- * to be looked for here first.
+ * Positions of each family of experts where one of two experts is chosen by less than that: case:position:layer, in double
+ * precision. There another order of sums may choose the other, and all that follows differs: a family's differences beyond its
+ * bound are to be looked for here first.
  */
 const TIES = {
   'llama-experts':

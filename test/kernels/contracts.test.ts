@@ -17,7 +17,9 @@ const files = ['', 'twins'].flatMap((folder) =>
     .map((file) => path.join(folder, file)),
 );
 const tests = path.join(packageRoot, 'test', 'kernels');
-/** Kernels that only Hopper's processors compile: `bench/gpu/linear.cu` checks these against a float64 reference, on such a GPU. */
+/**
+ * Kernels that only Hopper's processors compile: `bench/gpu/linear.cu` checks these against a float64 reference, on such a GPU.
+ */
 const isHoppers = ({ on }: { on?: unknown }) => on === 'hopper';
 const portable = allContracts.filter((contract) => !isHoppers(contract));
 

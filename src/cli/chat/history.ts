@@ -8,7 +8,10 @@ const MOST_BYTES = 4 << 20;
 /** Only the user's own: what somebody says to a model is nobody else's. */
 const MODE = 0o600;
 
-/** Lines typed in this and earlier conversations, in a file of the user's state folder. It is a convenience: its errors are ignored. */
+/**
+ * Lines typed in this and earlier conversations, in a file of the user's state folder. It is a convenience: its errors are
+ * ignored.
+ */
 export class History {
   private readonly file: string;
 

@@ -55,7 +55,8 @@ function inTermsOfFit(error: unknown): unknown {
 }
 
 /**
- * Contexts and sequences of a model that fit, found by loading it without its weights: on the GPUs that are here, or with counted memory.
+ * Contexts and sequences of a model that fit, found by loading it without its weights: on the GPUs that are here, or with counted
+ * memory.
  *
  * @throws RocmForgeError of the reader and of the loader, for what no GPU would load
  */

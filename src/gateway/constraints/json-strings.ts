@@ -3,8 +3,8 @@ import { characters, choice, type Expression, type Grammar, repeat, sequence, te
 
 const ANGLE = 0x3c;
 /**
- * Characters that stand for themselves in a JSON string: neither a quotation mark nor a backslash nor a control character; nor the bracket
- * that tags begin with, where a tag ends the value.
+ * Characters that stand for themselves in a JSON string: neither a quotation mark nor a backslash nor a control character; nor
+ * the bracket that tags begin with, where a tag ends the value.
  */
 const PLAIN = complement(codePoints([0, 0x1f], [0x22, 0x22], [0x5c, 0x5c]));
 const PLAIN_WITHOUT_ANGLES = intersection(PLAIN, complement(codePoints([ANGLE, ANGLE])));

@@ -37,7 +37,10 @@ export class ProxiedClients {
     return !this.proxies.isEmpty && this.proxies.has(ipOf(connection));
   }
 
-  /** Client that sends a request, for all that is shared out by address: the one that a trusted proxy names, else the connection's own. */
+  /**
+   * Client that sends a request, for all that is shared out by address: the one that a trusted proxy names, else the connection's
+   * own.
+   */
   peerOf(connection: string, headers: ForwardedHeaders): string {
     const address = ipOf(connection);
     return siteOf(this.proxies.isEmpty ? address : this.proxies.clientOf(address, headers));

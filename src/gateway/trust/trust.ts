@@ -95,8 +95,8 @@ export class Trust {
   }
 
   /**
-   * Principal of a caller: `token:NAME`, `jwt:SUBJECT`, `cert:NAME`, or the peer where no credential is required. Where a certificate and a
-   * token are demanded, both must be there, and the token says who it is.
+   * Principal of a caller: `token:NAME`, `jwt:SUBJECT`, `cert:NAME`, or the peer where no credential is required. Where a
+   * certificate and a token are demanded, both must be there, and the token says who it is.
    *
    * @throws RocmForgeError `CREDENTIAL_MISSING`, `CREDENTIAL_INVALID`, `CREDENTIAL_EXPIRED`
    */

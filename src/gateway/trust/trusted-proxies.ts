@@ -64,8 +64,8 @@ export class TrustedProxies {
 }
 
 /**
- * Addresses that passed a request on, first to last. X-Forwarded-For takes precedence over Forwarded: most proxies append to it, and
- * pass a client's own Forwarded on as it came.
+ * Addresses that passed a request on, first to last. X-Forwarded-For takes precedence over Forwarded: most proxies append to it,
+ * and pass a client's own Forwarded on as it came.
  */
 function hopsOf({ 'x-forwarded-for': list, forwarded }: ForwardedHeaders): string[] {
   if (list !== undefined) return String(list).split(',');

@@ -5,7 +5,9 @@ import type { ModelParameters } from './model-parameters.js';
 /** The most experts of a layer, and of a row, that kernels hold (`MOST_EXPERTS` of src/executor/kernels/experts.ts). */
 const MOST = { experts: 512, used: 32 } as const;
 
-/** Function from a router's scores to weights: parts of the softmax over all, sigmoids, or parts of the softmax over the chosen. */
+/**
+ * Function from a router's scores to weights: parts of the softmax over all, sigmoids, or parts of the softmax over the chosen.
+ */
 export type ExpertScoring = 'softmax' | 'sigmoid' | 'chosen';
 
 /** Routed experts of a mixture-of-experts FFN; Shazeer et al. (2017). */

@@ -43,8 +43,8 @@ const HARMLESS_KEYS: readonly Harmless[] = [
 ];
 
 /**
- * Values that llama.cpp's `llama_model_save_to_file` writes for properties that an architecture lacks, if they are not 0: it writes all
- * of its parameters, set or not.
+ * Values that llama.cpp's `llama_model_save_to_file` writes for properties that an architecture lacks, if they are not 0: it
+ * writes all of its parameters, set or not.
  */
 const SAVED_DEFAULTS: ReadonlyMap<string, GgufValue> = new Map<string, GgufValue>([
   ['attn_logit_softcapping', 50],

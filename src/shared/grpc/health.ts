@@ -16,7 +16,8 @@ import {
 /** The full name of the health protocol's service. */
 export const HEALTH_SERVICE = 'grpc.health.v1.Health';
 /**
- * Health of a gateway: SERVING unless a restart helps, whatever it can serve. Executors have none: they respond while a launch hangs.
+ * Health of a gateway: SERVING unless a restart helps, whatever it can serve. Executors have none: they respond while a launch
+ * hangs.
  */
 export const LIVENESS = 'liveness';
 

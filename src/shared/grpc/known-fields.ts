@@ -6,7 +6,7 @@ const WIRE_TYPE_BITS = 3;
 
 /**
  * Reads messages of which every field is known: generated decoders skip what they do not know, or what has another type, and
- * whoever sent it would never hear that it was not heeded.
+ * the client would not learn that the server ignored them.
  */
 class KnownFields extends BinaryReader {
   /** The last number that was read as such: where a field is skipped, its tag. */

@@ -7,7 +7,9 @@ import { fromHalf } from '../support/half.js';
 /** The block formats whose elements are named by indices into tables: eight, or in IQ3 four, of one index. */
 export type GridType = Extract<BlockType, `iq1_${string}` | `iq2_${string}` | `iq3_${string}`>;
 
-/** Description of eight elements: the indices that name them, a bit each for the sign or the shift's direction, and their scale. */
+/**
+ * Description of eight elements: the indices that name them, a bit each for the sign or the shift's direction, and their scale.
+ */
 interface Eight {
   readonly indices: readonly number[];
   readonly flags: number;

@@ -37,7 +37,9 @@ export function randomBlocks(type: BlockType, count: number, random: Random): Ui
   return data;
 }
 
-/** Sets the exponents of blocks whose scale is one to each there is, one after the other, subnormal and too large for f32 with it. */
+/**
+ * Sets the exponents of blocks whose scale is one to each there is, one after the other, subnormal and too large for f32 with it.
+ */
 export function everyExponent(type: BlockType, data: Uint8Array): Uint8Array {
   if (type === 'mxfp4') for (let block = 0; 17 * block < data.length; block++) data[17 * block] = block;
   return data;

@@ -28,7 +28,10 @@ export const FLOOD_LIMITS: FloodLimits = {
   resets: { burst: 200, perSecond: 20 },
 };
 
-/** Allowance of a trusted proxy's connection, whose streams belong to many; less than nghttp2's own bound, which ends Node's clients. */
+/**
+ * Allowance of a trusted proxy's connection, whose streams belong to many; less than nghttp2's own bound, which ends Node's
+ * clients.
+ */
 const PROXY_RESETS: Rate = { burst: 800, perSecond: 30 };
 
 /** nghttp2's `NGHTTP2_ERR_BAD_CLIENT_MAGIC`. */

@@ -68,7 +68,9 @@ export class OpenFiles {
     this.held -= 1;
   }
 
-  /** True if there is room for another connection of a peer, which may have so many, if necessary by closing one of any server. */
+  /**
+   * True if there is room for another connection of a peer, which may have so many, if necessary by closing one of any server.
+   */
   hasRoom(peer: string, mostOwn = this.most / 2): boolean {
     const own = this.countOf(peer);
     if (own >= mostOwn) return this.closeIdle((other) => other === peer);

@@ -67,8 +67,8 @@ export class AnswerParser {
 }
 
 /**
- * Position in an assistant's turn at which a text starts: at its beginning, where reasoning may come; within reasoning that the prompt has
- * begun; at the content, where the prompt has ended the reasoning; or within content that the text continues.
+ * Position in an assistant's turn at which a text starts: at its beginning, where reasoning may come; within reasoning that the
+ * prompt has begun; at the content, where the prompt has ended the reasoning; or within content that the text continues.
  */
 export type ResponseStart = 'turn' | 'reasoning' | 'content' | 'continuation';
 

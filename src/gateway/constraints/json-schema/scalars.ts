@@ -18,7 +18,10 @@ const TYPES: Readonly<Record<string, Partial<Shape>>> = {
   object: { objects: [ALL_OBJECTS] },
 };
 
-/** True if `nullable` adds null to the types of `type`: OpenAPI 3.0.3 gives it no meaning without `type`, and `enum` holds in addition. */
+/**
+ * True if `nullable` adds null to the types of `type`: OpenAPI 3.0.3 gives it no meaning without `type`, and `enum` holds in
+ * addition.
+ */
 export function isNullable(schema: SchemaObject): boolean {
   return schema[NULLABLE] === true && schema.type !== undefined;
 }
