@@ -28,7 +28,7 @@ it('a report holds no name and no path but those of devices', () => {
     'failed  /dev/kfd: may not be opened by <name>; group render',
     'ok      HIP runtime: 1, by <path>, version 60400000',
     'ok      faults: none kept in <path>',
-    'noted   fault: SIGSEGV on <name>: "unix:<path>" adamant /sys/class/kfd',
+    'info    fault: SIGSEGV on <name>: "unix:<path>" adamant /sys/class/kfd',
     '```',
   ]);
 });
@@ -44,7 +44,7 @@ it('the table has below each line the command that fixes it', () => {
 it('rocmforge doctor --report prints one such block of this machine', async () => {
   const main = path.join(packageRoot, 'dist', 'cli', 'main.js');
   const { stdout } = await runProgram(process.execPath, [main, 'doctor', '--report'], '', { HOME: '/home/somebody' });
-  expect(stdout).toMatch(/^```\n(?:(?:ok|missing|failed|noted) +[^\n]+\n)+```\n$/);
+  expect(stdout).toMatch(/^```\n(?:(?:ok|missing|failed|info) +[^\n]+\n)+```\n$/);
   expect(stdout).not.toContain(packageRoot);
   expect(stdout.match(/(?<![\w.<])\/(?!dev\b|sys\b)\w+/g)).toBeNull();
 });
