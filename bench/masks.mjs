@@ -1,4 +1,4 @@
-// What token masks of constrained answers cost: preparing grammars, masks along texts, and memory.
+// Cost of token masks of constrained answers: preparing grammars, masks along texts, and memory.
 //   node bench/masks.mjs --model vocabulary.gguf [--bench maskbench/data] [--schemas 500]
 // Without --bench a few typical schemas are measured. All times are of processors. Texts are the valid instances of each schema, tokenized greedily by the trie of
 // the vocabulary; where an instance leaves the grammar (white space, order), its trace ends there.

@@ -1,5 +1,5 @@
 /**
- * How long the header of a GGUF file takes to read, beside decoding as many short strings from one buffer, which any
+ * Time to read the header of a GGUF file, next to decoding as many short strings from one buffer, which any
  * reader has to do at least. Processor milliseconds, the least of six runs.
  *
  *     npx tsc -p tsconfig.json --noEmit false --outDir build/bench --rootDir .

@@ -43,7 +43,7 @@ export const TIERS = {
     '!test/shared/{fault-log,log-sink}.test.ts',
     '!test/shared/gguf/{inspect,model-files}.test.ts',
     '!test/shared/grpc/known-fields.test.ts',
-    'test/tools/{check-docs,check-json,check-lengths,predict-h200}.test.ts',
+    'test/tools/{check-docs,check-json,check-lengths,check-words,predict-h200}.test.ts',
   ],
   quick: [
     'test/executor/{batch-invariance,demo-oracle,families,families-invariance,failed-loads,fusions,granted-sequences}.test.ts',
@@ -96,13 +96,13 @@ export const TIERS = {
     'test/e2e/kernels-run.test.ts',
     'test/executor/{dequantized-twin,parity-mutations}.test.ts',
     'test/faults/*.clock.ts',
-    // Of reference kernels, which no plan launches
+    // Tests of reference kernels, which no plan launches
     'test/kernels/{argmax,attention_split,causal_mask,flash_attention_causal,flash_attention_nocausal,gate_up_swiglu,gate_up_swiglu_packed,gemm}.test.ts',
     'test/kernels/{probability_filters,rms_norm_residual,small_gemm,top_k}.test.ts',
   ],
 };
 
-/** What makes a file a test: its name's end. `*.clock.ts` judge by wall clock, `*.emulated.ts` run AMD code objects. */
+/** Ending of a test file's name. `*.clock.ts` judge by wall clock, `*.emulated.ts` run AMD code objects. */
 export const IS_TEST = /\.(test|clock|emulated)\.ts$/;
 
 /**

@@ -11,7 +11,7 @@ const file = path.join(
   'monitoring',
   'grafana.json',
 );
-/** Of the gateways that were chosen. */
+/** Selector of the chosen gateways. */
 const OF = 'instance=~"$instance"';
 const RATE = '[$__rate_interval]';
 const rate = (name, by) => `sum${by ? ` by (${by})` : ''} (rate(rocmforge_${name}{${OF}}${RATE}))`;

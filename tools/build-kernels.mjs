@@ -38,7 +38,7 @@ const { values: options } = parseArgs({
 });
 
 /**
- * What builds each kind of target.
+ * Builders of the kinds of targets.
  *
  * @type {[name: RegExp, build: (target: string) => Promise<unknown>][]}
  */
@@ -155,7 +155,7 @@ async function build(target, { contracts, hash, output }, compiler, flags, symbo
   );
 }
 
-/** What takes longest to compile, the longest first: it begins first, or one core would end with it alone. */
+/** Kernels that take longest to compile, the longest first: they begin first, or one core would end with one alone. */
 const LONGEST = ['matmul_quantized', 'gate_up_swiglu_packed', 'matmul_packed', 'attention_tile_combine_rotated'];
 const longestFirst = (a, b) => {
   const rank = ({ source }) => {
@@ -307,7 +307,7 @@ async function buildAmd(target) {
   await buildCodeObjects(target, compiler, flags, '.hsaco', '.kd');
 }
 
-/** Of sm_90 the instructions that no later processor has, too. */
+/** Flags of a target; for sm_90 including the instructions that no later processor has. */
 function architectureFlags(target) {
   if (target !== 'sm_90') return [`-arch=${target}`];
   return ['-gencode', 'arch=compute_90a,code=sm_90a'];

@@ -9,7 +9,7 @@ const buf = path.join(path.dirname(path.dirname(fileURLToPath(import.meta.url)))
 const RELEASED = 'proto/released';
 
 /**
- * What breaks the public API of an earlier release, a sentence for each release that it breaks.
+ * Breaking changes of an earlier release's public API, a sentence for each release that they break.
  *
  * @param {string} root the folder of buf.yaml and proto/
  * @returns {string[]}

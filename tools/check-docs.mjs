@@ -1,4 +1,4 @@
-// What is wrong with the documentation: links and anchors that lead nowhere, paths of this tree that do not exist, code fences that are
+// Checks of the documentation: links and anchors that lead nowhere, paths of this tree that do not exist, code fences that are
 // not closed, rows that do not fit their table, and dates or commits outside of docs/evidence.
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
@@ -56,7 +56,7 @@ function linkComplaints(root, file, text) {
  */
 function pathComplaints(root, file, text) {
   const named = [...text.matchAll(TREE_PATH)].map(([, name = '']) => name);
-  // Of a pattern the folder counts.
+  // The folder of a pattern counts.
   const fixed = (/** @type {string} */ name) => name.replace(/[^/]*[*{].*$/, '');
   return [...new Set(named)]
     .filter((name) => !existsSync(path.join(root, fixed(name))))

@@ -15,7 +15,7 @@ const MAY_IMPORT = {
 };
 
 /**
- * What is wrong with the imports of a source tree, a sentence each.
+ * Complaints about the imports of a source tree, a sentence each.
  *
  * @param {ReadonlyMap<string, string>} sources TypeScript by its path from the repository's root
  * @returns {string[]}
@@ -83,9 +83,10 @@ function complaintsOf({ file, target, isPackage, names }) {
   if (!(from.area in MAY_IMPORT)) return complaint(`no rule says what src/${from.area} may import`);
   const isServer = target === 'src/shared/grpc/server.js' || (target === '@grpc/grpc-js' && mayBeServer(names));
   if (from.area === 'gateway' && from.folder !== undefined && from.folder !== 'api') {
-    if (isServer) return complaint('only doors know gRPC’s server');
+    if (isServer) return complaint('only src/gateway/api may import gRPC’s server');
     const isGrpc = target.startsWith('@grpc/') || target.startsWith('src/shared/grpc/');
-    if (isGrpc && from.folder !== 'replica') return complaint('of gRPC only doors know, and replicas of its client');
+    if (isGrpc && from.folder !== 'replica')
+      return complaint('only src/gateway/api, and replicas as clients, may import gRPC');
   }
   if (isPackage) return [];
   if (!target.startsWith('src/')) return complaint('it is no source');

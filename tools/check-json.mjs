@@ -1,4 +1,5 @@
-// Where JSON.parse may be called: it rounds numbers and reorders keys, so that what a client sends is read by src/shared/exact-json.ts.
+// Files that may call JSON.parse: it rounds numbers and reorders keys, so that what a client sends is read by
+// src/shared/exact-json.ts.
 import ts from 'typescript';
 
 /** Files that call JSON.parse, by path from the repository's root, and why nothing of a client's is lost there. */

@@ -2,11 +2,11 @@
 
 /** A file over this many lines needs a reason. */
 const MOST_LINES = 350;
-/** How the reason begins, in the file's first comment. */
+/** Beginning of the reason, in the file's first comment. */
 const REASON = 'One file because';
 
 /**
- * What is wrong with the lengths of files, a sentence each.
+ * Complaints about the lengths of files, a sentence each.
  *
  * @param {ReadonlyMap<string, string>} sources contents by path from the repository's root
  * @returns {string[]}

@@ -1,6 +1,6 @@
 // Lint and format of TypeScript, C++ and proto, breaking changes of the released API, types, import rules, JSON.parse, lengths of files,
-// the tier of each test file, and links, paths and dates of the documentation. `--write` formats instead of complaining; `--tiers` prints
-// the table of tiers and ends.
+// the tier of each test file, links, paths and dates of the documentation, and words. `--write` formats instead of complaining;
+// `--tiers` prints the table of tiers and ends.
 import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
@@ -11,10 +11,14 @@ import { docsComplaints } from './check-docs.mjs';
 import { importComplaints } from './check-imports.mjs';
 import { jsonComplaints } from './check-json.mjs';
 import { lengthComplaints } from './check-lengths.mjs';
+import { BASE_COMMIT, subjectComplaints, subjectsSince, wordComplaints } from './check-words.mjs';
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const write = process.argv.includes('--write');
 const bin = (name) => path.join(root, 'node_modules', '.bin', name);
+
+/** Written by the build. */
+const CONTRACT_HEADER = 'contract.h';
 
 /** Runs a program; false and its output on stderr when it fails. */
 function passes(what, program, args) {
@@ -47,10 +51,35 @@ function tierComplaints() {
   });
 }
 
-// contract.h is written by the build.
+/** Complaints about words in names, texts, guides and comments; prints the counts. */
+function wordsOfTree() {
+  const folders = ['src', 'native', 'kernels', 'proto', 'test', 'tools', 'bench', 'examples'];
+  const pages = readdirSync(path.join(root, 'docs')).filter((name) => name.endsWith('.md'));
+  const guides = ['README.md', ...pages.map((name) => path.join('docs', name))];
+  const sources = sourcesOf(folders, /\.(ts|mts|mjs|h|hip|cc|proto)$/);
+  sources.delete(path.join('kernels', 'forge', CONTRACT_HEADER));
+  const { complaints, counts } = wordComplaints(
+    sources,
+    new Map(guides.map((file) => [file, readFileSync(path.join(root, file), 'utf8')])),
+  );
+  console.log(counts);
+  return complaints;
+}
+
+/** Complaints about subjects of commits; none, and a line that says so, without the history. */
+function commitComplaints() {
+  const subjects = subjectsSince(root);
+  console.log(
+    subjects === undefined
+      ? `commits: not checked, because there is no git history since ${BASE_COMMIT}`
+      : `commits: ${subjects.length} subjects since ${BASE_COMMIT.slice(0, 8)}`,
+  );
+  return subjectComplaints(subjects ?? []);
+}
+
 const cppFiles = ['kernels', 'kernels/forge', 'kernels/twins', 'native'].flatMap((folder) =>
   readdirSync(path.join(root, folder))
-    .filter((name) => /\.(hip|h|cc)$/.test(name) && name !== 'contract.h')
+    .filter((name) => /\.(hip|h|cc)$/.test(name) && name !== CONTRACT_HEADER)
     .map((name) => path.join(folder, name)),
 );
 
@@ -80,6 +109,8 @@ const results = [
   ]),
   holds(tierComplaints()),
   holds(docsComplaints(root)),
+  holds(wordsOfTree()),
+  holds(commitComplaints()),
 ];
 const failures = results.filter((passed) => !passed).length;
 console.log(`check: ${results.length - failures} of ${results.length} checks passed`);

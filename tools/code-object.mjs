@@ -1,4 +1,4 @@
-// What an ELF64 image of kernels says about itself: the symbols a loader finds, and for each GPU kernel its arguments,
+// Contents of an ELF64 image of kernels: the symbols a loader finds, and for each GPU kernel its arguments,
 // wave size, registers, shared memory and spills.
 import { decode } from '@msgpack/msgpack';
 

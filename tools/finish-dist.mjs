@@ -1,4 +1,4 @@
-// What tsc leaves undone of dist/: it copies no file that is no TypeScript, and writes without the executable bit that
+// Completes dist/ after tsc, which copies no file that is not TypeScript, and writes without the executable bit that
 // `bin` needs.
 import { chmodSync, copyFileSync } from 'node:fs';
 import path from 'node:path';

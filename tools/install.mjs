@@ -1,4 +1,4 @@
-// What `npm install` runs: the addon and the host's kernels that the package brings are used as they are where they run here;
+// Script of `npm install`: the addon and the host's kernels that the package brings are used as they are where they run here;
 // where not, they are compiled, which needs g++. In a checkout the kernels are the build's affair (`npm run build`).
 import { execFileSync } from 'node:child_process';
 import { existsSync, rmSync } from 'node:fs';

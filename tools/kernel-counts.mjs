@@ -1,4 +1,4 @@
-// What a kernel's machine code consists of: its instructions by class, all of them and those in loops. Counted, so that a
+// Instructions of a kernel's machine code by class, all of them and those in loops. Counted, so that a
 // change that makes a kernel worse is seen without a card.
 import { spawnSync } from 'node:child_process';
 import { occupancy } from './kernel-limits.mjs';
@@ -32,13 +32,13 @@ const CLASSES = [
 ];
 export const CLASS_NAMES = CLASSES.map(([name]) => name);
 
-/** What may grow before a kernel counts as worse. */
+/** Tolerated growth before a kernel counts as worse. */
 const TOLERATED = 1.05;
 /** Kernels of so few instructions in loops differ by more than that from one to the next. */
 const SLACK = 4;
 
 /**
- * What $OBJDUMP, else llvm-objdump of the compiler's version, prints of a code object.
+ * Output of $OBJDUMP, else of llvm-objdump of the compiler's version, for a code object.
  *
  * @param {string} compiler as a manifest names it
  * @param {string} file
@@ -167,8 +167,8 @@ export function readCounts(text) {
 }
 
 /**
- * What a change made worse by more than 5 %: instructions that take a turn of an execution unit, all or in loops, and waves
- * that fit. A line each, also of kernels that only one of the two has.
+ * Kernels that a change made worse by more than 5 %: instructions that take a turn of an execution unit, all or in loops, and
+ * waves that fit. A line each, also of kernels that only one of the two has.
  *
  * @param {CountsTable} before
  * @param {CountsTable} after

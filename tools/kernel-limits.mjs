@@ -1,7 +1,8 @@
-// What a code object's own numbers say of each kernel: whether the hardware takes it, and how many of its waves fit.
+// Limits of kernels, from a code object's own numbers: whether the hardware takes it, and how many of its waves fit.
 
 /**
- * What a code object says of a kernel: registers a thread (vector) and a wave (scalar), bytes of LDS a block and of scratch a thread.
+ * Resources of a kernel in a code object: registers a thread (vector) and a wave (scalar), bytes of LDS a block and of scratch a
+ * thread.
  *
  * @typedef {{ name: string, wave: number, vgprs: number, sgprs: number, lds: number, scratch: number, vgprSpills: number }} KernelNumbers
  * @typedef {{ target: string, compiler: string, files: readonly { kernels: readonly KernelNumbers[] }[] }} Manifest
@@ -14,8 +15,8 @@ const KIB = 1024;
 const INNER_LOOPS = /^(matmul|gate_up|gemm|small_gemm|attention|flash|qkt|weighted)/;
 
 /**
- * Of one unit that shares LDS: a compute unit of CDNA, a workgroup processor (two compute units) of RDNA. `registers` are
- * a lane's, of all waves of a SIMD together, given out by `granule`.
+ * Resources of one unit that shares LDS: a compute unit of CDNA, a workgroup processor (two compute units) of RDNA. `registers`
+ * are a lane's, of all waves of a SIMD together, given out by `granule`.
  */
 const CDNA = { simds: 4, wave: 64, registers: 512, granule: 8, waves: 8, lds: 64 * KIB, ldsGranule: 512 };
 const RDNA = { simds: 4, wave: 32, registers: 1536, granule: 24, waves: 16, lds: 128 * KIB, ldsGranule: 1024 };
@@ -35,7 +36,7 @@ const HARDWARE = {
   gfx1152: SMALL_RDNA,
   gfx1200: RDNA,
   gfx1201: RDNA,
-  // What is least among those that run them.
+  // The least among those that run them.
   'gfx11-generic': SMALL_RDNA,
   'gfx12-generic': RDNA,
 };
@@ -65,7 +66,7 @@ export function occupancy(target, { vgprs, lds, threads = BLOCK }) {
 }
 
 /**
- * What is wrong with the kernels of a manifest, a line each; nothing when all is well.
+ * Complaints about the kernels of a manifest, a line each; nothing when all is well.
  *
  * @param {Manifest} manifest
  * @returns {string[]}

@@ -1,5 +1,5 @@
 // One file because it is one list.
-/** What the test of products of experts launches. */
+/** Kernels that the test of products of experts launches. */
 const EXPERT_PRODUCTS = ['matmul', 'matmul_quantized', 'matmul_packed', 'matmul_packed_tile', 'matmul_tile'];
 
 /**
@@ -297,7 +297,7 @@ export const MUTATIONS = [
     test: 'penalties',
   },
   {
-    name: 'token_history: tokens counted behind a wrong guess',
+    name: 'token_history: tokens counted behind a wrong draft token',
     file: 'token_history.hip',
     from: 'row_token[sample_row[sample]] != token',
     to: 'row_token[sample_row[sample]] < 0',

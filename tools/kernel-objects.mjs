@@ -23,7 +23,7 @@ const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const CACHE = path.join(root, 'build', 'cache');
 /** Objects that nothing has used for so long are forgotten. */
 const CACHE_DAYS = 14;
-/** How often a build whose output is no terminal says how far it is. */
+/** Interval at which a build whose output is no terminal reports its progress. */
 const PROGRESS_MS = 30_000;
 
 /**

@@ -60,8 +60,8 @@ export class KernelSources {
   }
 
   /**
-   * What is built for device classes; option `twins` adds the twins and what another class launches, but for Hopper's own
-   * kernels.
+   * Sources that are built for device classes; option `twins` adds the twins and what another class launches, but for Hopper's
+   * own kernels.
    *
    * @param {readonly string[]} deviceClasses
    * @param {{ support?: readonly string[] }} [added] `support`: files of the kernels' folder that hold no kernel, and that the target's libraries need

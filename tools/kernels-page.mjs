@@ -3,7 +3,7 @@
 
 const DISTINCT = /f32|bf16|f16|\d+/g;
 
-/** What varies among kernels that differ in types and numbers alone: `f32/f16`, `8/16/32`. */
+/** Variants of kernels that differ in types and numbers alone: `f32/f16`, `8/16/32`. */
 function merged(texts) {
   const values = texts.map((text) => text.match(DISTINCT) ?? []);
   let at = -1;

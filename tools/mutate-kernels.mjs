@@ -101,8 +101,8 @@ function caughtBy(folder, { test, files }) {
   const report = path.join(folder, 'report.json');
   const vitest = path.join(root, 'node_modules', 'vitest', 'vitest.mjs');
   const file = path.join('test', 'kernels', `${test}.test.ts`);
-  const notBuilt = ['lanes32', 'lanes64'].filter((name) => !lanes.includes(name));
-  const pattern = isFull && notBuilt.length > 0 ? ['--testNamePattern', `^(?!.* on (${notBuilt.join('|')})\\b)`] : [];
+  const unbuilt = ['lanes32', 'lanes64'].filter((name) => !lanes.includes(name));
+  const pattern = isFull && unbuilt.length > 0 ? ['--testNamePattern', `^(?!.* on (${unbuilt.join('|')})\\b)`] : [];
   const { status } = spawnSync(
     process.execPath,
     [vitest, 'run', file, '--bail=1', ...pattern, '--reporter=json', `--outputFile=${report}`],

@@ -40,10 +40,10 @@ const { values: options } = parseArgs({
 /** Files of the first run, and by how much each next run has more. */
 const FIRST_FILES = 4;
 const GROWTH = 2;
-/** What a test waits for comes within this time, or never. */
+/** Time within which a test's awaited event comes, or never. */
 const TEST_TIMEOUT_MS = 120_000;
 const RUN_TIMEOUT_MS = 1_200_000;
-/** What a copy links to in place of having its own, and what it does without. */
+/** Folders that a copy links to in place of having its own, and those it lacks. */
 const LINKED = ['node_modules', 'build'];
 const LEFT_OUT = ['.git', 'coverage', ...LINKED];
 const NICENESS = 10;
@@ -113,7 +113,7 @@ const build = (what, cwd) =>
     cwd,
   );
 
-/** How many folders a test and a source have in common: tests lie as sources do. */
+/** Number of folders that a test and a source have in common: tests lie as sources do. */
 function kinship(test, source) {
   const [a, b] = [test, source].map((file) => path.dirname(file).split('/').slice(1));
   const differ = a.findIndex((folder, i) => folder !== b[i]);
@@ -153,7 +153,7 @@ async function failures(cwd, files) {
       const first = assertionResults.find((result) => result.status === 'failed');
       failed.set(path.relative(cwd, name), first?.fullName ?? 'the file does not load');
     }
-    // What no test is blamed for, such as a rejection that nobody handles, or a run that does not end.
+    // A failure of no single test, such as an unhandled rejection, or a run that does not end.
     if (failed.size === 0 && chosen.length === 1) failed.set(chosen[0], 'the run fails');
     for (const file of failed.size === 0 ? chosen : []) {
       for (const [name, test] of await failures(cwd, [file])) failed.set(name, test);
@@ -230,7 +230,7 @@ async function main() {
 
 process.once('exit', () => {
   endRunning?.();
-  // What was just killed may have written a moment ago.
+  // A process that was just killed may have written a moment ago.
   rmSync(places, { recursive: true, force: true, maxRetries: 5 });
 });
 for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(1));

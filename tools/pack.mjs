@@ -21,7 +21,7 @@ execFileSync(
   [path.join(root, 'tools', 'build-kernels.mjs'), '--target', ['host', ...AMD_TARGETS].join()],
   {
     cwd: root,
-    // What npm pack prints on stdout is read by programs.
+    // Programs read the stdout of npm pack.
     stdio: ['ignore', 2, 2],
   },
 );
@@ -33,7 +33,7 @@ function filesOf(target) {
   return [path.join(folder, 'manifest.json'), ...manifest.files.map(({ file }) => path.join(folder, file))];
 }
 
-// What the oldest distribution has that the package is for: RHEL 9, Ubuntu 22.04, Debian 12.
+// glibc of the oldest supported distribution: RHEL 9, Ubuntu 22.04, Debian 12.
 const NEWEST_GLIBC = [2, 34];
 const ADDON = path.join('prebuilds', 'linux-x64', 'node.napi.glibc.node');
 execFileSync('npm', ['run', '-s', 'build:native'], { cwd: root, stdio: ['ignore', 'ignore', 2] });

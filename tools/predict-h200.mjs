@@ -14,9 +14,9 @@ import { clockOf, functionsOf } from './predict/sass.mjs';
 const [folder, write] = process.argv.slice(2);
 const card = CARDS.sm_90;
 const SECTOR = 32;
-/** What all launches of a kernel read stays in the second cache, of 60 MB, where it is less than this. */
+/** Bytes that stay in the second cache, of 60 MB, if all launches of a kernel read less than this. */
 const L2_HOLDS = 40e6;
-/** Of what a launch reads of memory, the share that makes an instruction one that reads memory. */
+/** Share of a launch's memory reads from which on an instruction counts as one that reads memory. */
 const FAR_SHARE = 0.02;
 /** @type {[name: string, pattern: RegExp][]} */
 const CLASSES = [
@@ -37,7 +37,7 @@ const rows = readFileSync(path.join(folder, 'times.tsv'), 'utf8')
   .map((line) => line.split('\t'))
   .map(([plan, kernel, , times, us]) => ({ plan, kernel, times: Number(times), us: Number(us) }));
 
-/** Of a launch that a profiler saw, what predictLaunch() takes. @param times launches of it in a step */
+/** Input of predictLaunch() from a launch that a profiler saw. @param times launches of it in a step */
 function counted({ kernel, grid, metrics, executed }, times) {
   const blocks = grid.reduce((product, dim) => product * dim, 1);
   const of = (name) => Object.entries(metrics).find(([metric]) => metric.includes(name))?.[1] ?? 0;

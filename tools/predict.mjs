@@ -1,6 +1,6 @@
-// What a token of one stream, or a step of a prompt, takes on a card that nobody here has: what the target's instruction set emulator executes of the
-// first and the last block of each launch, by class of instruction, the lines of memory that they touch, and what a card
-// of predict/hardware.mjs would need for it. A prediction, no measurement.
+// Predicts the time of a token of one stream, or of a step of a prompt, on a card that is not at hand: what the target's emulator
+// executes of the first and the last block of each launch, by class of instruction, the lines of memory that they touch, and what
+// a card of predict/hardware.mjs would need for it. A prediction, no measurement.
 //
 //   npm run build && npm run build:kernels -- --target gfx1100
 //   TINYGRAD_DIR=CHECKOUT npm run predict -- --target gfx1100 [--shape llama-3.1-8b] [--type Q4_K_M] [--position 512] [--prompt ROWS] [--counts]
@@ -42,7 +42,7 @@ const { values: options } = parseArgs({
   },
 });
 
-/** What `rocmforge verify --speed` finds beside what it measures. */
+/** Targets whose predictions `rocmforge verify --speed` prints next to its measurements. */
 const TARGETS = ['gfx1100', 'gfx1201', 'gfx942'];
 const MODELS = [
   { shape: 'llama-3.1-8b', type: 'Q4_K_M' },
@@ -125,7 +125,7 @@ function numbersOf({ arguments: described }, { words }) {
   return described.flatMap(({ buffer }, i) => (buffer ? [] : [words[i]])).join();
 }
 
-/** What a step of one row, or of the prompt's next rows, launches. */
+/** Launches of a step of one row, or of the prompt's next rows. */
 async function launchesOfStep(device, native, model) {
   const limits = {
     maxContext: position + promptRows + 64,

@@ -1,4 +1,4 @@
-// What npm runs after `npm ci` in a checkout: the build. npx installs a checkout whose command it is to run as if it were another
+// Script of `npm ci` in a checkout: the build. npx installs a checkout whose command it is to run as if it were another
 // package, on every change of it; what is built is then used as it is.
 import { execFileSync } from 'node:child_process';
 import { existsSync } from 'node:fs';

@@ -35,7 +35,7 @@ const { plot } = await import(path.join(root, 'dist', 'cli', 'bench', 'plot.js')
 const SCRAPE_SECONDS = 2;
 /** Grafana's $__rate_interval: four scrapes. */
 const WINDOW = `${4 * SCRAPE_SECONDS}s`;
-/** What no recording here has data of, and why. */
+/** Panels that no recording here has data for, and why. */
 const VACANT = new Map(
   options.hip
     ? []
@@ -149,7 +149,7 @@ async function metric(name) {
 const began = Date.now() / 1000;
 const seconds = Number(options.seconds);
 const kills = [];
-/** What clients ask of the host, and what the tests' device does in the same time. */
+/** Loads of clients on the host, and those of the tests' device in the same time. */
 const LOADS = [
   ['--clients', '6', '--prompt-tokens', '32:96', '--tokens', '32:96', '--shared-prefix', '16'],
   ['--clients', '1', '--prompt-tokens', '4:8', '--tokens', '2:4'],

@@ -34,7 +34,7 @@ process.on('exit', () => rmSync(folder, { recursive: true, force: true }));
 const NOBODY = '65534';
 const BASE = 'localhost/debian:trixie';
 const IMAGE = 'localhost/rocmforge';
-/** Where the certificates of this machine's way to a registry are seen in the build. */
+/** Path of this machine's certificates for a registry in the build. */
 const CERTIFICATES = '/opt/extra-ca.pem';
 const HIP = '/usr/lib/x86_64-linux-gnu/libamdhip64.so.5';
 
@@ -85,7 +85,7 @@ function importBase() {
   buildah('rm', container);
 }
 
-/** How the build reaches a registry from here; no part of the image. */
+/** Access of the build to a registry from here; no part of the image. */
 function wayToRegistry() {
   const certificates = process.env.NODE_EXTRA_CA_CERTS;
   if (certificates === undefined) return [];

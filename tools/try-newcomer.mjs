@@ -28,7 +28,7 @@ const COMPILERS = ['g++', 'gcc', 'cc', 'clang', 'make', 'python3'];
 
 const folder = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-newcomer-'));
 const HOME = '/home/newcomer';
-/** Where the package runs, and where the clone does. */
+/** Folders of the package, and of the clone. */
 const bare = options.root ?? path.join(folder, 'root');
 const second = path.join(folder, 'clone');
 const CLONE = `${HOME}/rocmforge`;
@@ -236,7 +236,7 @@ let gateway;
 const INSTALL = 'Install it on a machine with a GPU';
 
 /**
- * How a command is tried, by its section and its beginning; the first that fits. A trial returns where else the command is tried,
+ * Trials of commands, by section and beginning; the first that fits. A trial returns where else the command is tried,
  * where it is not tried here.
  *
  * @type {[section: string, pattern: RegExp, trial: (command: string) => string | void | Promise<void>][]}

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 
-/** What a script in a thread or a process of its own costs beside an import: such tests are slower. */
+/** Cost of a script in a thread or a process of its own relative to an import: such tests are slower. */
 const STARTED = 20;
 
 /** Modules that run others from `dist`, in a thread or a process. */
@@ -45,7 +45,7 @@ function filesBelow(root, folders, extension) {
 }
 
 /**
- * Who imports or starts each file.
+ * Importers or starters of each file.
  *
  * @param {string} root of the checkout
  * @returns {Map<string, { by: string, costs: number }[]>}

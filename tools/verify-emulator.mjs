@@ -153,7 +153,7 @@ async function prefill() {
   }
   return {
     model: 'tiny F16, random weights, f16 KV',
-    tokens: `prompts of ${PREFILL_TOKENS} and ${TILED_TOKENS}, logits beside the host’s`,
+    tokens: `prompts of ${PREFILL_TOKENS} and ${TILED_TOKENS}, logits compared with the host’s`,
     difference,
     bound,
     passed: difference <= bound,

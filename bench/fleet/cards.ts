@@ -1,4 +1,4 @@
-/** What one card takes for a step, as it was measured alone. */
+/** Measured durations of one card's steps, alone on its machine. */
 export interface Card {
   /** Milliseconds of a step of one token of each of so many sequences, by how many; what lies between is interpolated. */
   readonly decodeMs: readonly (readonly [rows: number, ms: number])[];

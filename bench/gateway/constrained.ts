@@ -1,6 +1,6 @@
 /**
- * What constrained streams cost the free ones beside them, and themselves: 32 of each before a fake executor whose steps take
- * 5 ms, each kind alone and both together.
+ * Cost of constrained streams for the free ones next to them, and for themselves: 32 of each before a fake executor whose steps
+ * take 5 ms, each kind alone and both together.
  *
  *     node build/bench/bench/gateway/constrained.js
  *

@@ -1,4 +1,4 @@
-// What floods at the servers cost the gateway and others' streams: a table of the gateway's memory and of the gaps between a
+// Cost of floods at the servers for the gateway and others' streams: a table of the gateway's memory and of the gaps between a
 // stream's tokens, quiet and during each flood.
 //
 //   npm run build && node bench/gateway/floods.mjs [--seconds 8] [--rounds 3] [--apart] [--only http-pipelined,grpc-ping]
@@ -21,7 +21,7 @@ import { parseArgs } from 'node:util';
 const GRPC_PORT = 23_901;
 const HTTP_PORT = 23_902;
 const WARM_UP_MS = 2500;
-/** Of the demo model: its first token that is a text of its own, and all. */
+/** Tokens of the demo model: its first one that is a text of its own, and all. */
 const DEMO = { first: 300, size: 2816 };
 
 const post = (path, body, more = '') =>

@@ -2,7 +2,7 @@ import { connect } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { MetricsSnapshot } from '../../src/cli/bench/prometheus.js';
 
-/** What the gateway took for streams over HTTP. */
+/** Cost of streams over HTTP at the gateway. */
 export interface HttpCost {
   readonly us: number;
   readonly events: number;

@@ -1,5 +1,5 @@
 /**
- * What the gateway costs and hides, before a fake executor. Every process but this one is the real thing or a double in a
+ * Cost and latency of the gateway, before a fake executor. Every process but this one is the real thing or a double in a
  * process of its own; processor time is the gateway's alone, from its own metrics.
  *
  *     npm run build:ts && npx tsc -p tsconfig.json --noEmit false --outDir build/bench --rootDir .

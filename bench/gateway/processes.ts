@@ -13,7 +13,7 @@ const BUILT = path.resolve('build/bench');
 const FIRST_TOKEN = 259;
 const VOCABULARY = 299;
 
-/** What a gateway before a fake executor is to be. */
+/** Options of a gateway before a fake executor. */
 export interface StackOptions {
   readonly stepMs: number;
   readonly maxSequences: number;
@@ -26,7 +26,7 @@ export interface StackOptions {
   readonly isLoopback?: boolean;
   /** Speaks TLS with this certificate, on loopback. */
   readonly tls?: { readonly cert: string; readonly key: string } | undefined;
-  /** Where the gateway leaves a profile of its processor time when it ends; absent: none is made. */
+  /** File for a profile of the gateway's processor time, written when it ends; absent: none is made. */
   readonly profileFolder?: string | undefined;
 }
 

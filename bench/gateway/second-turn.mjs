@@ -1,5 +1,5 @@
-// How long the second turn of a conversation waits for its first token, with the prefix cache and without; and what the first
-// turn, whose prompt is cut for a snapshot where the model is recurrent, waits longer. Two gateways by turns, each idle while the
+// Time until the first token of a conversation's second turn, with the prefix cache and without; and the extra time of the first
+// turn, whose prompt is cut for a snapshot if the model is recurrent. Two gateways by turns, each idle while the
 // other is asked.
 //
 //     npm run build && rocmforge synth --shape qwen3.5-0.8b --type Q4_K_M -o build/qwen35.gguf
@@ -78,7 +78,7 @@ try {
   for (let round = 0; round <= Number(values.rounds); round++) {
     const said = prompt(round, history - ANSWER);
     const answers = [];
-    // Who is asked first changes from round to round; the round before the first warms both up.
+    // The gateway that is called first changes from round to round; the round before the first warms both up.
     for (const name of round % 2 === 0 ? ['cached', 'plain'] : ['plain', 'cached']) {
       const first = await turn(gateways[name], said);
       const second = await turn(gateways[name], [...said, ...first.tokens, ...prompt(round + 1000, QUESTION)]);

@@ -52,7 +52,7 @@ interface Profile {
   readonly timeDeltas: readonly number[];
 }
 
-/** What a frame's own time is counted for. */
+/** Parts that a frame's own time is counted for. */
 const PARTS: readonly (readonly [part: string, of: RegExp])[] = [
   ['grpc-js', /@grpc\/grpc-js/],
   ['protobuf', /generated\/|@bufbuild/],

@@ -1,4 +1,4 @@
-// What draft tokens at next tokens and constraints make of tokens a second, as gRPC clients see them; and that neither changes a
+// Effect of draft tokens and constraints on tokens a second, as gRPC clients see them; and that neither changes a
 // token: mixed requests, greedy and drawn, with penalties, constrained, of prompts that repeat themselves.
 //
 //     npm run build && rocmforge synth --shape llama-3.2-1b --type Q8_0 -o build/1b.gguf

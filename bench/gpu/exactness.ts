@@ -1,4 +1,4 @@
-// How far a device's logits are from those of double precision, which the numbers in the file's blocks give: families of
+// Distance of a device's logits from those of double precision, which the numbers in the file's blocks give: families of
 // random models, past every window and the trained context. One line a model; ends with 1 where one is further than
 // --bound, root mean square in the reference's deviations.
 //

@@ -1,4 +1,4 @@
-// What of the executor's speed reaches clients: tokens a second through gateway and gRPC, over those of the executor alone
+// Share of the executor's speed that reaches clients: tokens a second through gateway and gRPC, over those of the executor alone
 // running the very steps that this run sent it. One line of JSON a number of clients.
 //
 //   node bench/gpu/gateway-share.mjs MODEL.gguf [--device cuda] [--clients 64,128] [--requests 6] [--prompts 128:512]

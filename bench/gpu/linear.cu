@@ -286,7 +286,7 @@ int main(int argc, char** argv) {
     CK(cudaGetLastError());
     return h;
   };
-  // How many outputs of the kernels of one row differ from those that they take the place of: of one token of xc, and
+  // Number of outputs of the kernels of one row that differ from those that they take the place of: of one token of xc, and
   // of its norm.
   const auto differences = [&](Type& ty, int out, int K, const std::vector<float>& base, int grid) {
     const One& one = ty.one;

@@ -22,7 +22,7 @@ const { values: options } = parseArgs({
     device: { type: 'string', default: 'cuda' },
     only: { type: 'string' },
     threads: { type: 'string' },
-    // Of a part of this script's own, which runs in a process of its own.
+    // Options of a part of this script, which runs in a process of its own.
     hash: { type: 'string' },
     how: { type: 'string' },
     shares: { type: 'string', default: '' },
@@ -84,7 +84,7 @@ function part(name, work) {
     console.error(`${name}: ${result.error}`);
   }
   const line = { part: name, ...result, seconds: Math.round((Date.now() - began) / 1000) };
-  // What failed is tried again.
+  // Failed cases are tried again.
   if (result.error === undefined) appendFileSync(results, `${JSON.stringify(line)}\n`);
   console.log(JSON.stringify(line));
 }

@@ -30,7 +30,7 @@ const { values: options } = parseArgs({
     device: { type: 'string', default: 'cuda' },
     only: { type: 'string' },
     threads: { type: 'string' },
-    // Of a part of this script's own, which runs in a process of its own.
+    // Options of a part of this script, which runs in a process of its own.
     work: { type: 'string' },
     model: { type: 'string' },
     layers: { type: 'string', default: '0' },
@@ -51,7 +51,7 @@ async function load(over, sizes = { maxContext: 1024, maxSequences: 64, maxStepT
 }
 const say = (line) => console.log(JSON.stringify(line));
 
-/** What runs in a process of its own, by name. */
+/** Jobs that run in a process of their own, by name. */
 const WORK = {
   /** One hash, however rows are cut and whoever is beside them. */
   hash: async () => {
@@ -68,7 +68,7 @@ const WORK = {
       say({ chunk, others, hashes: await logitsHashes(last, model, chunk, others) });
     }
   },
-  /** How far logits are from one GPU's: root mean square over that of the logits, and whether the likeliest is the same. */
+  /** Distance of logits from one GPU's: root mean square over that of the logits, and whether the likeliest is the same. */
   near: async () => {
     const rows = [];
     for (const over of [gpus.slice(0, 1), gpus]) {
@@ -89,7 +89,7 @@ const WORK = {
     const same = expected.filter((row, i) => largest(row) === largest(actual[i])).length;
     say({ relative: Math.max(...relative), sameLikeliest: `${same} of ${expected.length}` });
   },
-  /** What a sum over all ranks takes, in a graph of sums alone, and whether it is right. */
+  /** Duration of a sum over all ranks, in a graph of sums alone, and whether it is right. */
   sums: async () => {
     const devices = open(gpus);
     for (const device of devices)
@@ -242,7 +242,7 @@ async function part(name, does) {
     console.error(`${name}: ${result.error}`);
   }
   const line = { part: name, ...result, seconds: Math.round((Date.now() - began) / 1000) };
-  // What failed is tried again.
+  // Failed cases are tried again.
   if (result.error === undefined) appendFileSync(results, `${JSON.stringify(line)}\n`);
   console.log(JSON.stringify(line));
 }

@@ -1,4 +1,4 @@
-// What stamping a launch costs:
+// Cost of stamping a launch:
 //   g++ -std=c++20 -O2 -Inative bench/native/fault-record.cc native/fault_record.cc -o /tmp/fault-record && /tmp/fault-record
 #include "fault_record.h"
 

@@ -1,4 +1,4 @@
-// How much of JSON Schema constrained answers hold, counted: the standard's test suite and a fixed sample of JSONSchemaBench.
+// Share of JSON Schema that constrained answers hold, counted: the standard's test suite and a fixed sample of JSONSchemaBench.
 //   node bench/peers/json-schema-suites.mjs --suite JSON-Schema-Test-Suite/tests/draft2020-12 --bench maskbench/data
 //     [--verbose]
 // Each schema becomes a grammar, each instance a text, and the mask engine says whether the grammar has it. A wrong accept is an
@@ -31,7 +31,7 @@ const vocabulary = new MaskVocabulary(
   Uint32Array.of(END),
 );
 
-/** Whether a grammar has a text. */
+/** True if a grammar has a text. */
 async function has(grammar, text) {
   const matcher = new GrammarMatcher(grammar);
   const job = { matcher, tokenIds: Uint32Array.from(Buffer.from(text)), draftTokens: undefined };
@@ -109,7 +109,7 @@ function written(value, nodes, document) {
   return `{${members.join(', ')}}`;
 }
 
-/** Of this process's own time: what else the machine does is not counted. */
+/** Seconds of this process's own time: the rest of the machine does not count. */
 const seconds = (from) => {
   const { user, system } = process.cpuUsage(from);
   return (user + system) / 1e6;

@@ -24,15 +24,15 @@ import {
 import { clientError, RocmForgeClientError } from './error.js';
 import { completeMessage } from './request.js';
 
-/** How a gateway is reached. */
+/** Address and credentials of a gateway. */
 export interface RocmForgeClientOptions {
-  /** Of `@grpc/grpc-js`; absent: a connection that is not encrypted. */
+  /** Credentials of `@grpc/grpc-js`; absent: a connection that is not encrypted. */
   readonly credentials?: ChannelCredentials;
   /** Sent with each call as `authorization: Bearer`; readable by whoever sees a connection that is not encrypted. */
   readonly token?: string;
 }
 
-/** How long a call is waited for. */
+/** Deadline of a call. */
 export interface CallOptions {
   /** Cancels the call when it is aborted. */
   readonly signal?: AbortSignal;
@@ -75,7 +75,7 @@ export class RocmForgeClient {
   ): AsyncGenerator<GenerateStreamEvent, void, undefined> {
     const message = completeMessage(GenerateStreamRequest, request);
     const call = this.stub.generateStream(message, this.metadata, grpcOptions(options));
-    // What a call that was left says of its end is nobody's; the loop hears of all else by itself.
+    // The end of a call that was left has no receiver; the loop sees all others by itself.
     call.on('error', () => undefined);
     const forget = cancelWith(call, options.signal);
     try {

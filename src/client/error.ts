@@ -4,7 +4,7 @@ import { errorDetails } from '../shared/grpc/status.js';
 /** The name of a gRPC status code, such as `INVALID_ARGUMENT`. */
 export type GrpcCode = keyof typeof status;
 
-/** What an error says beside its message. */
+/** Data of an error in addition to its message. */
 export interface ClientErrorDetails {
   readonly reason?: string | undefined;
   readonly field?: string | undefined;

@@ -8,7 +8,7 @@ import { RocmForgeClientError } from './error.js';
  * program without types would otherwise believe to be sent
  */
 export function completeMessage<T>(type: MessageFns<T>, partial: DeepPartial<NoInfer<T>>): T {
-  // What its own type for `partial` adds is looked for below, in programs without types too.
+  // Additions to `partial` in its own type are looked for below, in programs without types too.
   const message = type.fromPartial(partial as never);
   const field = unknownField(partial, message);
   if (field === undefined) return message;

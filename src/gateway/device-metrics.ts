@@ -1,7 +1,7 @@
 import { Gauge, type Registry } from 'prom-client';
 import type { GetDeviceStatsResponse } from '../shared/generated/rocmforge/executor/v1/executor.js';
 
-/** How a device fares; absent is what its machine does not tell. Memory is absent where it is the host's. */
+/** Sensor values of a device; those that its machine does not report are absent. Memory is absent where it is the host's. */
 export interface DeviceState {
   readonly device: string;
   readonly usedBytes?: number | undefined;
@@ -56,7 +56,11 @@ export function watchDevices(
   gauge('info', 'What the replica computes on, in its label `device`', () => 1);
   gauge('memory_used_bytes', 'Device memory that the executor has taken', ({ usedBytes }) => usedBytes);
   gauge('memory_total_bytes', 'Device memory in all', ({ totalBytes }) => totalBytes);
-  gauge('temperature_celsius', 'Of the hottest place that the driver tells of', ({ temperatureC }) => temperatureC);
+  gauge(
+    'temperature_celsius',
+    'Temperature of the hottest sensor that the driver reports',
+    ({ temperatureC }) => temperatureC,
+  );
   gauge('power_watts', 'Power that the device takes', ({ powerW }) => powerW);
   gauge('clock_hertz', 'Clock of the compute units', ({ clockMhz }) => clockMhz && clockMhz * 1e6);
   gauge('throttled', '1 while clocks are held down by heat or power', ({ throttled }) =>
@@ -64,7 +68,7 @@ export function watchDevices(
   );
 }
 
-/** What an executor tells of its device. Memory of the host is not the device's own. */
+/** Device statistics of an executor. Memory of the host is not the device's own. */
 export function deviceState(stats: GetDeviceStatsResponse | undefined): DeviceState | undefined {
   if (stats === undefined) return undefined;
   const { usedBytes, totalBytes, ...others } = stats;

@@ -4,10 +4,10 @@ import type { HttpServer } from './api/http/http-server.js';
 import type { HostedModels } from './hosted-models.js';
 
 const POLL_MS = 50;
-/** How long connections without calls may take to end, and those who are cut to hear of it. */
+/** Time that connections without calls may take to end, and that cut ones may take to receive it. */
 const FLUSH_MS = 1000;
 
-/** What a drain ends, in this order. */
+/** Servers that a drain ends, in this order. */
 export interface Drained {
   readonly models: Pick<HostedModels, 'announceEnd' | 'stopAdmission' | 'endAll' | 'active'>;
   readonly server: PublicServer;
@@ -48,7 +48,7 @@ export async function drain(
     return !isBusy();
   };
   if (await isDone(timeoutMs)) {
-    // What the last streams were sent is with the system, and connections end in order where their clients let them.
+    // The system has the last bytes of the streams, and connections end in order if their clients let them.
     await Promise.race([leave(), passed(FLUSH_MS)]);
     return true;
   }

@@ -20,7 +20,7 @@ export interface LoopDelays {
 }
 
 /**
- * How long an event that is due at any moment waits for the event loop. A turn that keeps the loop busy for b seconds delays
+ * Delay of the event loop for an event that is due at any moment. A turn that keeps the loop busy for b seconds delays
  * such an event by anything from 0 to b; while the loop waits, the delay is 0. No timer measures this, because each of its
  * samples would wake the process and could see no delay shorter than its own interval.
  */

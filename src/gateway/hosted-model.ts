@@ -28,7 +28,7 @@ const LOAD_TIMEOUT_MS = 120_000;
 export interface HostedModel extends OfferedModel {
   readonly router: Router;
   readonly replicas: readonly Replica[];
-  /** Of each replica; operators may change them while it serves. */
+  /** Limits of each replica; operators may change them while it serves. */
   readonly queueLimits: readonly ChangeableLimits[];
   readonly idleUnloader: IdleUnloader;
   /** True if it is loaded when a request comes. */
@@ -42,12 +42,12 @@ export interface HostedModel extends OfferedModel {
   close(): Promise<void>;
 }
 
-/** What all models of a gateway share. */
+/** State that all models of a gateway share. */
 export interface SharedParts {
   readonly template: TemplateSettings;
   readonly trust: Trust;
   readonly log: Logger;
-  /** What may be done at once on this thread for all of them. */
+  /** Budget of this thread for all of them. */
   readonly budget: EventLoopBudget;
   /** Some replica's state is another. */
   readonly onState: () => void;

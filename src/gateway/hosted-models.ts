@@ -65,7 +65,7 @@ export class HostedModels {
     return this.all[0] as HostedModel;
   }
 
-  /** Of all models. */
+  /** Replicas of all models. */
   get replicas(): readonly Replica[] {
     return this.all.flatMap(({ replicas }) => replicas);
   }
@@ -93,7 +93,7 @@ export class HostedModels {
     return this.all.reduce((sum, { router }) => sum + router.active, 0);
   }
 
-  /** What all replicas hold and have done. */
+  /** Counts of all replicas. */
   get counts(): ReplicaCounts {
     return this.all.map(({ router }) => router.counts).reduce(addUp);
   }
@@ -140,7 +140,7 @@ export class HostedModels {
   }
 }
 
-/** Of a model that finds no room, what makes some: on one device the others have theirs already. */
+/** Names ways to free memory for a model that does not fit: on one device the others have theirs already. */
 function namingRoom(error: RocmForgeError, name: string): RocmForgeError {
   if (error.reason !== 'OUT_OF_MEMORY') return error;
   const help = 'where models share a device, give each less with --kv-memory, --max-sequences or --max-context';

@@ -2,12 +2,12 @@ import type { Logger } from '../shared/log.js';
 import type { SupervisorState } from './replica/link/supervision.js';
 import type { Router } from './router.js';
 
-/** How often it is looked whether a model is idle: a tenth of what it may be idle, within these. */
+/** Interval at which a model is checked for idleness: a tenth of its idle time, within these. */
 const LEAST_LOOK_MS = 20;
 const MOST_LOOK_MS = 1000;
 
 export interface IdleUnloaderOptions {
-  /** How many executors the model has. */
+  /** Number of the model's executors. */
   readonly replicas: number;
   /** True if they are started by requests alone. */
   readonly onDemand: boolean;
@@ -70,7 +70,7 @@ export class IdleUnloader {
       return;
     }
     if (!isLoaded || now - this.idleSince < idleUnloadMs) return;
-    this.log.info({ idleMs: Math.round(now - this.idleSince) }, 'nobody asks for the model: it is unloaded');
+    this.log.info({ idleMs: Math.round(now - this.idleSince) }, 'the model is idle: it is unloaded');
     this.router.unloadModel();
   }
 }

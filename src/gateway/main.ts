@@ -31,16 +31,16 @@ export interface Gateway {
   /** The port it is bound to; 0 for a socket file. */
   readonly port: number;
   readonly models: readonly HostedModel[];
-  /** Of the first model, as all that follows of one model or executor. */
+  /** Name of the first model. Everything below about one model or executor is about it, too. */
   readonly modelName: string;
   readonly contextLength: number;
   /** The most sequences that run at once; 0 before it was loaded. */
   readonly sequences: number;
   /** The executor's process id, where this gateway started it. */
   executorPid(): number | undefined;
-  /** Where the executor listens. */
+  /** Address of the executor. */
   executorAddress(): string | undefined;
-  /** What the supervisor is at. */
+  /** State of the supervisor. */
   executorState(): SupervisorState;
   /** The last executors that ended without being asked to, latest last. */
   readonly faults: readonly Fault[];
@@ -66,7 +66,7 @@ export interface Gateway {
   stop(): Promise<void>;
 }
 
-/** How long metrics wait for what an executor tells of its device. */
+/** Time that metrics wait for an executor's device statistics. */
 const DEVICE_STATS_TIMEOUT_MS = 500;
 const FAULTS_KEPT = 32;
 
@@ -111,7 +111,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const { first } = models;
   const [replica] = first.replicas as [Replica];
   const services = publicServices(models.offered);
-  // Who restarts what is not alive is not to restart a gateway whose executor loads: it would lose every stream.
+  // A service manager that restarts dead processes must not restart a gateway whose executor loads: it would lose every stream.
   const health = new Health(
     services.map(({ name }) => name),
     [LIVENESS, ...(models.all.length > 1 ? models.all.map(healthNameOf) : [])],

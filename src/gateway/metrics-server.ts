@@ -8,13 +8,13 @@ export interface MetricsServer {
   close(): void;
 }
 
-/** What is served: a text, and its type. */
+/** Body that is served, and its type. */
 export interface MetricsSource {
   readonly contentType: string;
   metrics(): Promise<string>;
 }
 
-/** What the probes say. */
+/** States of the probes. */
 export interface Probes {
   /** True if a restart would not help: `/healthz`. */
   isAlive(): boolean;
@@ -25,7 +25,7 @@ export interface Probes {
 export interface MetricsLimits {
   /** From the first byte of a request to the last one of its answer. */
   readonly timeoutMs: number;
-  /** How long one rendering is everybody's. */
+  /** Time for which one rendering is shared. */
   readonly sharedMs: number;
 }
 
@@ -84,7 +84,7 @@ export async function serveMetrics(
   }
   const rendering = new SharedRendering(source, sharedMs);
   const open = new Set<Socket>();
-  /** Of these those that have not asked, the oldest first: they make room for others. */
+  /** Among these, connections without a request, the oldest first: they make room for others. */
   const silent = new Set<Socket>();
   const server = createServer({ noDelay: true }, (socket) => {
     open.add(socket);
@@ -100,7 +100,7 @@ export async function serveMetrics(
       clearTimeout(timer);
       forget(socket);
     });
-    // What follows the first request is read, so that its end is seen, and thrown away.
+    // Bytes after the first request are read, so that its end is seen, and thrown away.
     readHead(socket, (head) => {
       silent.delete(socket);
       socket.resume();

@@ -18,12 +18,12 @@ interface CallCounts {
   readonly slowReaders?: number;
 }
 
-/** What a server's guards have counted. */
+/** Counters of a server's guards. */
 export interface GuardCounts {
   readonly connections: { readonly refused: number; readonly closed: number; readonly held: number };
   /** Each guard's of what it bounds. */
   readonly calls: readonly CallCounts[];
-  /** Of HTTP/2 alone. */
+  /** Counters for HTTP/2 alone. */
   readonly floods?: { readonly floods: number };
   failedHandshakes(): number;
 }
@@ -37,7 +37,7 @@ export class Metrics implements TrustObserver {
   private readonly httpErrors: Counter<'reason'>;
   private readonly apis: (readonly [Api, GuardCounts])[] = [];
 
-  /** Of each model, in their order. */
+  /** Observers of the models, in their order. */
   readonly models: readonly ModelObserver[];
 
   /** @param models all that there are */
@@ -152,12 +152,12 @@ export class Metrics implements TrustObserver {
     total('tls_handshakes_failed_total', 'TLS handshakes that failed', (guards) => guards.failedHandshakes());
     total('calls_refused_total', 'Calls refused as too many or too large', sum('refused'));
     total('slow_senders_total', 'Requests given up that did not arrive', sum('slowSenders'));
-    total('slow_readers_total', 'Answers given up that nobody read', sum('slowReaders'));
+    total('slow_readers_total', 'Responses cancelled because their client stopped reading', sum('slowReaders'));
   }
 
   /** Tells of what this process could not write down. */
   watchLosses(droppedLines: () => number, lostFaults: () => number): void {
-    this.total('log_lines_dropped_total', 'Lines of the log that nobody took', droppedLines);
+    this.total('log_lines_dropped_total', 'Log lines dropped because their reader is too slow', droppedLines);
     this.total('faults_not_kept_total', 'Executor faults that the state folder did not take', lostFaults);
   }
 

@@ -78,7 +78,7 @@ export function watchModels(registry: Registry, models: readonly CountedModel[])
     labelNames: [...labelNames, 'block_size', 'num_gpu_blocks'],
     registers: [registry],
     collect() {
-      // What another executor had is no more.
+      // The values of the previous executor are gone.
       this.reset();
       for (const model of models) {
         const { blockTokens, kvBlocks } = loadOf(model.counts());
@@ -89,7 +89,7 @@ export function watchModels(registry: Registry, models: readonly CountedModel[])
   total('num_preemptions_total', 'Sequences that gave up their blocks to others', (counts) => counts.preemptions);
   total(
     'slot_preemptions_total',
-    'Sequences that gave up their slot to another peer’s, or because nobody read them',
+    'Sequences preempted from their slot for another client, or because their client stopped reading',
     (counts) => counts.slotPreemptions,
   );
   total('prefix_cache_hit_tokens_total', 'Prompt tokens found in the prefix cache', (counts) => counts.cachedTokens);
@@ -106,7 +106,7 @@ export function watchModels(registry: Registry, models: readonly CountedModel[])
     'Tokens computed again because their mask had not come in time',
     (counts) => counts.maskMisses,
   );
-  total('discarded_tokens_total', 'Tokens computed ahead that nobody wanted', (counts) => counts.discardedTokens);
+  total('discarded_tokens_total', 'Tokens computed ahead and discarded', (counts) => counts.discardedTokens);
   gauge('executor_up', 'Executors that serve', (counts) => counts.serving);
   gauge('executor_epoch', 'Executors started so far', (counts) => counts.executors);
   gauge(
@@ -151,7 +151,7 @@ export function watchModels(registry: Registry, models: readonly CountedModel[])
   });
 }
 
-/** What happens to a model's requests and executors, to be counted. */
+/** Events of a model's requests and executors, to be counted. */
 export interface ModelObserver extends RequestObserver {
   /** A sequence was given its first slot. */
   queued(seconds: number): void;
@@ -211,9 +211,9 @@ export function observeModels(
     for (const zero of [promptTokens, generationTokens]) zero.inc(labels, 0);
     for (const zero of [queueTime, timeToFirstToken, interTokenLatency, requestLatency]) zero.zero(labels);
     if (labelNames.length > 0) recovery.zero(labelsOf(model));
-    // Of a series that begins at 1 nobody sees that it rose.
+    // A series that begins at 1 does not show that it rose.
     for (const reason of USUAL_ENDS) restarts.inc({ ...labelsOf(model), reason }, 0);
-    // Of what comes with each token.
+    // Labels for counts at each token.
     const [tokens, latency] = [generationTokens.labels(labels), interTokenLatency.labels(labels)];
     return {
       requestStarted: (count) => promptTokens.inc(labels, count),

@@ -18,15 +18,15 @@ export const OWN_OPTIONS = [
 export interface ModelOptions {
   /** Its file. */
   readonly model: string;
-  /** What requests call it; default: the file's name. */
+  /** Name of the model in requests; default: the file's name. */
   readonly modelName?: string | undefined;
   /** Other names by which requests may call it. */
   readonly modelAlias?: readonly string[] | undefined;
-  /** What holds for this model in place of the gateway's options. */
+  /** Options of this model in place of the gateway's. */
   readonly own?: Partial<Pick<GatewayOptions, (typeof OWN_OPTIONS)[number]>> | undefined;
 }
 
-/** How a gateway is started. What it says of executors, memory and limits holds for each of its models that has no such option of its own. */
+/** Options of a gateway. Those of executors, memory and limits apply to each of its models that has no such option of its own. */
 export interface GatewayOptions extends ModelOptions, HttpOptions, TrustOptions {
   /** Models beside the first, which is that of requests that name none. */
   readonly moreModels?: readonly ModelOptions[] | undefined;
@@ -44,14 +44,14 @@ export interface GatewayOptions extends ModelOptions, HttpOptions, TrustOptions 
   readonly chatTemplateKwargs?: string | undefined;
   /** True if chat templates are told the date; default: no. */
   readonly templateDate?: boolean | undefined;
-  /** How the model writes calls and reasoning; default: what its chat template says. */
+  /** The model's format of calls and reasoning; default: the one that its chat template shows. */
   readonly toolParser?: ToolParser | undefined;
   readonly reasoningParser?: ReasoningParser | 'none' | undefined;
   /** `HOST:PORT` or `unix:PATH`. */
   readonly listen: string;
-  /** Of the first replica. */
+  /** Executor of the first replica. */
   readonly executor: SupervisorOptions['executor'];
-  /** Of the others. */
+  /** Executors of the others. */
   readonly moreExecutors?: readonly SupervisorOptions['executor'][] | undefined;
   /** Replicas that stand by until another's executor is lost; default 0. */
   readonly standby?: number | undefined;
@@ -64,12 +64,12 @@ export interface GatewayOptions extends ModelOptions, HttpOptions, TrustOptions 
   readonly maxStepTokens: number;
   /** 0: room for the context × sequences. */
   readonly kvMemoryBytes: number;
-  /** Of recurrent states, for the prefix cache; default: as the executor chooses for its device. */
+  /** Snapshots of recurrent states, for the prefix cache; default: as the executor chooses for its device. */
   readonly stateSnapshots?: number | undefined;
   readonly kvCacheType: keyof typeof KV_CACHE_TYPES;
   readonly pipelineDepth: number;
   readonly prefixCache: boolean;
-  /** How next tokens are drafted at; default by what was said before. */
+  /** Source of draft tokens; default: prompt lookup. */
   readonly speculate?: 'lookup' | 'off' | undefined;
   /** Tokens of a completion that a stream gets together, after its first; default 1. */
   readonly streamInterval?: number | undefined;
@@ -83,13 +83,13 @@ export interface GatewayOptions extends ModelOptions, HttpOptions, TrustOptions 
   /** The highest priority that a request may have; default 0. */
   readonly maxPriority?: number | undefined;
   readonly maxRestarts: number;
-  /** How long an executor's load may go without progress; default 2 min. */
+  /** Time that an executor's load may take without progress; default 2 min. */
   readonly loadTimeoutMs?: number | undefined;
   /** Folder that keeps the last faults; absent: they are logged alone. */
   readonly stateFolder?: string | undefined;
   /** `HOST:PORT` or `unix:PATH` of the HTTP server; absent: there is none. */
   readonly httpListen?: string | undefined;
-  /** What the HTTP server tells the model's tags to be. */
+  /** Tags of the model at the HTTP server. */
   readonly modelTag?: readonly string[] | undefined;
   /** True if the HTTP server serves its page; default true. */
   readonly httpPage?: boolean | undefined;
@@ -101,7 +101,7 @@ export interface GatewayOptions extends ModelOptions, HttpOptions, TrustOptions 
   readonly httpVerbose?: boolean | undefined;
   /** True if the HTTP server refuses unknown fields of requests; default: it ignores and reports them. */
   readonly strictFields?: boolean | undefined;
-  /** Where spans of requests are sent, by OTLP over HTTP; absent: to whatever SDK is registered. */
+  /** Endpoint for spans of requests, by OTLP over HTTP; absent: whatever SDK is registered. */
   readonly otlpEndpoint?: string | undefined;
   /** `HOST:PORT` of Prometheus metrics; absent: none are served. */
   readonly metricsListen?: string | undefined;

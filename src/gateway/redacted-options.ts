@@ -21,7 +21,7 @@ function told(name: string, value: unknown): [string, unknown][] {
   if (TEXTS.has(name)) return [[name, `${String(value).length} characters`]];
   if (URLS.has(name)) return [[name, hostOf(String(value))]];
   if (typeof value === 'string') return [[name, withoutFolders(value)]];
-  // What a list holds is told as if it stood there alone.
+  // Entries of a list are reported as if each stood alone.
   if (Array.isArray(value)) return [[name, value.flatMap((one) => told(name, one).map(([, it]) => it))]];
   if (typeof value === 'object' && value !== null) {
     return [[name, Object.fromEntries(Object.entries(value).flatMap(([inner, one]) => told(inner, one)))]];

@@ -5,7 +5,7 @@ import { addUp, type ReplicaCounts } from './replica/replica-counts.js';
 import type { Generation } from './request/generation.js';
 import type { Backend, PausedBy } from './request/runner.js';
 
-/** What a router asks of a replica. */
+/** Interface of a replica to its router. */
 export type RoutedReplica = Backend &
   Pick<
     Replica,
@@ -24,10 +24,10 @@ export interface RouterOptions {
   readonly startsWithSome?: boolean | undefined;
 }
 
-/** What a sequence under way costs a newcomer, in prompt tokens: it shares each step's rows and memory traffic with it. */
+/** Cost of a running sequence for a newcomer, in prompt tokens: it shares each step's rows and memory traffic with it. */
 const SEQUENCE_COST = 16;
 /**
- * What a request would wait for at a replica before its first token, in prompt tokens.
+ * Estimated wait of a request at a replica before its first token, in prompt tokens.
  *
  * @param findable of its prompt, among blocks there
  * @param load sequences there, with which it would share steps
@@ -36,9 +36,9 @@ export function placementCost(waitingTokens: number, findable: number, load: num
   return waitingTokens - findable + SEQUENCE_COST * load;
 }
 
-/** How long a replacement may take before the next replica's turn; it goes on all the same. */
+/** Time that a replacement may take before the next replica's turn; it continues all the same. */
 const REPLACE_LIMIT_MS = 120_000;
-/** How often replicas are looked at that are being replaced, loaded or unloaded. */
+/** Interval at which replicas are polled that are being replaced, loaded or unloaded. */
 const POLL_MS = 20;
 
 /**
@@ -276,12 +276,12 @@ export class Router implements Backend {
     );
   }
 
-  /** Who may go on with a generation of a replica. */
+  /** Replicas that may continue a generation of another. */
   private failoverTargets(lost: RoutedReplica, generation: Generation): readonly RoutedReplica[] {
     const able = (replicas: readonly RoutedReplica[]) =>
       replicas.filter((replica) => replica !== lost && this.mayMove(lost, replica, generation));
     const serving = able(this.serving);
-    // Of replicas that are all being loaded one may be refused.
+    // One of several replicas that are all being loaded may be refused.
     if (serving.length > 0 || lost.state !== 'failed') return serving;
     return able(this.order.filter(({ canServe, state }) => canServe && state !== 'unloaded'));
   }
@@ -291,7 +291,7 @@ export class Router implements Backend {
     const isFree =
       this.options.allowOtherArithmetic ||
       from.arithmetic === to.arithmetic ||
-      // Where no executor has served yet nothing was computed.
+      // Before any executor has served nothing was computed.
       from.arithmetic === undefined ||
       (generation.parameters.sampling.promptLogprobs === 0 &&
         generation.sequences.every(({ emitted }) => emitted.length === 0));
@@ -308,12 +308,12 @@ export class Router implements Backend {
     for (const generation of generations) {
       const targets = failoverTargets(generation);
       if (targets.length === 0) continue;
-      const heir = cheapest(targets, (replica) => replica.load + (coming.get(replica) ?? 0));
-      coming.set(heir, (coming.get(heir) ?? 0) + generation.sequences.length);
-      migrations.set(heir, [...(migrations.get(heir) ?? []), from.release(generation)]);
-      this.placed.set(generation, heir);
+      const target = cheapest(targets, (replica) => replica.load + (coming.get(replica) ?? 0));
+      coming.set(target, (coming.get(target) ?? 0) + generation.sequences.length);
+      migrations.set(target, [...(migrations.get(target) ?? []), from.release(generation)]);
+      this.placed.set(generation, target);
     }
-    for (const [heir, given] of migrations) heir.takeOver(given);
+    for (const [target, given] of migrations) target.takeOver(given);
   }
 }
 

@@ -2,7 +2,7 @@ import { trace } from '@opentelemetry/api';
 import { RocmForgeError } from '../shared/errors.js';
 import { packageVersion } from '../shared/package.js';
 
-/** What `--otlp-endpoint` needs beside this package, in versions that were tried. */
+/** Packages that `--otlp-endpoint` needs in addition to this one, in tested versions. */
 export const TRACING_PACKAGES = [
   '@opentelemetry/sdk-trace-base@2.12.0',
   '@opentelemetry/exporter-trace-otlp-http@0.223.0',
@@ -67,7 +67,10 @@ function collectorUrl(endpoint: string): string {
   } catch {
     // Told below.
   }
-  throw new RocmForgeError('INVALID_OPTION', `--otlp-endpoint "${endpoint}" is no address; use http://HOST:PORT`);
+  throw new RocmForgeError(
+    'INVALID_OPTION',
+    `--otlp-endpoint "${endpoint}" is not a valid address; use http://HOST:PORT`,
+  );
 }
 
 async function packages() {

@@ -15,7 +15,7 @@ export function ipOf(connection: string): string {
   return /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1] ?? address.replace(/%.*$/, '');
 }
 
-/** What one site has of an IP address: of IPv6 its network of 64 bits; what is no IPv6 address as it is. */
+/** Part of an IP address that one site has: of IPv6 its network of 64 bits; other addresses as they are. */
 export function siteOf(address: string): string {
   if (!address.includes(':') || address.startsWith('unix:')) return address;
   const [head = '', tail] = address.split('::');

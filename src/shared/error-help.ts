@@ -1,6 +1,6 @@
 import type { ErrorReason } from './errors.js';
 
-/** What an error reason means and what its receiver can do about it, one sentence each. */
+/** Meaning of an error reason and its remedy, one sentence each. */
 export interface ErrorHelp {
   readonly meaning: string;
   readonly remedy: string;

@@ -38,12 +38,12 @@ export const ERRORS = {
   NOT_IMPLEMENTED: { code: 'UNIMPLEMENTED', retryable: false },
   SWITCHED_OFF: { code: 'UNIMPLEMENTED', retryable: false },
 
-  // What an answer must match. `at` in the metadata is a JSON pointer, an offset, or a line and column; `keyword` what is there.
+  // Constraints on an answer. `at` in the metadata is a JSON pointer, an offset, or a line and column; `keyword` what is there.
   CONSTRAINT_INVALID: { code: 'INVALID_ARGUMENT', retryable: false },
   CONSTRAINT_UNSUPPORTED: { code: 'INVALID_ARGUMENT', retryable: false },
   CONSTRAINT_TOO_SLOW: { code: 'RESOURCE_EXHAUSTED', retryable: false },
 
-  // Who calls, and how much. `limit` in the metadata of RATE_LIMITED names the limit, as in the file of limits.
+  // Callers and their limits. `limit` in the metadata of RATE_LIMITED names the limit, as in the file of limits.
   CREDENTIAL_MISSING: { code: 'UNAUTHENTICATED', retryable: false },
   CREDENTIAL_INVALID: { code: 'UNAUTHENTICATED', retryable: false },
   CREDENTIAL_EXPIRED: { code: 'UNAUTHENTICATED', retryable: false },
@@ -97,7 +97,7 @@ export const ERRORS = {
 
 export type ErrorReason = keyof typeof ERRORS;
 
-/** What quotes a value from outside cuts it (`quoted.ts`); this is for what does not. */
+/** Quoted values from outside are cut by `quoted.ts`; this is for those that are not. */
 const MOST_MESSAGE_CHARACTERS = 8192;
 
 /** An error somebody outside is told about. Anything else that is thrown is a defect and surfaces as `INTERNAL`. */

@@ -1,5 +1,5 @@
 /**
- * How long the event loop may work at once for those who ask, before it looks at its sockets again. A hundred requests that
+ * Time for which the event loop may work at once, before it looks at its sockets again. A hundred requests that
  * arrive together may each be cheap; what comes when the budget is spent is done elsewhere.
  */
 export class EventLoopBudget {

@@ -15,19 +15,19 @@ export interface Fault {
   readonly exitCode: number | null;
   readonly signal: string | null;
   readonly record: FaultRecord | undefined;
-  /** What it last wrote to stderr. */
+  /** Its last line on stderr. */
   readonly lastLine: string;
 }
 
 const FAULTS_KEPT = 32;
 const FILE = 'faults.json';
 
-/** Where a user's gateways keep what should outlive them: `$XDG_STATE_HOME/rocmforge`. */
+/** Folder in which a user's gateways keep what should outlive them: `$XDG_STATE_HOME/rocmforge`. */
 export function defaultStateFolder(): string {
   return path.join(process.env.XDG_STATE_HOME ?? path.join(os.homedir(), '.local', 'state'), 'rocmforge');
 }
 
-/** What a state folder has kept. */
+/** Faults in a state folder. */
 export interface KeptFaults {
   /** Oldest first. */
   readonly faults: readonly Fault[];

@@ -1,7 +1,7 @@
 import { closeSync, constants, openSync, readSync } from 'node:fs';
 import os from 'node:os';
 
-/** What an executor is at, in the order of the numbers that it stamps. */
+/** Phases of an executor, in the order of the numbers that it stamps. */
 export const FAULT_PHASES = ['starting', 'loading', 'self-test', 'serving'] as const;
 export type FaultPhase = (typeof FAULT_PHASES)[number];
 
@@ -11,14 +11,14 @@ export interface RecordedLaunch {
   readonly step: number;
   /** `graph` for a whole captured graph, whose arguments are the step's counts. */
   readonly kernel: string;
-  /** Of a model that is split, the device that it was made on, from 0. */
+  /** Device of a split model that it was made on, from 0. */
   readonly device?: number;
   readonly grid: readonly [number, number, number];
   /** One word an argument, in hexadecimal: addresses, or the bits of a scalar at the low end. */
   readonly arguments: readonly string[];
 }
 
-/** What an executor was doing when it ended; see `native/fault_record.h`. */
+/** Last activity of an executor when it ended; see `native/fault_record.h`. */
 export interface FaultRecord {
   readonly phase: FaultPhase;
   /** The fatal signal that its handler saw, and the address that it is about. */
@@ -27,7 +27,7 @@ export interface FaultRecord {
   readonly steps: readonly [first: number, last: number] | undefined;
   /** The last launch. On a GPU it was queued; which of those before it ran, the device alone knows. */
   readonly launch: RecordedLaunch | undefined;
-  /** What the device said last, and whether nothing on it could be used after that. */
+  /** Last error of the device, and whether nothing on it could be used after that. */
   readonly error: { readonly message: string; readonly sticky: boolean } | undefined;
 }
 

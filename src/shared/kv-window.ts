@@ -1,4 +1,4 @@
-// What gateway and executor must count alike of KV blocks that leave: a key at p0 is hidden from position p on when
+// Rule by which gateway and executor count KV blocks that leave: a key at p0 is hidden from position p on when
 // p − p0 ≥ window.
 
 /** Index in a block table of the first block with a key that some position from `position` on sees. */

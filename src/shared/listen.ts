@@ -10,7 +10,7 @@ const MAX_SOCKET_PATH_BYTES = 107;
 const MAX_PORT = 65_535;
 const HANDSHAKE_TIMEOUT_MS = 10_000;
 
-/** Where connections are taken. */
+/** Address on which connections are accepted. */
 export interface Listener {
   /** The bound port; 0 for a socket file. */
   readonly port: number;
@@ -20,15 +20,15 @@ export interface Listener {
   close(): void;
 }
 
-/** How connections are taken. */
+/** Options for accepting connections. */
 export interface ListenOptions {
   /** True if a connection is taken, asked before anything is read of it; one that is not is its to end. */
   readonly admit?: (socket: Socket) => boolean;
   /** Speak TLS, and only that. */
   readonly tls?: TlsMaterial | undefined;
-  /** How long a TLS handshake may take; default 10 s. */
+  /** Time that a TLS handshake may take; default 10 s. */
   readonly handshakeTimeoutMs?: number;
-  /** What is spoken, for TLS to agree on. */
+  /** Protocol that TLS agrees on. */
   readonly protocol: 'h2' | 'http/1.1';
 }
 
@@ -111,7 +111,7 @@ function tlsServerOf(
       minVersion: TLS_MIN_VERSION,
       handshakeTimeout,
     },
-    // Who offers other protocols is refused in the handshake; who offers none speaks HTTP/1.1.
+    // A client that offers other protocols is refused in the handshake; one that offers none speaks HTTP/1.1.
     (socket) => {
       if (socket.alpnProtocol === protocol || protocol === 'http/1.1') secured(socket);
       else socket.destroy();

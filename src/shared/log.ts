@@ -9,7 +9,7 @@ export type { Logger } from 'pino';
 const STDERR = 2;
 const hasColours = process.env.NO_COLOR === undefined;
 
-/** Where every line of this process's log goes, and of its executor's: readable where that is a terminal, else as JSON. */
+/** Destination of all log lines of this process, and of its executor's: readable on a terminal, else JSON. */
 export const logSink = new LogSink(STDERR, isatty(STDERR) ? (line) => readableLine(line, hasColours) : undefined);
 
 const LEVEL_VARIABLE = 'ROCMFORGE_LOG_LEVEL';

@@ -3,13 +3,13 @@ import { readFile, stat } from 'node:fs/promises';
 import { RocmForgeError } from './errors.js';
 import type { Logger } from './log.js';
 
-/** How often the files are looked at. */
+/** Interval at which the files are checked. */
 const POLL_MS = 1000;
 /** The most bytes of one file. */
 const MAX_BYTES = 1 << 20;
 
 /**
- * What some files say together, read again when one of them changes, also by being replaced. What cannot be read or
+ * Joint content of some files, read again when one of them changes, also by being replaced. Content that cannot be read or
  * understood then changes nothing but the log.
  */
 export class ReloadedFiles<T> {
@@ -44,7 +44,7 @@ export class ReloadedFiles<T> {
     this.timer = setInterval(() => void this.check(), POLL_MS).unref();
   }
 
-  /** What the files said when they were last understood. */
+  /** Content of the files when they were last valid. */
   current(): T {
     return this.value;
   }

@@ -9,9 +9,9 @@ interface Parameter<Value extends number | bigint> {
   readonly type: 'f32' | 'u32' | 'u64';
   /** Changes nothing. */
   readonly neutral: Value;
-  /** What requests that do not name it have, where that is not neutral. */
+  /** Value in requests that do not name it, if that is not neutral. */
   readonly apiDefault?: Value;
-  /** What a kernel can compute with. */
+  /** Smallest value that a kernel can compute with. */
   readonly least: Value;
   readonly most: Value;
 }
@@ -23,7 +23,7 @@ const MIN_F32 = 2 ** -126;
 /** Kernels read words as signed. */
 const MAX_WORD = 2 ** 31 - 1;
 const MAX_U64 = 2n ** 64n - 1n;
-/** How many of the likeliest tokens may come with a token. */
+/** Number of the likeliest tokens that may come with a token. */
 export const TOP_LOGPROBS_MAX = 20;
 
 const f32 = (neutral: number, least = -MAX_F32, most = MAX_F32): Parameter<number> => ({
@@ -44,13 +44,16 @@ const SLOT_PARAMETERS = {
   topP: f32(1, 0, 1),
   /** 0: all. */
   minP: f32(0, 0, 1),
-  /** Of the draw. */
+  /** Seed of the draw. */
   seed: u64(),
   /** Which of a request's n completions: draws of one seed differ by it. */
   sampleIndex: u32(),
   /** Log probabilities that come with a token. 0: none; n + 1: the token's and those of the n likeliest. */
   logprobs: u32(1 + TOP_LOGPROBS_MAX),
-  /** How many of the slot's biases, the first ones, name tokens whose log probabilities and ranks come instead of the likeliest's. */
+  /**
+   * Number of the slot's biases, the first ones, that name tokens whose log probabilities and ranks come instead of the
+   * likeliest's.
+   */
   chosenLogprobs: u32(TOP_LOGPROBS_MAX),
   /** Divides positive and multiplies negative logits of tokens present. */
   repetitionPenalty: f32(1, MIN_F32),
@@ -62,7 +65,7 @@ const SLOT_PARAMETERS = {
   constrained: u32(1),
 };
 
-/** What the executor's host side alone heeds. */
+/** Parameters that only the executor's host side reads. */
 const HOST_PARAMETERS = {
   /** As `logprobs`, of the prompt's tokens. */
   promptLogprobs: u32(1 + TOP_LOGPROBS_MAX),
@@ -87,7 +90,7 @@ for (const [name, parameter] of ENTRIES) {
 }
 const WORDS = words;
 
-/** Where they begin in a slot. */
+/** Their offset in a slot. */
 export const FIRST_SAMPLING_WORD = 1;
 
 /** Parameters that are words of a slot, each with its (first) word's index in it. */
@@ -98,7 +101,7 @@ export const SLOT_SAMPLING_WORDS = Object.fromEntries(
   ]),
 ) as { readonly [Name in keyof typeof SLOT_PARAMETERS]: number };
 
-/** How many words of a slot they are: the first ones that are sent. */
+/** Number of their words in a slot: the first ones that are sent. */
 export const SLOT_SAMPLING_COUNT = Object.values(SLOT_PARAMETERS).reduce((sum, each) => sum + wordsOf(each), 0);
 
 /** Sampling that changes nothing: argmax of the raw logits. */

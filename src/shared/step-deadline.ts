@@ -1,12 +1,12 @@
 /** Steps that are looked back on. */
 const WINDOW = 32;
-/** How much longer than the slowest comparable step before it a step may take. */
+/** Factor by which a step may take longer than the slowest comparable step before it. */
 const SLACK = 20;
 /** While there is no history: the first steps of a process touch memory for the first time. */
 const WARM_UP_STEPS = 4;
 const WARM_UP_DEADLINE_MS = 60_000;
 
-/** How long a step may take, from the steps before it. Pure but for the durations it is told. */
+/** Deadline of a step, from the steps before it. Pure except for the durations it receives. */
 export class StepDeadline {
   private readonly window: { readonly rows: number; readonly ms: number }[] = [];
   private seen = 0;

@@ -42,7 +42,7 @@ export class StepWatch {
   }
 
   /**
-   * How long the oldest step has been under way, when that is too long for its size and what steps took before.
+   * Time for which the oldest step has been under way, if that is too long for its size and what steps took before.
    *
    * @param floorMs the least time a step gets
    */

@@ -13,7 +13,7 @@ export interface TlsFiles {
   readonly clientCa?: string | undefined;
 }
 
-/** What TLS servers of Node take, TCP, HTTP/1.1 and HTTP/2 alike: `createServer` and `setSecureContext`. */
+/** Options of Node's TLS servers, TCP, HTTP/1.1 and HTTP/2 alike: `createServer` and `setSecureContext`. */
 export interface TlsIdentity {
   readonly cert: string;
   readonly key: string;
@@ -42,7 +42,7 @@ export function openTlsMaterial(files: TlsFiles, log: Logger): TlsMaterial {
       }
       if (caText !== undefined) readCertificates(clientCa as string, caText);
       const identity: TlsIdentity = { cert: certText, key: keyText, ca: caText };
-      attempt(`${cert} and ${key} are of no use to TLS`, () => createSecureContext(identity));
+      attempt(`${cert} and ${key} cannot be used for TLS`, () => createSecureContext(identity));
       return identity;
     },
     log,

@@ -9,7 +9,7 @@ export class TokenBucket {
     this.at = nowMs;
   }
 
-  /** What is in it now; below 0 where more was taken than it had. */
+  /** Its level now; below 0 if more was taken than it had. */
   level(capacity: number, perSecond: number, nowMs: number): number {
     this.held = Math.min(capacity, this.held + ((nowMs - this.at) / 1000) * perSecond);
     this.at = nowMs;

@@ -119,7 +119,7 @@ describe.skipIf(missing !== undefined)('chat at a terminal', () => {
   it('sets a system message, answers anew, forgets, and goes on with what was kept', async () => {
     const terminal = await chatting(quick, { args: ['--system', 'Be kind.'] });
     terminal.type(`/regenerate${ENTER}`);
-    await terminal.until(/\(nothing was asked\)/);
+    await terminal.until(/\(no message was given\)/);
     await said(terminal, 'Hello');
     terminal.type(`/system Be brief.${ENTER}`);
     await terminal.until(/\(the system message is set\)/);

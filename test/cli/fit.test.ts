@@ -101,7 +101,7 @@ describe('inspect --fit', () => {
     expect(devices[0]!.granted).toMatchObject(states);
     const plain = await fitReport(file, { memory: 300 * MIB, sequences: 3, kvCacheType: 'f16' });
     expect(plain.withoutLimit).toMatchObject({ ...states, stateBytes: (2 * 4 + 6) * bytes, stateSnapshots: 6 });
-    // What steps compute in has nothing to do with it.
+    // The type that steps compute in has nothing to do with it.
     expect(plain.withoutLimit.workspaceBytes).toBe(withoutLimit.workspaceBytes);
     const text = formatFitReport(plain);
     expect(text).toMatch(/^states +114\.0 KiB a sequence, half of it a snapshot$/m);

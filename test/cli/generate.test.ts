@@ -111,7 +111,7 @@ describe('generate', () => {
 });
 
 describe('the command line', () => {
-  // What a command demands is asked for first.
+  // Required options are checked first.
   it.each([
     ['serve', '--model', 'x.gguf'],
     ['executor', '--listen', 'unix:/x'],

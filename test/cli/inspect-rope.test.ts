@@ -23,7 +23,7 @@ function inspect(options: RandomModelOptions, tensors: Readonly<Record<string, r
   return inspectModel(file);
 }
 
-/** What stands beside `rope`, a line each. */
+/** Lines next to `rope`. */
 function ropeLines(...model: Parameters<typeof inspect>): string[] {
   const lines = formatInspectReport(inspect(...model)).split('\n');
   const first = lines.findIndex((line) => line.startsWith('rope '));
@@ -88,12 +88,12 @@ describe('inspect tells how each kind of layers turns queries and keys', () => {
 
   it('longrope’s two tables, the one first that is served by default', () => {
     const lines = (contextLength: number) => ropeLines({ family: 'phi3', contextLength });
-    const turned = '96 dims in pairs of halves, base 10000, longrope, attention factor 1.19';
+    const rotated = '96 dims in pairs of halves, base 10000, longrope, attention factor 1.19';
     const short = /^rope_factors_short\.weight: 48 factors from 1\.\d+ to 1\.\d+, for contexts up to 64 tokens/;
     const long = /^rope_factors_long\.weight: 48 factors from 2\.\d+ to 3\.\d+, for contexts over 64 tokens/;
     const [whole, cut] = [lines(512), lines(64)];
-    expect(whole).toEqual([turned, expect.stringMatching(long), expect.stringMatching(short)]);
-    expect(cut).toEqual([turned, expect.stringMatching(short), expect.stringMatching(long)]);
+    expect(whole).toEqual([rotated, expect.stringMatching(long), expect.stringMatching(short)]);
+    expect(cut).toEqual([rotated, expect.stringMatching(short), expect.stringMatching(long)]);
     for (const [, first, second] of [whole, cut]) {
       expect(first).toMatch(/, served by default$/);
       expect(second).not.toContain('default');

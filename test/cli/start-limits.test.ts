@@ -6,7 +6,7 @@ import { afterAll, describe, expect, it } from 'vitest';
 const ROOT = path.join(import.meta.dirname, '../..');
 const SERVE = 'exec node dist/cli/main.js serve --model models/demo.gguf --device host --listen 127.0.0.1:0';
 
-/** What `serve` says and how it ends, behind a line of shell. */
+/** Output and end of `serve`, behind a line of shell. */
 function start(before: string): Promise<{ readonly code: number | null; readonly lines: readonly string[] }> {
   const child = spawn('bash', ['-c', `${before}; ${SERVE}`], { cwd: ROOT, stdio: ['ignore', 'ignore', 'pipe'] });
   let said = '';

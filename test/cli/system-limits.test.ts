@@ -9,7 +9,7 @@ const OWN_TASKS = 11;
 interface Machine {
   readonly files?: number | 'unlimited';
   readonly user?: number;
-  /** Of the user, processes and threads. */
+  /** Limit of the user's processes and threads. */
   readonly processes?: number | 'unlimited';
   /** Lines of /proc/self/cgroup. */
   readonly groups?: readonly string[];

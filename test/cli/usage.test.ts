@@ -170,7 +170,7 @@ it.each(['/exit', '/quit', '/bye'])('chat leaves with %s', async (word) => {
   child.stdout.on('data', (data) => {
     output += data;
   });
-  // What follows the command would be answered if it did not leave.
+  // The input behind the command would be answered if it did not leave.
   child.stdin.end(`${word}\n/help\n`);
   expect(await new Promise((resolve) => child.once('close', resolve))).toBe(0);
   expect(output).not.toContain('/regenerate');

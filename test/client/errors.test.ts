@@ -8,7 +8,7 @@ import { RocmForgeError } from '../../src/shared/errors.js';
 import { InferenceServiceService } from '../../src/shared/generated/rocmforge/v1/inference.js';
 import { toStatus } from '../../src/shared/grpc/status.js';
 
-/** What the server answers a model's name with. */
+/** Responses of the server by a model's name. */
 const ANSWERS: Readonly<Record<string, object>> = {
   field: toStatus(new RocmForgeError('INVALID_FIELD', 'top_p is 2', { field: 'sampling.top_p', more: 'pairs' })),
   busy: toStatus(new RocmForgeError('QUEUE_FULL', 'too many wait', { retry_delay_ms: '1500' })),

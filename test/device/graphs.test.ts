@@ -26,7 +26,7 @@ function random(seed: number): (most: number) => number {
 }
 
 describe.skipIf(missing !== undefined)('captured graphs', () => {
-  // What is launched is the question, not what is computed.
+  // The launches are the question, not their results.
   const double = new HipDouble({ idle: true });
   let device: Device;
   let model: LoadedModel;

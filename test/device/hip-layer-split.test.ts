@@ -14,7 +14,7 @@ const PROMPT = 20;
 /** Two parts of as many rows as a GPU's have at least. */
 const LONG = 256;
 
-// What test/executor/layer-split.test.ts holds on the host, in few rows: these devices simulate every thread.
+// Cases of test/executor/layer-split.test.ts on the host, in few rows: these devices simulate every thread.
 describe.skipIf(missing !== undefined)(
   'a model split between layers over two HIP devices',
   { timeout: 300_000 },

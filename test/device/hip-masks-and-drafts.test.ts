@@ -15,7 +15,7 @@ const PROMPT = [3, 1, 4, 1, 5];
 const TOKENS = 8;
 const words = (...values: number[]) => Buffer.from(Uint32Array.from(values).buffer);
 
-// What test/executor/masked-steps.test.ts and test/e2e/speculation.test.ts hold on the host, in few steps: this device
+// Cases of test/executor/masked-steps.test.ts and test/e2e/speculation.test.ts on the host, in few steps: this device
 // simulates every thread.
 describe.skipIf(missing !== undefined)('on a HIP device', { timeout: 300_000 }, () => {
   const double = new HipDouble();
@@ -96,7 +96,7 @@ describe.skipIf(missing !== undefined)('on a HIP device', { timeout: 300_000 }, 
     ['penalized', 0, { frequencyPenalty: 0.5, presencePenalty: 0.3, repetitionPenalty: 1.2 }],
     ['constrained and penalized', 1, { frequencyPenalty: 0.5 }],
   ])('draftTokens, right and wrong, leave the same tokens, %s', async (_what, constrained, penalties) => {
-    /** What the tokens behind these are sampled by. */
+    /** Masks by which the tokens behind these are sampled. */
     const masked = (previous: readonly number[], isDraft: boolean): [Partial<Slice>, Partial<ExecuteRequest>] => {
       if (!constrained) return [{}, {}];
       const ids = previous.map((_, i) => 1 + i);

@@ -78,12 +78,12 @@ static_assert(std::is_same_v<decltype(static_cast<hipError_t (*)(void**, size_t,
                              hipError_t (*)(void**, size_t, unsigned)>);
 static_assert(same<decltype(Driver::host_allocate), hipError_t (*)(void**, size_t, unsigned)>);
 
-// What only HIP's side of the table has.
+// Functions that only HIP's side of the table has.
 static_assert(std::is_same_v<decltype(&hipDeviceEnablePeerAccess), hipError_t (*)(int, unsigned)>);
 static_assert(std::is_same_v<decltype(&hipMemcpyPeerAsync),
                              hipError_t (*)(void*, int, const void*, int, size_t, hipStream_t)>);
 
-// What the code compares results and attributes with.
+// Constants that the code compares results and attributes with.
 static_assert(hipErrorOutOfMemory == rocmforge::DRIVER_OUT_OF_MEMORY);
 static_assert(hipErrorECCNotCorrectable == 214 && hipErrorIllegalAddress == 700 && hipErrorLaunchTimeOut == 702);
 static_assert(hipErrorAssert == 710 && hipErrorLaunchFailure == 719 && hipErrorUnknown == 999);

@@ -13,7 +13,7 @@ if (missing !== undefined) console.log(`skipped, no HIP device of the tests: ${m
 const words = (...values: number[]) => Buffer.from(Uint32Array.from(values).buffer);
 const PROMPT = Array.from({ length: 20 }, (_, i) => 3 + ((i * 37) % 200));
 
-// What test/executor/recurrent-states.test.ts holds on the host, in few steps: this device simulates every thread.
+// Cases of test/executor/recurrent-states.test.ts on the host, in few steps: this device simulates every thread.
 describe.skipIf(missing !== undefined)('on a HIP device', { timeout: 300_000 }, () => {
   it('a sequence goes on behind a snapshot with the bits of a plain run, steps that graphs replay among it', async () => {
     new HipDouble().install();

@@ -13,7 +13,7 @@ if (missing !== undefined) console.log(`skipped, no HIP device of the tests: ${m
 
 const PROMPT = 20;
 
-// What test/executor/tensor-split.test.ts holds on the host, in few rows: these devices simulate every thread. Here sums wait
+// Cases of test/executor/tensor-split.test.ts on the host, in few rows: these devices simulate every thread. Here sums wait
 // for each other within captured graphs.
 describe.skipIf(missing !== undefined)('a model split into shards over two HIP devices', { timeout: 300_000 }, () => {
   const double = new HipDouble({ devices: 2 });

@@ -11,7 +11,7 @@ if (missing !== undefined) console.log(`skipped, no HIP device of the tests: ${m
 
 const CYCLES = 3;
 const MIB = 1 << 20;
-/** What may be taken more or less. */
+/** Tolerated difference. */
 const SLACK_BYTES = 64 * MIB;
 
 // Each process has a double of its own, so what an executor takes is seen, and what a card has left for others is not.

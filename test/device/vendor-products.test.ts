@@ -39,7 +39,7 @@ describe.skipIf(missing !== undefined)('products of the vendor’s library', () 
       return address;
     });
     const product = { weight: weight!, x: input!, y: y.address };
-    // What is read waits for what was written; the library multiplies on a stream of its own, which does not.
+    // Reads wait for writes; the library multiplies on a stream of its own, which does not.
     device.readF32(y);
     const us = loadAddon().timeVendorProduct('hip', 0, library, { ...product, tokens, out, in: columns }, 2);
     expect(us).toBeGreaterThanOrEqual(0);

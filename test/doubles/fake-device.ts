@@ -27,7 +27,7 @@ interface Slot {
   readonly promptTokens: number;
   /** True if log probabilities come with a sampled token. */
   readonly isTold: boolean;
-  /** How many of the likeliest tokens come with a sampled token, and with one of the prompt. */
+  /** Number of the likeliest tokens that come with a sampled token, and with one of the prompt. */
   readonly top: number;
   readonly given: number;
   readonly promptTop: number;
@@ -43,7 +43,7 @@ interface Slot {
   missing: number | undefined;
 }
 
-/** What a sequence of tokens amounts to: the KV content of its last position, and the seed of the token after it. */
+/** State of a sequence of tokens: the KV content of its last position, and the seed of the token after it. */
 function chained(previous: number, token: number): number {
   return (Math.imul(previous ^ (token + 0x9e3779b9), 0x85ebca6b) ^ (previous >>> 13)) >>> 0;
 }
@@ -93,7 +93,7 @@ export class FakeDevice {
       readonly kvBlocks: number;
     },
     private readonly vocabulary: FakeVocabulary,
-    /** What every sequence generates first, in place of what follows from its tokens. */
+    /** First tokens of every sequence, in place of those that follow from its tokens. */
     private readonly script: readonly number[] = [],
   ) {
     this.kv = new Uint32Array(limits.kvBlocks * BLOCK_TOKENS);

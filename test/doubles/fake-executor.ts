@@ -22,9 +22,9 @@ export interface FakeExecutorOptions {
   readonly kvBlocks: number;
   /** Milliseconds a step takes. */
   readonly stepMs: number;
-  /** What every sequence generates first. */
+  /** First tokens of every sequence. */
   readonly script?: readonly number[];
-  /** How long masks are waited for; default 0.3 ms. */
+  /** Time that masks are waited for; default 0.3 ms. */
   readonly lateMs?: number;
 }
 
@@ -38,11 +38,11 @@ const LATE_MS = 0.3;
 export class FakeExecutor {
   failure: Error | undefined;
   device: FakeDevice | undefined;
-  /** What it says of itself. */
+  /** Its own description. */
   info: Partial<GetInfoResponse> = { version: packageVersion, platform: 'fake', target: 'fake' };
-  /** What it says of the model that it loaded, in place of the truth. */
+  /** Its claims about the loaded model, in place of the truth. */
   claims: Partial<LoadedModel> = {};
-  /** What is sent for an answer: it alone, unless a test wants something else. */
+  /** Messages that are sent for a response: it alone, unless a test wants something else. */
   rewrite: (response: ExecuteResponse) => readonly ExecuteResponse[] = (response) => [response];
   /** Hears of each frame. */
   heard: (frame: ExecuteRequest) => void = () => undefined;
@@ -148,7 +148,7 @@ export class FakeExecutor {
       before = computed
         .then(() => this.pendingMasks(step))
         .then((came) => {
-          // What a gateway had still asked for when it gave this executor up.
+          // Steps that a gateway had still requested when it gave this executor up.
           if (this.failure !== undefined || this.current !== call || call.cancelled) return;
           try {
             if (step.epoch !== this.epoch) throw new Error(`a step of epoch ${step.epoch}`);

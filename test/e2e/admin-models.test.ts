@@ -26,7 +26,7 @@ describe('the models of a running gateway', () => {
   let server: TestGateway;
   let admin: AdminClient;
   let adminListen = '';
-  /** Where the second model lies. */
+  /** Path of the second model. */
   let file = '';
   beforeEach(async () => {
     const own = folder();

@@ -176,7 +176,7 @@ describe('rocmforge report', () => {
     for (const secret of [...Object.values(SECRETS), 'orchidpassword', token, hash, folder, os.hostname()]) {
       expect(text).not.toContain(secret);
     }
-    // What is there stays as it is.
+    // An existing file stays as it is.
     expect(await rocmforge(...args)).toMatchObject({ code: 1, stderr: expect.stringContaining('EEXIST') });
   });
 

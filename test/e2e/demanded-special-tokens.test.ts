@@ -17,7 +17,7 @@ const FIRST_MARKUP = 259;
 const GLMS_END = FIRST_MARKUP + GLM.indexOf('</arg_value>');
 const HARMONYS_END = FIRST_MARKUP + HARMONY.indexOf('<|end|>');
 const SEEDS = [1n, 2n, 3n, 4n, 5n, 6n];
-/** How many tokens the model has rows for behind those of bytes. */
+/** Number of tokens that the model has rows for behind those of bytes. */
 const ROWS = 40;
 const PLACES = ['Rome', '東京'];
 
@@ -70,7 +70,7 @@ function answer(
   });
   const message = GenerateRequest.fromPartial({
     input: { $case: 'chat', value },
-    // Where a call may come it is begun often, and after some the answer ends.
+    // If a call may come it is begun often, and after some the answer ends.
     sampling: { temperature: 1, seed, logitBias: isRequired ? logitBias : { [FIRST_MARKUP]: 4 } },
     stop: { maxTokens: 400 },
   });

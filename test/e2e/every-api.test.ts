@@ -24,7 +24,7 @@ const TEMPLATE = '{{ messages[0].content }}';
 const messages = [{ role: 'user', content: PROMPT }];
 const TOKENS = 48;
 
-/** What a server told of a generation; ids where its protocol tells them. */
+/** A server's account of a generation; ids if its protocol has them. */
 interface Told {
   readonly text?: string;
   readonly ids?: readonly number[];
@@ -65,7 +65,7 @@ async function connected(server: TestGateway, open: typeof createConnectTranspor
 }
 
 /** The same request, streamed through each API: temperature 0.7 and a seed. */
-const DOORS: Readonly<Record<string, (server: TestGateway, clients: ProtocolClients) => Promise<Told>>> = {
+const APIS: Readonly<Record<string, (server: TestGateway, clients: ProtocolClients) => Promise<Told>>> = {
   'rocmforge.v1': async ({ client }) => {
     const sampling = { temperature: 0.7, seed: 5n };
     const { text, tokenIds: ids } = await generate(
@@ -136,9 +136,9 @@ it('one request has the same ids and the same text through every api, and when i
   const server = await startTestGateway(MODEL, { httpListen: '127.0.0.1:0', stepDelayMs: 8, chatTemplate });
   const clients = protocolClients(server.address);
   try {
-    const expected = (await DOORS['rocmforge.v1']!(server, clients)) as Required<Told>;
+    const expected = (await APIS['rocmforge.v1']!(server, clients)) as Required<Told>;
     expect(expected.ids).toHaveLength(TOKENS);
-    for (const [name, through] of Object.entries(DOORS)) {
+    for (const [name, through] of Object.entries(APIS)) {
       for (const isKilled of [false, true]) {
         const before = server.gateway.executorEpoch();
         const running = through(server, clients);

@@ -17,13 +17,13 @@ import { Random } from '../support/random.js';
 import { writeRandomModel } from '../support/random-model.js';
 import { byTier, seed } from '../support/run-size.js';
 
-/** What a model of random weights is made to say, in random order: it comes to calls and text. */
+/** Texts of a model of random weights, in random order: it comes to calls and text. */
 const FRAGMENTS = ['<tool_call>{"name":"weather","arguments":{"place":"', 'Rome', '東京', '"}}</tool_call>', 'So'];
 const FIRST_WORD = 259;
 /** Added to their logits: nothing else is said. */
 const COMMON = 100;
 
-/** Of each kind. */
+/** Streams of each kind. */
 const STREAMS = 16;
 const KILLS = byTier({ quick: 4, default: 4, full: 10 });
 const PARAMETERS = {

@@ -29,7 +29,7 @@ describe('logits are adjusted on the device as the plain formula says', () => {
     generate(server.client, request({ output, ...parts, stop: { maxTokens: STEPS, ignoreEos: true, ...parts.stop } }));
 
   /**
-   * Where the likeliest 20 raw log probabilities settle it, the token that the formula chooses: log probabilities are
+   * The token that the formula chooses, if the likeliest 20 raw log probabilities settle it: log probabilities are
    * logits less one number, so a penalty that only subtracts acts on them alike.
    */
   function expectedToken(

@@ -142,7 +142,7 @@ describe('a client that is not ours', () => {
   });
 });
 
-// How soon a request has ended whose curl is killed is measured in test/faults/cancelled.clock.ts.
+// The time until a request has ended whose curl is killed is measured in test/faults/cancelled.clock.ts.
 describe('curl, without more', () => {
   let server: TestGateway;
   beforeAll(async () => {

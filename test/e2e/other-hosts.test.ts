@@ -77,7 +77,7 @@ describe.skipIf(missing !== undefined)('executors on other hosts', () => {
     const { stdout } = await promisify(execFile)('ip', [...hosts.on(0).slice(1), process.execPath, '-e', ask]);
     return MetricsSnapshot.parse(stdout).get('rocmforge_executor_up');
   };
-  /** What all requests come to, with `disturb` in their middle. */
+  /** Answers of all requests, with `disturb` in their middle. */
   async function answers(disturb: () => Promise<void> | void): Promise<readonly (readonly number[])[]> {
     const running = Array.from({ length: STREAMS }, (_, i) => generate(client, requestOf(i)));
     const all = Promise.all(running);

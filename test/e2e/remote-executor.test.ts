@@ -52,7 +52,7 @@ const startGateway = async (remote: RemoteExecutor) => {
 const tokensOf = async (remote: RemoteExecutor) =>
   (await generate((await startGateway(remote)).client, MESSAGE)).tokenIds.length;
 
-/** What somebody with these words is told. */
+/** Response to a caller with these credentials. */
 function answerTo(address: string, authorization?: string, channel = credentials.createInsecure()): Promise<string> {
   const client = new ExecutorServiceClient(address, channel);
   const metadata = new Metadata();

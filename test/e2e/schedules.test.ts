@@ -27,7 +27,7 @@ function requests(): GenerateStreamRequest[] {
 }
 
 interface Run {
-  /** How fast this machine is just now, with what else it does: it scales what a test does, and judges nothing. */
+  /** Speed of this machine just now, with its other load: it scales what a test does, and judges nothing. */
   readonly msPerToken: number;
   readonly answers: readonly Generated[];
   readonly preemptions: number;

@@ -45,7 +45,7 @@ describe('a service manager', () => {
   it('that is not there does not keep a gateway from serving', async () => {
     process.env.NOTIFY_SOCKET = path.join(folder, 'nobody');
     try {
-      const { child } = await startRocmforge(/the service manager was not told/, ...serve('c.sock'));
+      const { child } = await startRocmforge(/the service manager was not notified/, ...serve('c.sock'));
       expect(await endProcess(child)).toBe(0);
     } finally {
       delete process.env.NOTIFY_SOCKET;
@@ -74,7 +74,7 @@ describe.skipIf(!hasAnalyze)('units (skipped where there is no systemd-analyze)'
     expect({ code, stdout, stderr }).toEqual({ code: 0, stdout: '', stderr: '' });
   });
 
-  // Of 100, in tenths of what systemd-analyze prints; 20: what it calls OK.
+  // Exposure of 100, in tenths of what systemd-analyze prints; 20: what it calls OK.
   it.each(units)('%s exposes at most 2.0 of 10', async (unit) => {
     const args = ['security', '--offline=true', '--no-pager', '--threshold=20', path.join(at, unit)];
     const { code, stdout } = await runProgram('systemd-analyze', args);

@@ -75,7 +75,7 @@ const largeMessage = (model: string) => ({
   },
 });
 
-/** What a JSON server answers; an error as it is thrown. */
+/** Response of a JSON server; an error as it is thrown. */
 async function posted(route: string, body: object, padding = 0): Promise<string> {
   const answer = await ask(server.gateway, route, JSON.stringify(body) + ' '.repeat(padding));
   if (answer.status !== 200) throw Object.assign(new Error(answer.text), { code: answer.status });
@@ -180,7 +180,7 @@ const ABOUT_TEXTS: Readonly<Record<string, (model: string) => Promise<unknown>>>
   },
 };
 
-/** Of JSON servers the status is HTTP's. */
+/** JSON servers respond with HTTP's status. */
 const isNotFound = ({ code }: ServiceError | { code: number }) => code === status.NOT_FOUND || code === 404;
 
 describe('two models of one gateway', () => {

@@ -10,7 +10,7 @@ import { byTier, seed } from '../support/run-size.js';
 const REQUESTS = byTier({ quick: 66, default: 66, full: 264 });
 /** `hip`: the device of the tests, which simulates every thread. */
 const DEVICE = process.env.ROCMFORGE_SPECULATION_DEVICE === 'hip' ? 'hip' : 'host';
-/** How many tokens a third of a prompt and an answer have. */
+/** Number of tokens of a third of a prompt and of an answer. */
 const [PART, TOKENS] =
   DEVICE === 'hip'
     ? ([
@@ -37,7 +37,7 @@ const FORM = {
   required: ['names', 'isKnown'],
   additionalProperties: false,
 };
-/** What a request may ask for beside its prompt; each pair comes up. */
+/** Options of a request in addition to its prompt; each pair comes up. */
 const WISHES: readonly Parameters<typeof request>[0][] = [
   {},
   { sampling: { temperature: 0.7, topK: 20 } },
@@ -145,7 +145,7 @@ it('drafted, preempted, cached and killed runs give the tokens, probabilities an
   const accepted = Object.values(runs).reduce((sum, each) => sum + each.accepted, 0);
   const draftTokens = Object.values(runs).reduce((sum, each) => sum + each.draftTokens, 0);
   console.log(`${DEVICE}: ${4 * REQUESTS} requests, ${draftTokens} draftTokens, ${accepted} of them right`);
-  // What each answer says of itself adds up.
+  // The counts of each answer add up.
   for (const run of Object.values(runs)) {
     const usages = run.answers.flatMap(({ completions }) => completions.map(({ end }) => end?.usage));
     const sum = (count: 'proposedTokens' | 'acceptedTokens') =>

@@ -112,7 +112,7 @@ export class EmulatedDevice implements NativeDevice {
     return (performance.now() - started) * 1000;
   }
 
-  /** What was run since the last call, by code object without its suffix. */
+  /** Launches since the last call, by code object without its suffix. */
   takeExecuted(): ReadonlyMap<string, Executed> {
     const taken = new Map(this.tally);
     this.tally.clear();

@@ -4,7 +4,7 @@ import { packageRoot } from '../../src/shared/package.js';
 
 const SERVER = path.join(packageRoot, 'tools', 'emulator', 'serve.py');
 
-/** What a code object says of a kernel. */
+/** Metadata of a kernel in a code object. */
 export interface KernelMetadata {
   /** Name of the code object's file. */
   readonly file: string;
@@ -37,7 +37,7 @@ interface Answer {
   readonly too_long?: boolean;
 }
 
-/** What the code objects in a folder hold. */
+/** Metadata of the code objects in a folder. */
 export function describeCodeObjects(folder: string): Readonly<Record<string, KernelMetadata>> {
   const text = execFileSync('python3', [SERVER, '--describe', folder], { encoding: 'utf8', maxBuffer: 1 << 26 });
   return JSON.parse(text) as Record<string, KernelMetadata>;

@@ -1,4 +1,4 @@
-/** What was run of one code object. */
+/** Launches of one code object. */
 export interface Executed {
   readonly sha256: string;
   /** Names of the kernels that it holds. */
@@ -13,7 +13,7 @@ export interface Executed {
 /** Before the JSON of an `ExecutedLine`: what a suite prints and the reporter reads. */
 export const EXECUTED_PREFIX = 'emulated: ';
 
-/** What a suite ran of one code object. */
+/** Launches of one code object by a suite. */
 export interface ExecutedLine extends Executed {
   /** The code object's name without suffix. */
   readonly operation: string;

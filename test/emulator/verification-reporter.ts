@@ -44,7 +44,7 @@ export default class VerificationReporter implements Reporter {
       const missing = line.held.filter((name) => !line.kernels.includes(name));
       const variants = `${line.kernels.length} of ${line.held.length}${missing.map((name) => `, not ${name}`).join('')}`;
       const verdict = verdictOf(tests.filter((test) => test.fullName.startsWith(`${kernel} on ${target} > `)));
-      // What other kernels' tests launch beside does not replace a row of the kernel's own.
+      // Launches in other kernels' tests do not replace a row of the kernel's own.
       if (verdict === '' && rows.has(key)) continue;
       rows.set(key, { kernel, target, sha256, variants, launches, error, share, instructions, verdict, date, commit });
     }

@@ -6,7 +6,7 @@ export interface Row {
   readonly target: string;
   /** The first digits. */
   readonly sha256: string;
-  /** How many of the code object's kernels were launched, and the names of the others. */
+  /** Number of the code object's kernels that were launched, and the names of the others. */
   readonly variants: string;
   readonly launches: number;
   /** Largest |difference| from the float64 reference. */
@@ -14,7 +14,7 @@ export interface Row {
   /** Largest part of what the contract accepts that a difference took, in percent. */
   readonly share: number;
   readonly instructions: number;
-  /** How many of the kernel's tests passed, failed and were skipped. */
+  /** Number of the kernel's tests that passed, failed and were skipped. */
   readonly verdict: string;
   readonly date: string;
   readonly commit: string;
@@ -43,7 +43,7 @@ two million wave-instructions a launch is skipped. Error 0: the results are the 
 emulator says nothing of speed, of hazards between instructions or of real hardware.
 `;
 
-/** What `npm run verify:emulator` writes stands from this heading to the end of the file. */
+/** Result of `npm run verify:emulator`, from this heading to the end of the file. */
 const MODELS_HEADING = /^(?=## Whole models$)/m;
 
 /** The part of build/docs/verification.md that is not written here. */

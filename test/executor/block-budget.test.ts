@@ -55,7 +55,7 @@ describe('KV blocks of both kinds', () => {
         const seen = Math.min(context, Math.ceil((of.window + limits.maxStepTokens - 2) / 16) + 1);
         expect(windowBlocks - 1).toBeGreaterThanOrEqual(seen);
         expect(windowBlocks - 1).toBeLessThanOrEqual(limits.maxSequences * context);
-        // Who has room for what is expected of every slot has it for every slot's window.
+        // A pool with room for the expected blocks of every slot has it for every slot's window.
         if (!budget.holds(limits, bytes)) return;
         expect(windowBlocks - 1).toBeGreaterThanOrEqual(workingWindowBlocks(of.window, limits, limits.maxSequences));
         expect(counts.kvBlocks - 1).toBeGreaterThanOrEqual(

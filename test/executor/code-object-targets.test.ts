@@ -28,7 +28,7 @@ describe('the code objects that an architecture runs', () => {
   });
 
   it.each([
-    // What LLVM's gfx12-generic does not stand for.
+    // LLVM's gfx12-generic does not include this one.
     ['gfx1250', ['gfx12-generic', 'gfx1200']],
     ['gfx1170', ['gfx11-generic']],
     ['gfx1031', ['gfx1030']],

@@ -52,7 +52,7 @@ function blocksIn(dim: NativeGridDim, counts: Int32Array): number {
 
 type Family = 'llama' | 'qwen2' | 'qwen3' | 'qwen3moe';
 
-/** What a family's files have that llama's have not. */
+/** Parts of a family's files that llama's lack. */
 const PARTS: Partial<Record<Family, ModelShape['parts']>> = {
   qwen2: { biases: ['attn_q', 'attn_k', 'attn_v'] },
   qwen3: { headNorms: 'head' },
@@ -79,7 +79,7 @@ function fileOf(architecture: Family, type: string, layers: number, hidden: numb
   return output;
 }
 
-/** What a captured step of a model of that many layers launches. @returns the launches for each kind of step */
+/** Launches of a captured step of a model of that many layers. @returns the launches for each kind of step */
 async function plansOf(
   architecture: Family,
   type: string,
@@ -149,8 +149,8 @@ it('over a cache in q8_0 a layer takes one more: keys are rotated and stored by 
   }
 });
 
-// What a layer more costs. There a launch combines what is split: the last block's combine was slower. Heads are rotated where they are
-// computed if pairs are neighbours, as llama's are.
+// Cost of one more layer. There a launch combines what is split: the last block's combine was slower. Heads are rotated where
+// they are computed if pairs are neighbours, as llama's are.
 it.each([
   ['llama', 'Q8_0', 1024, 5, 6, 6],
   // q and k in one type, v in another; rows of any number of chunks.
@@ -163,7 +163,7 @@ it.each([
   ['qwen3', 'F16', 1024, 6, 7, 7],
   // With experts: scores, gate and up, down.
   ['qwen3moe', 'F16', 1024, 7, 8, 8],
-  // Of too few chunks for eight waves.
+  // It has too few chunks for eight waves.
   ['llama', 'Q8_0', 256, 9, 10, 10],
   ['llama', 'F16', 256, 9, 10, 10],
 ] as const)('on Hopper a layer of %s in %s, %i wide, takes as many as recorded', async (...row) => {
@@ -174,7 +174,7 @@ it.each([
   expect(three.map(({ length }, i) => length - two[i]!.length)).toEqual(most);
 });
 
-/** What is launched behind the last layer of a model. */
+/** Launches behind the last layer of a model. */
 async function behindLayers(target: string, mode: SamplingMode, rows = 1): Promise<readonly string[]> {
   const hidden = target === HOPPER ? 1024 : 256;
   const launched = await launchesOf('llama', 'Q8_0', target, 1, { rows, splits: 1, mode }, hidden);

@@ -63,7 +63,7 @@ async function logitsOf(driver: StepDriver, sequence: Uint32Array): Promise<Floa
 }
 
 /**
- * What int8 activations amount to. A step is a 127th of the largest of 32 normal numbers, some 2.3 of their deviations, and
+ * Error of int8 activations. A step is a 127th of the largest of 32 normal numbers, some 2.3 of their deviations, and
  * rounding is off by a step / √12. Each of two layers rounds what its four products take, the output once more: the root of
  * nine such errors; twice that, for what SwiGLU multiplies.
  */

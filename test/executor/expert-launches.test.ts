@@ -29,7 +29,7 @@ it('launches experts of one row one directly behind the other', async () => {
   model.release();
 });
 
-// Of a step of one row, launches that multiply experts: gate and up are one, down is another.
+// Launches that multiply experts in a step of one row: gate and up are one, down is another.
 it.each([
   ['a GPU', 'hip', 'double', /^matmul_packed_experts_/],
   ['Hopper', 'cuda', 'sm_90', /^linear_experts_one_/],

@@ -14,7 +14,7 @@ const load = (device: Device, path: string): Promise<LoadedModel> =>
   loadModel(device, { path, kvCacheType: 'f16', fingerprint: '', ...LIMITS }, () => undefined);
 
 /** The methods of a native device that a load calls; each may be made to throw at its n-th call over all. */
-/** Of a loaded model: the whole, and its two parts for steps whose rows are masked. */
+/** Plans of a loaded model: the whole, and its two parts for steps whose rows are masked. */
 const PLANS = 3;
 
 const STAGES = ['kernel', 'allocate', 'write', 'read', 'createPlan', 'run'] as const;
@@ -112,7 +112,7 @@ describe('a load that fails leaves nothing on the device', () => {
   it('nor does a self-test, passed or failed', async () => {
     const native = new FakeNativeDevice();
     const device = fakeGpu(native);
-    // What a device reads back that computes nothing is wrong.
+    // The results of a device that computes nothing are wrong.
     await expect(selfTest(device)).rejects.toMatchObject({ reason: 'KERNELS_INVALID' });
     expect(native.held).toEqual(NOTHING);
     const host = openDevice({ kind: 'host', threads: 1 });

@@ -65,7 +65,7 @@ function relative(row: Float32Array, reference: Float64Array): number {
 }
 
 /**
- * What int8 activations amount to. A step is a 127th of the largest of 32 normal numbers, some 2.3 of their deviations, and
+ * Error of int8 activations. A step is a 127th of the largest of 32 normal numbers, some 2.3 of their deviations, and
  * rounding is off by a step / √12. Each layer rounds what its four products take, five with a shared expert, the output once
  * more: the root of as many such errors; twice that, for what the gate multiplies. Weights are the numbers that their blocks
  * stand for on both sides.

@@ -46,7 +46,10 @@ function differences(a: readonly ParityCase[], b: readonly ParityCase[]): number
 // llama.cpp takes their GELU from a table of f16, by the gate in f16. Where a gate lies between two f16, the order of sums
 // decides which it becomes, and what follows from it is another f16 elsewhere: layers, and positions, multiply that.
 const tabled = (family: RandomFamilyName): boolean => family.startsWith('gemma');
-/** Where llama.cpp is farther from double precision than {@link BOUND}: by its table; of qwen2vl it leaves out the norms' epsilon. */
+/**
+ * Distance of llama.cpp from double precision where it exceeds {@link BOUND}: by its table; of qwen2vl it leaves out the norms'
+ * epsilon.
+ */
 const APPROXIMATED: Partial<Record<RandomFamilyName, number>> = {
   gemma: 1e-3,
   gemma2: 1e-3,

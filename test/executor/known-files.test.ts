@@ -9,7 +9,7 @@ import { readServableModel } from '../../src/shared/gguf/servable-model.js';
 import { packageRoot } from '../../src/shared/package.js';
 import { headerOf, KNOWN_FILES, type KnownFile, knownFilesTable } from '../support/known-files.js';
 
-/** What gateway or executor say of its header, of its heads' real size; `undefined`: nothing. */
+/** Refusal of its header, with its real head size, by gateway or executor; `undefined`: none. */
 function refusalOf(known: KnownFile): string | undefined {
   const file = headerOf(known).read();
   try {

@@ -30,7 +30,7 @@ const load = (file: string, options: Partial<LoadOptions> = {}, device = host) =
     () => undefined,
   );
 
-/** Of a family whose heads are of 16 elements, one whose heads are of 64: on a GPU in tiles, and split. */
+/** Models of a family with heads of 16 elements, and of one with heads of 64: on a GPU in tiles, and split. */
 const tiled = () => writeRandomModel({ type: 'F16', headDim: 64 });
 
 describe('a KV cache in q8_0', () => {
@@ -140,14 +140,14 @@ function variance(row: Float64Array): number {
 }
 
 /**
- * What rounding to int8 amounts to. A step is a 127th of the largest of 32 normal numbers, some 2.3 of their deviations, and
+ * Error of rounding to int8. A step is a 127th of the largest of 32 normal numbers, some 2.3 of their deviations, and
  * rounding is off by a step / √12. Keys and values of each layer are rounded: the root of 2 · layers such errors, of logits
  * whose deviation is `spread`.
  */
 const roundingOf = (layers: number, spread: number): number =>
   (spread * Math.sqrt(2 * layers) * 2.3) / 127 / Math.sqrt(12);
 
-/** Of a thousand normal numbers the largest, in their deviations. */
+/** Largest of a thousand normal numbers, in their deviations. */
 const LARGEST = 3.5;
 
 describe('log probabilities with a KV cache in q8_0 beside those with one in f16, fed the same tokens', () => {
@@ -171,7 +171,7 @@ describe('log probabilities with a KV cache in q8_0 beside those with one in f16
     );
     expect(mean).toBeGreaterThan(0);
     expect(mean).toBeLessThanOrEqual(rounding);
-    // What a trained model finds unlikely are small differences of large numbers; what it says is not.
+    // Logits of unlikely tokens of a trained model are small differences of large numbers; its choices are not.
     if (name === 'the demo model') expect(same).toBe(pairs.length);
     else expect(largest).toBeLessThanOrEqual(LARGEST * rounding);
   });

@@ -186,7 +186,7 @@ describe('ROCMFORGE_LOG_LAUNCHES', () => {
     recorder.launch(residualAdd, { x, y, hidden: 64 }, { rows: 2 });
     await runOnce(device, recorder.finish());
     console.log([x, weight, y].map(({ address }) => '0x' + address.toString(16)).join());
-    // What a crash leaves behind: lines that were buffered would be lost.
+    // Remains of a crash: lines that were buffered would be lost.
     process.kill(process.pid, 'SIGKILL');
   `;
   const run = (value: string) => {

@@ -144,7 +144,7 @@ describe('a slice of a slot with states', () => {
       states.beginStep();
       states.of(slice(0, 16, { toSnapshot: 1 }), false);
       states.beginStep();
-      // Of the same position: other tokens.
+      // Other tokens at the same position.
       states.of(slice(0, 16, { slot: 1, toSnapshot: 1 }), false);
       states.beginStep();
       expect(() => states.of(slice(16, 1), false)).toThrow(refusal(/of slot 0, whose states are of none/));
@@ -287,7 +287,7 @@ describe('a recurrent model', () => {
     expect(found).toEqual(plain);
     expect(plain.map(([token]) => token)).toEqual(await firstTokens(21));
     expect(plain.every(([, logprob]) => logprob! < 0)).toBe(true);
-    // What the late slice wrote is the state after its own tokens.
+    // The late slice wrote the state after its own tokens.
     const behind = await driver.stepOf([slice(40, 1, { ...last, slot: 1, fromSnapshot: 1 })], {
       closes: [1],
       opens: [{ ...opening(0), slot: 1, tokenIds: words(...PROMPT, plain[0]![0]!) }],
@@ -315,7 +315,7 @@ describe('a recurrent model', () => {
     // 3 layers of 4 heads of 32 · 32 and 3 rows of 256 channels.
     const bytes = 3 * 4 * (4 * 32 * 32 + 3 * 256);
     expect(stateBytes(nets)).toBe(bytes);
-    // Of three slots and the null slot, and two snapshots a slot.
+    // States of three slots and the null slot, and two snapshots a slot.
     expect(model.stateBytes).toBe((2 * (SEQUENCES + 1) + 2 * SEQUENCES) * bytes);
     expect(model.forward.cache.blockBytes).toBe(2 * 1 * 16 * 2 * 32 * 2);
   });

@@ -19,7 +19,7 @@ async function load(builder: GgufBuilder) {
   return loadModel(fakeGpu(), options, () => undefined);
 }
 
-/** What the gateway says before it starts an executor. */
+/** Verdict of the gateway before it starts an executor. */
 function serve(builder: GgufBuilder) {
   writeFileSync(output, builder.build());
   return readServedModel(output, {});
@@ -64,7 +64,7 @@ describe('a model that cannot run is refused', () => {
     }
   });
 
-  // What llama.cpp computes with, or refuses; each was passed over once.
+  // Properties that llama.cpp computes with, or refuses; each was ignored once.
   it.each<[string, readonly number[], RandomModelOptions['family']]>([
     ['blk.0.attn_q.scale', [1], 'llama'],
     ['blk.0.attn_q_norm.weight', [16], 'llama'],

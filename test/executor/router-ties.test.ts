@@ -5,13 +5,13 @@ import { packageRoot } from '../../src/shared/package.js';
 import { float64Forward } from '../support/float64-forward.js';
 import { writeRandomFamily } from '../support/random-model.js';
 
-/** How far a score may be off, and no other expert is chosen. */
+/** Tolerated error of a score with which no other expert is chosen. */
 const CLEAR = 1e-2;
 
 /**
- * Of each family of experts, where one of two experts is chosen by less than that: case:position:layer, in double precision.
- * There another order of sums may choose the other, and all that follows differs: a family's differences beyond its bound are
- * to be looked for here first.
+ * Positions of each family of experts where one of two experts is chosen by less than that: case:position:layer, in double
+ * precision. There another order of sums may choose the other, and all that follows differs: a family's differences beyond its
+ * bound are to be looked for here first.
  */
 const TIES = {
   'llama-experts':

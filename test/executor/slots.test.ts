@@ -157,7 +157,7 @@ describe('draftTokens', () => {
 });
 
 describe('a slot that is opened with generated tokens', () => {
-  /** What a slot says of the tokens that it holds down, opened with so many generated ones. */
+  /** True if a slot that was opened with so many generated tokens suppresses its tokens. */
   const isSuppressing = (generated: number): boolean => {
     const opened = open(
       { tokenIds: ids(4 + generated), promptTokens: 4, suppressedIds: [2], blockIds: words(1) },
@@ -256,7 +256,7 @@ describe('windowed blocks', () => {
     expect(entries(3)).toEqual([5, 3, 1]);
     slots.advance(slice(35, 1), write);
     expect(entries(3)).toEqual([0, 3, 1]);
-    // What has left may come back, and nothing that is still there.
+    // Blocks that have left may come back, and none that is still there.
     expect(() => slots.append({ slot: 0, blockIds: words(), windowBlockIds: words(3) }, write)).toThrow(
       broken('windowed block 3 twice in slot 0'),
     );

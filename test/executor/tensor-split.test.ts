@@ -42,7 +42,7 @@ describe('a llama split into shards', () => {
   });
 });
 
-/** What a device does otherwise for as long as something runs. */
+/** Changed behaviour of a device while something runs. */
 async function planted<T>(
   device: Device,
   other: (native: NativeDevice) => Partial<NativeDevice>,

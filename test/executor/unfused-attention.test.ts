@@ -43,7 +43,7 @@ describe('attention written out, one kernel an operation,', () => {
       expect(unfused.kernels).toContain(kernel);
       expect(fused.kernels).not.toContain(kernel);
     }
-    // What a prefill wrote is read back, so that f16 keys and values may be rounded the other way, 2⁻¹¹ of one:
+    // The keys and values of a prefill are read back, so that in f16 they may be rounded the other way, 2⁻¹¹ of one:
     // independently at some of 300 positions that are averaged. In f32 the two differ by the order of sums of up to 300 terms.
     const bound = kvCacheType === 'f16' ? 2 ** -11 / Math.sqrt(300) : Math.sqrt(300) * 2 ** -22;
     let largest = 0;

@@ -88,7 +88,7 @@ describe('what only looks like it is refused by name', () => {
     'vision.patch_embd.weight',
     'mmproj.weight',
     'blk.0.nextn_norm.weight',
-    // Of a layer that is computed, which would be one that predicts.
+    // Tensor of a layer that is computed, which would be one that predicts.
     'blk.1.nextn.eh_proj.weight',
     'nextn.eh_proj.weight',
     // A map of eagle3's drafted tokens and its joining matrix; a drafting head of medusa's.

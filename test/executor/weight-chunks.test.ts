@@ -21,7 +21,7 @@ const matrix = (first = 0, rowBytes = PITCH): GgufTensor | ColumnPart => {
   return rowBytes === PITCH ? common : { ...common, pitch: PITCH };
 };
 
-/** What the chunks copy to the device, as a copy of rows that lie apart does it; and how far in the file they read. */
+/** Bytes that the chunks copy to the device, as a copy of rows that lie apart does it; and the end of their reads in the file. */
 function brought(tensor: GgufTensor | ColumnPart, most: number): { readonly bytes: number[]; readonly end: number } {
   const bytes: number[] = [];
   let end = 0;

@@ -110,7 +110,7 @@ describe('a windowed block that no later position sees', () => {
       ({ isWindowed }) => isWindowed,
     ).length;
     const bytesOf = (layers: number) => kvBlockBytes({ ...forward.model, layers }, 'f16');
-    // Of each pool the null block and what two sequences need at the least: 24 + 40 − 1 positions lie in five blocks at most.
+    // Each pool has the null block and the minimum of two sequences: 24 + 40 − 1 positions lie in five blocks at most.
     const kvMemoryBytes =
       bytesOf(forward.model.layers - windowedLayers) * (1 + 2 * (CONTEXT / BLOCK_TOKENS)) +
       bytesOf(windowedLayers) * (1 + 14);

@@ -21,7 +21,7 @@ const CONTEXT = 4096;
 /** The event loop may not be held up for longer than this, whatever somebody sends. */
 const LONGEST_DELAY_MS = 50;
 const TRIES = 3;
-/** How long the gateway's metrics are the same, and a little more. */
+/** Time for which the gateway's metrics are the same, and a little more. */
 const METRICS_SHARED_MS = 1100;
 
 const LOOP = '{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}';
@@ -108,7 +108,7 @@ describe('while somebody abuses the gateway', () => {
 
   /** The longest that the gateway's event loop was held up since this was last asked. */
   async function longestDelayMs(): Promise<number> {
-    // What was rendered within the last second would be told again.
+    // A rendering of the last second would be served again.
     await new Promise((resolve) => setTimeout(resolve, METRICS_SHARED_MS));
     const text = await (await fetch(`http://127.0.0.1:${metricsPort}/metrics`)).text();
     return Number(/^nodejs_eventloop_lag_max_seconds (\S+)/m.exec(text)?.[1]) * 1000;
@@ -217,7 +217,7 @@ describe('while somebody abuses the gateway', () => {
   it('GET /metrics 2,000 times in each of 16 connections, 20 times: other clients are answered meanwhile', async () => {
     const abuser = new Abuser(address);
     const settings = { port: metricsPort, count: 2000 };
-    // What the loop's delays are told by is what is abused here: so by how long another client waits.
+    // The source of the loop's delays is abused here: so the delay of another client is measured.
     const longest = await bestOf(TRIES, async () => {
       const { answers } = await abuser.send({ abuse: 'metrics in one write', times: 16, rounds: 20, settings });
       let isOver = false;

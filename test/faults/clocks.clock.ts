@@ -173,7 +173,7 @@ it.skipIf(!hasFaketime)(
       LD_PRELOAD: FAKETIME,
       FAKETIME_TIMESTAMP_FILE: clock,
       FAKETIME_NO_CACHE: '1',
-      // What cannot be set on a real machine is not set here.
+      // Clocks that cannot be set on a real machine are not set here.
       FAKETIME_DONT_FAKE_MONOTONIC: '1',
     });
     try {

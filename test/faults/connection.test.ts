@@ -60,7 +60,7 @@ describe('an executor that answers wrongly', () => {
       let late = 0;
       server.executor.rewrite = (response) => {
         late += 1;
-        // What the last generation would have sent: another token, under the same step number.
+        // Response that the last generation would have sent: another token, under the same step number.
         const outputs = response.outputs.map((output) => ({ ...output, tokenId: output.tokenId + 1 }));
         return [{ ...response, epoch: response.epoch - 1n, outputs }, response];
       };

@@ -38,7 +38,7 @@ describe('what connections hold of the gateway’s memory', () => {
   beforeAll(async () => {
     gateway = await SeparateGateway.start(2000, { maxQueuedRequests: 4096, ...LIMITS });
     client = new InferenceServiceClient(gateway.address, credentials.createInsecure());
-    // What it needs for texts that are decoded in threads is its own.
+    // Descriptors for texts that are decoded in threads are its own.
     await generate(client, request({ text: 'the fox', stop: { maxTokens: 20 } }));
     await Promise.all(Array.from({ length: 8 }, () => tokenize('a'.repeat(400_000))));
     await gateway.counts();

@@ -23,7 +23,7 @@ function requests(): GenerateStreamRequest[] {
   );
 }
 
-/** Of each family the layers that see everything, those that see a window, and f32 of keys and values of a position. */
+/** Numbers of each family: layers that see everything, those that see a window, and f32 of keys and values of a position. */
 const FAMILIES = { gemma3: [1, 6, 64], olmo2: [1, 3, 64], gemma2: [2, 2, 128], phi3: [0, 4, 192] } as const;
 type Family = keyof typeof FAMILIES;
 

@@ -251,12 +251,12 @@ describe('the model file of a gateway that serves, and a kill −9 of its execut
 
 /** Changes a byte of a tensor in place, outside of what {@link contentIdentity} looks at. */
 function changeOneByte(file: string): void {
-  const looked: [from: number, to: number][] = [];
+  const lookups: [from: number, to: number][] = [];
   const source = new FileByteSource(file);
   const noting = {
     ...{ name: source.name, size: source.size },
     read: (offset: number, length: number) => {
-      looked.push([offset, offset + length]);
+      lookups.push([offset, offset + length]);
       return source.read(offset, length);
     },
   };
@@ -265,7 +265,7 @@ function changeOneByte(file: string): void {
   source.close();
   const { offset, bytes } = tensors.get('blk.0.ffn_down.weight') as GgufTensor;
   const at = Array.from({ length: bytes }, (_, i) => offset + i).find((place) =>
-    looked.every(([from, to]) => place < from || place >= to),
+    lookups.every(([from, to]) => place < from || place >= to),
   );
   if (at === undefined) throw new Error(`each of the ${bytes} bytes is looked at`);
   const content = readFileSync(file);

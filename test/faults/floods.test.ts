@@ -18,7 +18,7 @@ afterEach(async () => {
   await server.stop();
 });
 const floods = () => server.gateway.server.floods.counters.floods;
-/** What somebody gets who comes now. */
+/** True if a new client is served. */
 const isServed = async () => {
   const client = new InferenceServiceClient(`127.0.0.1:${server.gateway.port}`, credentials.createInsecure());
   const { tokenIds } = await generate(client, request({ text: 'the fox', stop: { maxTokens: 3, ignoreEos: true } }));
@@ -121,7 +121,7 @@ it.each([
   await expect.poll(() => next.isClosed, { timeout: 5000 }).toBe(true);
   expect(performance.now() - begun).toBeGreaterThan(990);
   expect([connections.counters.held, next.frames]).toEqual([1, []]);
-  // Who is connected already is served on, and so is another address.
+  // A connected client is served on, and so is another address.
   raw.send(PING);
   await expect.poll(() => raw.count(FRAME.PING)).toBe(1);
   const other = connectSocket({ port: server.gateway.port, host: '127.0.0.1', localAddress: '127.0.0.2' });

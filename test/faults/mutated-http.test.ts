@@ -73,7 +73,7 @@ it.each([
       while (sent++ < REQUESTS) {
         const { path, json } = seeds[sent % seeds.length] as (typeof seeds)[number];
         const changed = mutateValues(json, random);
-        // Of bytes that change most are no JSON any more.
+        // Most changes of bytes leave no valid JSON.
         await send(path, random.below(4) === 0 ? mutate(Buffer.from(changed), random) : Buffer.from(changed));
       }
     };

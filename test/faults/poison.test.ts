@@ -22,7 +22,7 @@ describe('a request that makes the executor fault', () => {
             server.client,
             request({
               tokens: [1, 290 - (i % 20), 3 + i, ...(i === 40 ? [POISON] : [])],
-              // Who drew the poison would fault with it, too, where it is computed anew.
+              // The sequence that drew the poison would fault with it, too, where it is computed anew.
               sampling: { temperature: 0.7, seed: BigInt(i), logitBias: { [POISON]: -100 } },
               stop: { maxTokens: 20, ignoreEos: true },
             }),

@@ -47,7 +47,7 @@ it('streams of the other protocols go on with the same ids after their executor 
   try {
     const undisturbed = await run(() => undefined);
     expect(undisturbed.tokenIds.length).toBeGreaterThan(30);
-    // Of the first token nothing is joined to it, and most of the others are to come.
+    // Nothing is joined to the first token, and most of the others are to come.
     const killAt = [1, 20];
     let tokens = 0;
     const killed = await run(({ outputs }) => {

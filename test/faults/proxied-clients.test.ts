@@ -17,13 +17,13 @@ import { request } from '../support/gateway.js';
 const TOKENS = 900;
 const [alice, mallory] = [newToken('alice'), newToken('mallory')];
 
-/** What a proxy sends along for one client. */
+/** Headers that a proxy sends along for one client. */
 type Client = Readonly<Record<string, string>>;
 const ADDRESSES: readonly [Client, Client] = [
   { 'x-forwarded-for': '203.0.113.1' },
   { 'x-forwarded-for': '203.0.113.2' },
 ];
-/** Of one office, and so of one address. */
+/** Two clients of one office, and so of one address. */
 const PRINCIPALS: readonly [Client, Client] = [
   { 'x-forwarded-for': '203.0.113.1', authorization: `Bearer ${alice.token}` },
   { 'x-forwarded-for': '203.0.113.1', authorization: `Bearer ${mallory.token}` },

@@ -22,7 +22,7 @@ interface Surroundings {
   readonly env?: Readonly<Record<string, string>>;
   /** File descriptor of its stderr; default: a pipe. */
   readonly stderr?: number | 'pipe';
-  /** Of the shell that starts it, such as `ulimit -n 64`. */
+  /** Command of the shell that starts it, such as `ulimit -n 64`. */
   readonly shell?: string;
   readonly metricsPort?: number;
   readonly stateFolder?: string;

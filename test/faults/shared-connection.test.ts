@@ -39,7 +39,7 @@ it('lets the streams of others go on when somebody cancels 260 calls at once on 
   for (const call of calls) call.cancel();
   expect((await victim).tokenIds).toHaveLength(VICTIM_TOKENS);
   expect(guards().floods.counters.floods).toBe(1);
-  // What is called next goes over another connection.
+  // The next call goes over another connection.
   expect((await generate(client, generation(3))).tokenIds).toHaveLength(3);
 });
 

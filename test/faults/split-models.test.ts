@@ -50,7 +50,7 @@ function openFiles(): readonly string[] {
   return targets.filter((target) => target.startsWith('/'));
 }
 
-/** What this process holds of the files of a folder. */
+/** Descriptors and mappings of this process for files of a folder. */
 function heldOf(folder: string): { readonly descriptors: number; readonly mappings: number } {
   const mappings = readFileSync('/proc/self/maps', 'utf8').split('\n');
   return {

@@ -104,7 +104,7 @@ describe('one executor and two gateways', () => {
       const other = LoadModelRequest.fromPartial({ path: model, epoch: 1n, version, maxContext: 64, maxSequences: 1 });
       const reasons = await Promise.all([reasonOf(execute), reasonOf(stranger.loadModel(other))]);
       expect(reasons).toEqual(['EXECUTOR_UNAVAILABLE', 'INVALID_OPTION']);
-      // What may be asked tells nobody what to name.
+      // The public information does not reveal the name.
       const info = await new Promise<GetInfoResponse | undefined>((resolve) =>
         stranger.getInfo({}, (_error, response) => resolve(response)),
       );

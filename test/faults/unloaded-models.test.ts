@@ -52,7 +52,7 @@ async function unloaded(name: 'chat' | 'small'): Promise<void> {
   await whenever(() => stateOf(name) === 'unloaded');
 }
 
-/** How a request ends: `none`, an error's reason, or a status without one. */
+/** End of a request: `none`, an error's reason, or a status without one. */
 async function reasonOf(answer: Promise<unknown>): Promise<string> {
   try {
     await answer;
@@ -232,7 +232,7 @@ describe('a model that is loaded on demand', () => {
     const executors = () => hosted('small').router.counts.executors;
     const reasons = await Promise.all([reasonOf(short('small')), reasonOf(short('small'))]);
     expect(reasons).toEqual(['EXECUTOR_UNAVAILABLE', 'EXECUTOR_UNAVAILABLE']);
-    // Who comes too soon is told the same, and nothing is started.
+    // An early request gets the same error, and nothing is started.
     await expect(short('small')).rejects.toThrow(/exit code 1: .*KERNELS_INVALID/);
     await expect(short('small')).rejects.not.toThrow(path.dirname(kernels));
     expect(executors()).toBe(1);

@@ -4,7 +4,7 @@ import { Metrics } from '../../src/gateway/metrics.js';
 import type { ReplicaCounts } from '../../src/gateway/replica/replica-counts.js';
 import { packageVersion } from '../../src/shared/package.js';
 
-/** Of an engine that never ran. */
+/** Counts of an engine that never ran. */
 const NOTHING = new Proxy({} as ReplicaCounts, { get: () => 0 });
 const NEVER_RUN = {
   name: 'm',

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { delaysOf, EventLoopDelay } from '../../src/gateway/event-loop-delay.js';
 import { Metrics } from '../../src/gateway/metrics.js';
 
-/** What the native monitor returns for turns of these durations, with bucket bounds of 1, 10 and 100 ms. */
+/** Values of the native monitor for turns of these durations, with bucket bounds of 1, 10 and 100 ms. */
 function monitored(seconds: number, turns: readonly number[]): Float64Array {
   const sum = (power: number) => turns.reduce((total, turn) => total + turn ** power, 0);
   const buckets = [0.001, 0.01, 0.1].map((bound, i, bounds) => {

@@ -5,7 +5,7 @@ import type { Logger } from '../../src/shared/log.js';
 const IDLE_MS = 1000;
 const log = { info: () => undefined } as unknown as Logger;
 
-/** What a model's router says, as a test sets it. */
+/** A model's router with the state that a test sets. */
 class NotingRouter {
   active = 0;
   submissions = 0;

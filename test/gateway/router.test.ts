@@ -125,7 +125,7 @@ class NotingReplica implements RoutedReplica {
   }
 }
 
-/** What the router knows of a request. */
+/** A request as the router sees it. */
 const generation = (emitted: readonly number[] = []) =>
   ({ sequences: [{ emitted }], parameters: { sampling: { promptLogprobs: 0 } } }) as unknown as Generation;
 
@@ -314,7 +314,7 @@ describe('a router', () => {
     );
     router.hasRoom(replicas[0] as NotingReplica);
     expect(replicas[0]?.movable).toEqual([lost[0], waiting[0]]);
-    // What waits beside free slots waits for a prompt that another computes.
+    // Sequences that wait although slots are free wait for a prompt that another computes.
     const patient = routed({}, { freeSlots: 1, waitingTokens: 9, load: 3, movable: [generation()] });
     patient.router.hasRoom(patient.replicas[0] as NotingReplica);
     expect(patient.replicas[0]?.told).toEqual([]);

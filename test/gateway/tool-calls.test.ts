@@ -46,7 +46,7 @@ const chat = (parts: DeepPartial<ChatInput> = {}) => ({
   }),
 });
 
-/** What a stream comes to, without the ids of calls, which must be there once. */
+/** Content of a stream, without the ids of calls, which must be there once. */
 function joined(chunks: readonly GenerateChunk[]) {
   const calls: { name: string; argumentsJson: string }[] = [];
   for (const { index, id, name, argumentsJson } of chunks.flatMap(({ toolCalls }) => toolCalls)) {

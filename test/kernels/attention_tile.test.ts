@@ -110,7 +110,7 @@ onEachTileTarget('attention_tile', (target) => {
         const step = new PagedStep(shape, chunks(target.simulated ? 9 : 20));
         const { cache, qkv, rows, heads, scale, placement, dimensions } = step;
         const bytes = quantizeCache(cache);
-        // What lies past a sequence's length stays NaN in both.
+        // Positions past a sequence's length stay NaN in both.
         const halves = { k: cache.k.slice(), v: cache.v.slice() };
         for (const name of ['k', 'v'] as const) {
           for (const slot of cache.lengths.keys()) {

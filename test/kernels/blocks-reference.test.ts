@@ -8,7 +8,7 @@ import { ggmlBlocks, hashOf } from './support/llama-blocks.js';
 /** Blocks and what llama.cpp's own Python package dequantizes them to; `madeBy` says how they were made. */
 const { types } = fixture('blocks.json') as { types: Record<string, { blocks: string; values: string }> };
 
-/** Of what llama.cpp itself dequantizes 1,000 random blocks of each type to. */
+/** Hashes of what llama.cpp itself dequantizes 1,000 random blocks of each type to. */
 const { sha256 } = fixture('llama-blocks.json') as { sha256: Readonly<Record<BlockType, string>> };
 
 function fixture(name: string): unknown {

@@ -25,7 +25,7 @@ describe('the build of the kernels compiles', () => {
     const output = execFileSync(process.execPath, [tool, ...options], { encoding: 'utf8' });
     return Number(/(\d+) compiled/.exec(output)?.[1] ?? 0);
   }
-  // What is there already from an earlier run of this test would not be compiled.
+  // Files of an earlier run of this test would not be compiled.
   const touch = (file: string) => appendFileSync(path.join(kernels, file), `// ${folder}\n`);
 
   it('nothing when nothing has changed', () => {

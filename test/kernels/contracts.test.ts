@@ -17,7 +17,9 @@ const files = ['', 'twins'].flatMap((folder) =>
     .map((file) => path.join(folder, file)),
 );
 const tests = path.join(packageRoot, 'test', 'kernels');
-/** What Hopper's processors alone compile: `bench/gpu/linear.cu` holds these against a float64 reference, on such a GPU. */
+/**
+ * Kernels that only Hopper's processors compile: `bench/gpu/linear.cu` checks these against a float64 reference, on such a GPU.
+ */
 const isHoppers = ({ on }: { on?: unknown }) => on === 'hopper';
 const portable = allContracts.filter((contract) => !isHoppers(contract));
 
@@ -112,7 +114,7 @@ describe('kernel sources', () => {
     expect(readFileSync(path.join(kernels, file), 'utf8')).not.toMatch(/^\s*#\s*if/m);
   });
 
-  // Where launches overlap, a kernel that does not wait would read what the one before it has not written yet.
+  // If launches overlap, a kernel that does not wait would read what the one before it has not written yet.
   it.each(files)('%s: every kernel waits its turn', (file) => {
     const read = (name: string) => readFileSync(path.join(kernels, name), 'utf8').replace(/\/\/.*/g, '');
     const own = read(file);

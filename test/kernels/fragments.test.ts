@@ -91,7 +91,7 @@ const ZEROS: Partial<Record<BlockType, number>> = { q4_0: 8, q5_0: 16, q3_k: 4, 
 const GROUP = 16;
 
 /**
- * What fragments may be off by. Scale, offset and element are rounded to f16 once each, 2⁻¹¹ of scale · stored, of offset
+ * Tolerated error of fragments. Scale, offset and element are rounded to f16 once each, 2⁻¹¹ of scale · stored, of offset
  * and of the element; or 2⁻²⁵ of what fragments hold, which is a 64th of it at the least.
  */
 function bounds(type: BlockType, source: Uint8Array, { products, minimums }: Weights): Float64Array {

@@ -34,7 +34,7 @@ interface Case {
   readonly experts: KernelContract;
   readonly dense: KernelContract;
   readonly inner: number;
-  /** Of so many rows. */
+  /** Weights of so many rows. */
   weight(rows: number, random: Random): Array_;
   input(x: Float32Array): Array_;
   /** Scalars of both that say how wide they are. */

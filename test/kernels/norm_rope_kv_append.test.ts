@@ -66,7 +66,7 @@ onEachTarget('norm_rope_kv_append', (target) => {
       );
       expect(fused.k_cache).toEqual(plain.k_cache);
       expect(fused.v_cache).toEqual(plain.v_cache);
-      // Of qkv only the queries are read again.
+      // Only the queries of qkv are read again.
       const queries = (from: unknown) =>
         rows.map((_, row) => {
           const at = row * (heads + 2 * kvHeads) * headDim;

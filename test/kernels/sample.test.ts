@@ -129,7 +129,7 @@ onEachTarget('sample', (target) => {
     ];
     const rows = broken.flatMap((logits) => filters.map((filter) => row(logits, filter)));
     expect(await sampleRows(target, rows)).toEqual(rows.map(() => OUTPUT_NON_FINITE));
-    // What is masked is no mistake.
+    // Masked logits are no mistake.
     const masked = filters.map((filter) => row([minus, minus, 2, minus], filter));
     expect(await sampleRows(target, masked)).toEqual(masked.map(() => 2));
   });
@@ -235,7 +235,7 @@ onEachTarget('sample', (target) => {
       return weight === 0 ? sum : sum + (counts[i]! - expected) ** 2 / expected;
     }, 0);
   };
-  /** How often each token is drawn, by as many seeds. */
+  /** Number of draws of each token, by as many seeds. */
   const countsOf = async (logits: readonly number[], sampling: Partial<Sampling>, draws: number) => {
     const rows = Array.from({ length: draws }, (_, i) =>
       row(logits, { ...sampling, seed: [i * 2_654_435_761, i], sampleIndex: i % 3 }, i % 50),

@@ -6,7 +6,7 @@ import { randomRows, SampledStep } from './support/sampled-rows.js';
 import { onEachTarget } from './support/targets.js';
 import { Random, seed, size } from './support/values.js';
 
-/** Where counts are among the words that filtering leaves. */
+/** Offsets of counts among the words that filtering leaves. */
 const COUNTS = 10;
 
 onEachTarget('sample_candidates', (target) => {

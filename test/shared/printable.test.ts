@@ -6,7 +6,7 @@ import { packageRoot } from '../../src/shared/package.js';
 import { printable, printableJson, printableLine } from '../../src/shared/printable.js';
 import { runs, seed } from '../support/run-size.js';
 
-/** What a terminal acts on rather than shows: control characters, and those that reorder what stands around them. */
+/** Characters that a terminal acts on rather than shows: control characters, and those that reorder what stands around them. */
 const STEERS = /(?!\n|\t)[\p{Cc}\u202a-\u202e\u2066-\u2069]/u;
 /** Texts of which many characters are such. */
 const hostile = fc

@@ -21,7 +21,7 @@ const chat = (parts) => ({ $case: 'chat', value: ChatInput.fromPartial(parts) })
 const stream = (parts, input = TEXT) => ['generateStream', { ...GenerateStreamRequest.fromPartial(parts), input }];
 const tokenize = (input) => ['tokenize', { ...TokenizeRequest.create(), input }];
 
-/** What each kind of abuse sends. */
+/** Requests of each kind of abuse. */
 const ABUSES = {
   'detokenize ids': ({ count }) => [
     'detokenize',

@@ -3,7 +3,7 @@ import { expect } from 'vitest';
 import type { Sequence } from '../../src/gateway/request/sequence.js';
 import { expectedTokens, sequenceOf, VOCABULARY, type World } from './scheduler-world.js';
 
-/** What may happen to a scheduler. */
+/** Operations of a scheduler. */
 const operation = fc.oneof(
   {
     weight: 6,
@@ -37,7 +37,7 @@ export const operations = fc.array(operation, { minLength: 30, maxLength: 150 })
 
 type Operation = typeof operation extends fc.Arbitrary<infer T> ? T : never;
 
-/** What schedules amounted to: that they put the scheduler to the test. */
+/** Totals of schedules: that they put the scheduler to the test. */
 export class ScheduleTotals {
   preemptions = 0;
   cachedTokens = 0;
@@ -60,7 +60,7 @@ export function play(world: World, operations: readonly Operation[], totals: Sch
   for (const step of operations) {
     if (step.kind === 'add') {
       const { priority, peer, draftTokens } = step;
-      // Where nothing can be drafted, tokens are constrained instead: some masks come late.
+      // If nothing can be drafted, tokens are constrained instead: some masks come late.
       const isConstrained = draftTokens && world.options.isRecurrent === true;
       const options = {
         priority,

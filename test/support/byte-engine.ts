@@ -23,7 +23,7 @@ export async function byteMatcher(rules: GrammarRules): Promise<GrammarMatcher> 
   return new MatcherClass(await vocabulary.prepare(grammarBuffer(rules), MaskGrammar));
 }
 
-/** What comes of a text's bytes. */
+/** Result of a text's bytes. */
 export async function afterBytes(matcher: GrammarMatcher, bytes: Uint8Array): Promise<MaskResult> {
   const job: MaskJob = { matcher, tokenIds: Uint32Array.from(bytes), draftTokens: undefined };
   const [result] = await vocabulary.run([job]);

@@ -8,7 +8,7 @@ const tools = [{ type: 'function', function: { name: 'read', description: 'Reads
 const call = { id: 'call_1', type: 'function', function: { name: 'read', arguments: '{"path": "a"}' } };
 const ephemeral = { type: 'ephemeral' };
 
-/** What clients send, as it was captured from them or stands in their source; texts are shortened. */
+/** Bodies of clients, as captured from them or written in their source; texts are shortened. */
 export const CLIENT_BODIES: Readonly<Record<string, readonly [kind: AnswerKind, body: Json]>> = {
   openai: ['chat', { model: 'm', messages: [user], stream: true, stream_options: { include_usage: true } }],
   'openai, structured': [

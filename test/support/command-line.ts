@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import path from 'node:path';
 import { packageRoot } from '../../src/shared/package.js';
 
-/** How a program ended and what it wrote. */
+/** End and output of a program. */
 export interface Ended {
   readonly code: number | null;
   readonly stdout: string;
@@ -52,7 +52,7 @@ export function startRocmforgeBy(
   ready: RegExp,
   ...args: string[]
 ): Promise<{ child: ChildProcess; line: string }> {
-  // What it logs is what is waited for, whatever level the tests themselves run at.
+  // Tests wait for its log lines, whatever level the tests themselves run at.
   const env = { ...process.env, ROCMFORGE_LOG_LEVEL: 'info' };
   const command = [...by, process.execPath, path.join(packageRoot, 'dist', 'cli', 'main.js'), ...args];
   const child = spawn(command[0] as string, command.slice(1), { env });

@@ -7,7 +7,7 @@ import { API_SERVICE, ask } from './http.js';
 
 const MAX_TOKENS = 2000;
 
-/** What is at a path of a value; undefined where nothing is. */
+/** Value at a path; undefined if there is none. */
 export function at(value: unknown, ...path: readonly (string | number)[]): unknown {
   let found = value;
   for (const step of path) found = isJsonObject(found) || Array.isArray(found) ? found[step as never] : undefined;
@@ -16,7 +16,7 @@ export function at(value: unknown, ...path: readonly (string | number)[]): unkno
 
 /** The JSON of each event of a stream. */
 export const eventsOf = (text: string): unknown[] =>
-  // Of lines alone: in a pattern `$` stands before U+2028, too, which a string may hold.
+  // Anchors of lines alone: in a pattern `$` stands before U+2028, too, which a string may hold.
   text
     .split('\n')
     .filter((line) => line.startsWith('data: ') && line !== 'data: [DONE]')

@@ -4,7 +4,7 @@ import type { Random } from './random.js';
 export interface GoodHeader {
   readonly bytes: Buffer;
   readonly dataOffset: number;
-  /** Where the keys that are read end: a third of the damage goes to their types and values. */
+  /** End of the keys that are read: a third of the damage goes to their types and values. */
   readonly places: readonly number[];
 }
 

@@ -11,7 +11,7 @@ interface Slot {
   lastToken: number;
   /** The position of the token that was not sampled because its mask had not come in time. */
   missing: number | undefined;
-  /** What its last slice read and what it wrote of recurrent states. */
+  /** Recurrent states that its last slice read and wrote. */
   states: State[];
 }
 
@@ -19,11 +19,11 @@ interface Slot {
 interface State {
   readonly position: number;
   readonly content: number;
-  /** Where it lies, if that is a snapshot; another's write of it makes it another. */
+  /** Its snapshot, if it is one; another's write of it makes it another. */
   readonly snapshot?: number;
 }
 
-/** What a chain of tokens amounts to: the KV content of its last position, and the seed of the token after it. */
+/** State of a chain of tokens: the KV content of its last position, and the seed of the token after it. */
 function chain(previous: number, token: number): number {
   return (Math.imul(previous ^ (token + 0x9e3779b9), 0x85ebca6b) ^ (previous >>> 13)) >>> 0;
 }
@@ -176,7 +176,7 @@ export class ExecutorModel {
     return false;
   }
 
-  /** Of the masks that are not there yet every third comes too late. */
+  /** True for every third of the masks that are not there yet: it comes too late. */
   private isLate({ mask }: PlannedSlice): boolean {
     if (mask !== 'pending') return false;
     this.masks.pending += 1;

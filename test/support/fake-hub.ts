@@ -11,7 +11,7 @@ export interface OfferedFile {
   readonly isSmall?: boolean;
 }
 
-/** What was asked of one of the hub's two addresses. */
+/** Request to one of the hub's two addresses. */
 export interface HubRequest {
   readonly at: 'hub' | 'storage';
   readonly path: string;

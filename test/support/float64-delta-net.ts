@@ -1,6 +1,6 @@
 type Row = Float64Array;
 
-/** What a block's gated delta net is made of, in double precision. */
+/** Weights of a block's gated delta net, in double precision. */
 export interface NetWeights {
   readonly keyHeads: number;
   readonly valueHeads: number;

@@ -185,8 +185,8 @@ export function float64Forward(path: string, tokens: readonly number[], options:
         queries = queries.map((head) => norm(`${block}.attn_q_norm`, head));
         keys = keys.map((head) => norm(`${block}.attn_k_norm`, head));
       }
-      const turned = (head: Row) => (isRotated ? turn(head, position, rope) : head);
-      return { queries: queries.map(turned), keys: keys.map(turned), values: headsOf(v!), gates };
+      const rotated = (head: Row) => (isRotated ? turn(head, position, rope) : head);
+      return { queries: queries.map(rotated), keys: keys.map(rotated), values: headsOf(v!), gates };
     });
     return rows.map(({ queries, gates }, position) => {
       const out = new Float64Array(wide);

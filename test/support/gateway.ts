@@ -78,7 +78,7 @@ export interface Generated {
   readonly promptLogprobs: TokenLogprobs[];
   /** The end of the last completion that ended. */
   complete: GenerateComplete | undefined;
-  /** How many chunks came. */
+  /** Number of chunks. */
   chunks: number;
 }
 

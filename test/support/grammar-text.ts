@@ -143,7 +143,7 @@ function withSeparateAlternatives(expression: Expression, add: (content: Express
   }
 }
 
-/** What an expression begins with, as far as one look tells; undefined where it is nothing, or one of several. */
+/** First character of an expression, as far as one look shows; undefined if it is nothing, or one of several. */
 function beginningOf(expression: Expression): string | undefined {
   switch (expression.kind) {
     case 'text':

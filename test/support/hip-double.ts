@@ -30,7 +30,7 @@ export interface DoubleOptions {
    * between {@link HipDouble.plant} and {@link HipDouble.mend}.
    */
   readonly fault?: string;
-  /** Of each device. */
+  /** Memory of each device. */
   readonly memoryBytes?: number;
   /** Default: 1. */
   readonly devices?: number;
@@ -79,7 +79,10 @@ export class HipDouble {
     rmSync(this.once, { force: true });
   }
 
-  /** What was done on the device since it was made, in order: "in BYTES", "out BYTES", "peer BYTES", "within BYTES", "graph LAUNCHES", "instantiate LAUNCHES" or "KERNEL 0". */
+  /**
+   * Calls of the device since it was made, in order: "in BYTES", "out BYTES", "peer BYTES", "within BYTES", "graph LAUNCHES",
+   * "instantiate LAUNCHES" or "KERNEL 0".
+   */
   calls(): readonly string[] {
     return existsSync(this.log) ? readFileSync(this.log, 'utf8').trim().split('\n') : [];
   }

@@ -4,7 +4,7 @@ import { FileDescriptorProtoSchema, FileDescriptorSetSchema } from '@bufbuild/pr
 import type { Gateway } from '../../src/gateway/main.js';
 import { readDescriptorSet } from '../../src/shared/grpc/descriptors.js';
 
-/** What an HTTP answer was. */
+/** Response over HTTP. */
 export interface HttpResponse {
   readonly status: number;
   readonly headers: Headers;
@@ -57,7 +57,7 @@ export function eventsOf(text: string): readonly string[] {
     });
 }
 
-/** What a connection hears for bytes that are sent as they are, until it ends. */
+/** Bytes that a connection receives for bytes that are sent as they are, until it ends. */
 export function rawAnswer({ httpServer }: Gateway, bytes: string | Uint8Array): Promise<string> {
   return new Promise((resolve) => {
     const socket = connect(httpServer?.port ?? 0, '127.0.0.1', () => socket.write(bytes));

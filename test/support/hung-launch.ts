@@ -16,7 +16,7 @@ import { endProcess, startRocmforge } from './command-line.js';
 import { HipDouble } from './hip-double.js';
 import { writeRandomModel } from './random-model.js';
 
-/** How long a step of {@link hangInLaunch}'s executor may take. */
+/** Time that a step of {@link hangInLaunch}'s executor may take. */
 export const HANG_TIMEOUT_MS = 1000;
 
 const HANGS_AT = 8;

@@ -53,7 +53,7 @@ export function mixedRequest(i: number) {
   });
 }
 
-/** What a client can tell a run from another by. How long it took, what the cache had and what was drafted is not of that. */
+/** Parts of a run by which a client can distinguish it from another: not its duration, cache hits and draft tokens. */
 export const seen = ({ completions, promptLogprobs }: Generated) => ({
   promptLogprobs,
   completions: completions.map(({ end, ...completion }) => ({
@@ -101,7 +101,7 @@ export async function killEachTime(
   return { kills: count, inStep };
 }
 
-/** What a run of many streams and kills came to. */
+/** Result of a run of many streams and kills. */
 export interface KillRun {
   readonly kills: number;
   /** Kills that met a step under way. */

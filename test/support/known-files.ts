@@ -5,14 +5,14 @@ import { RANDOM_FAMILIES, type RandomFamilyName } from './random-families.js';
 import type { RandomFamily } from './random-family.js';
 import { randomModel } from './random-model.js';
 
-/** What decides about a published file before a weight of it is read, and what becomes of it. */
+/** Facts that decide about a published file before a weight of it is read, and the result. */
 export interface KnownFile {
   readonly name: string;
   /** `general.architecture` */
   readonly architecture: string;
   /** `tokenizer.ggml.pre` with byte-level BPE; absent: SentencePiece. */
   readonly preTokenizer?: string;
-  /** Of its matrices. */
+  /** Types of its matrices. */
   readonly types: readonly TensorTypeName[];
   /** Elements of a head. */
   readonly headDim: number;

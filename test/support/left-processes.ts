@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** How long what was told to end may take: long enough for a gateway that drains on a busy machine. */
+/** Time that ending processes may take: long enough for a gateway that drains on a busy machine. */
 const MOST_MS = 30_000;
 
 export interface LeftProcess {

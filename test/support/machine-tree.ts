@@ -4,7 +4,7 @@ import type { Machine, Ownership } from '../../src/cli/doctor/machine.js';
 /** A file of a machine that is not there: its text, and who may open it. */
 export interface TreeFile extends Partial<Ownership> {
   readonly text?: string;
-  /** What opening it says, whatever its mode. */
+  /** Error of opening it, whatever its mode. */
   readonly refusal?: string;
 }
 

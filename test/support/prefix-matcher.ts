@@ -2,11 +2,11 @@ import { pairs } from '../../src/gateway/constraints/code-points.js';
 import type { Expression, GrammarRules } from '../../src/gateway/constraints/grammar.js';
 import { SPECIAL_TOKEN_BYTE } from '../../src/gateway/constraints/special-token-names.js';
 
-/** What may become of some bytes. */
+/** Relation of some bytes to the grammar. */
 export interface Prefix {
-  /** Whether they are a text of the grammar. */
+  /** True if they are a text of the grammar. */
   readonly isWhole: boolean;
-  /** Whether they begin one: of rules that can all be finished. */
+  /** True if they begin one: of rules that can all be finished. */
   readonly isViable: boolean;
 }
 
@@ -18,7 +18,7 @@ export function matchPrefix(rules: GrammarRules, bytes: Uint8Array): Prefix {
   const ends = new Map<string, Set<number>>();
   let isViable = false;
   let isNew = true;
-  /** Whether the bytes end within this text that begins at `from`; marks it, where they do. */
+  /** True if the bytes end within this text that begins at `from`; marks it, where they do. */
   const textEnds = (wanted: Uint8Array, from: number): number[] => {
     const there = bytes.subarray(from, from + wanted.length);
     if (Buffer.compare(there, wanted.subarray(0, there.length)) !== 0) return [];

@@ -60,7 +60,7 @@ export function unary<Request, Response>(
   });
 }
 
-/** What a call is refused with. */
+/** Refusal of a call. */
 export async function refusalOf(
   attempt: Promise<unknown>,
 ): Promise<{ readonly code: number; readonly reason: string | undefined; readonly field: string | undefined }> {

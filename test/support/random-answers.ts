@@ -25,7 +25,7 @@ export async function randomAnswers(rules: GrammarRules, count: number, random: 
       const { mask } = result;
       const allowed = Array.from({ length: END + 1 }, (_, id) => id).filter((id) => allows(mask, id));
       const ends = bytes.length < LONG ? [] : allowed.filter((id) => id === END || ENDING.includes(id));
-      // Where any character may follow, the walk takes ASCII.
+      // If any character may follow, the walk takes ASCII.
       const ascii = allowed.filter((id) => id < 0x80 || id === END);
       const isFree = allowed.length - ascii.length > MOST_BYTES_OF_CONSTANTS;
       const from = ends.length > 0 ? ends : isFree ? ascii : allowed;

@@ -3,7 +3,7 @@ import { RANDOM_ALIASES } from './random-aliases.js';
 import { HYBRID, MLP, NETTED, POST_NORMS, QKV, type RandomFamily, ROUTED } from './random-family.js';
 
 /**
- * Of each family one model with every optional tensor and key that its real files have, sized so that a prompt of a hundred
+ * One model of each family with every optional tensor and key that its real files have, sized so that a prompt of a hundred
  * tokens goes past every window and past the context that RoPE was trained for.
  */
 const OWN_FAMILIES = {

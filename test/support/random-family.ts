@@ -1,6 +1,6 @@
 import { type BuilderValue, typed } from './gguf-builder.js';
 
-/** What a random model of a family has that llama's has not. Names of keys are without the architecture's prefix. */
+/** Differences of a family's random model from llama's. Names of keys are without the architecture's prefix. */
 export interface RandomFamily {
   /** `general.architecture`; default: the name up to a hyphen. */
   readonly architecture?: string;
@@ -29,7 +29,7 @@ export interface RandomFamily {
   readonly means?: Readonly<Record<string, number>>;
   /** Vectors of the file: their elements' mean. */
   readonly vectors?: Readonly<Record<string, { readonly length: number; readonly mean: number }>>;
-  /** What weights' standard deviation is multiplied by, by the matrix's name. */
+  /** Factors of the weights' standard deviation, by the matrix's name. */
   readonly scaled?: Readonly<Record<string, number>>;
 }
 
@@ -59,10 +59,10 @@ export const QKV = ['attn_q', 'attn_k', 'attn_v'] as const;
 
 export const MLP = ['ffn_gate', 'ffn_up', 'ffn_down'] as const;
 
-/** What nets read of their states is normalized, and its rounding with it. */
+/** Reads of nets' states are normalized, and their rounding with them. */
 export const NETTED = { ssm_out: 0.4 };
 
-/** Of qwen35: a quarter of each head is turned, by one number of three that are the same. */
+/** Keys of qwen35: a quarter of each head is rotated, by one number of three that are the same. */
 export const HYBRID = {
   heads: [4, 2, 32],
   headNorms: 'head',

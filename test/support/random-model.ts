@@ -12,7 +12,7 @@ export interface RandomModelOptions {
   readonly family?: RandomFamilyName;
   readonly contextLength?: number;
   readonly layers?: number;
-  /** Of the plain families, a multiple of 64: 256 for weights in blocks of as many. */
+  /** Hidden size of the plain families, a multiple of 64: 256 for weights in blocks of as many. */
   readonly hidden?: number;
   /** 64: attention on a GPU is in matrix tiles, and split. */
   readonly headDim?: 16 | 64;
@@ -20,11 +20,11 @@ export interface RandomModelOptions {
   readonly chatTemplate?: string;
   /** Rows of the vocabulary's matrices that no token has. */
   readonly paddedRows?: number;
-  /** What is otherwise, by full key; `undefined` leaves the key out. */
+  /** Changed metadata, by full key; `undefined` leaves the key out. */
   readonly metadata?: Readonly<Record<string, BuilderValue | undefined>>;
   /** More tensors, all zero. */
   readonly tensors?: Readonly<Record<string, { readonly type?: TensorTypeName; readonly dims: readonly number[] }>>;
-  /** Where gate and up are one matrix: up comes first. */
+  /** Files in which gate and up are one matrix: up comes first. */
   readonly swapsGateAndUp?: boolean;
   /** Tensors that are multiplied by a number. */
   readonly scaled?: Readonly<Record<string, number>>;
@@ -232,7 +232,7 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
   return builder;
 }
 
-/** What a tensor is, in any block: attn_q of blk.0.attn_q.weight. */
+/** Kind of a tensor, in any block: attn_q of blk.0.attn_q.weight. */
 const kindOf = (name: string): string => name.replace(/^blk\.\d+\./, '').replace(/\.weight$/, '');
 
 /** Standard normal numbers (Box-Muller). */

@@ -37,7 +37,7 @@ function lengthOf(length: number): Buffer {
   return Buffer.from([...bytes, rest]);
 }
 
-/** Of a call to `GetModel`. */
+/** Headers of a call to `GetModel`. */
 export const HEADERS = Buffer.concat([
   literal(':method', 'POST'),
   literal(':scheme', 'http'),
@@ -71,7 +71,7 @@ export class RawClient {
     if (!this.isClosed) this.socket.write(Buffer.concat(frames));
   }
 
-  /** What the server said when it ended the connection. */
+  /** Error code of the server when it ended the connection. */
   get goaway(): number | undefined {
     return this.frames.find(({ type }) => type === FRAME.GOAWAY)?.payload.readUInt32BE(4);
   }

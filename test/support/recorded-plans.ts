@@ -147,7 +147,7 @@ export async function launchedKernels(): Promise<Readonly<Record<DeviceClass, Se
     await selfTest(device).catch(() => undefined);
     await readBandwidth(device, { onHost: { bytes: 1 << 20, address: 2 ** 30 } });
     for (const kernel of native.launched) launched[device.deviceClass].add(kernel);
-    // What native code launches around each step.
+    // Launches of native code around each step.
     if (!device.isHost) launched[device.deviceClass].add(copyWords.name);
   }
   rmSync(folder, { recursive: true });

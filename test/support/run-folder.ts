@@ -5,7 +5,7 @@ import { endLeftProcesses, namesIn, parentOf, variablesOf } from './left-process
 
 /** Short, because sockets lie in it, and a socket's path has 107 bytes at most. The pid of the run follows. */
 const PREFIX = 'rf-';
-/** What this project names its folders and files outside of a run's folder. */
+/** Names of this project's folders and files outside of a run's folder. */
 const OURS = /^rocmforge/;
 /** Command lines of what works in the temporary folder, too. */
 const OUR_COMMANDS = /vitest|cli\/main\.js|tools\/[\w-]+\.mjs/;

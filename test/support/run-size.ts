@@ -26,12 +26,12 @@ export function runs(ofFullTier: number, least = 1): number {
 }
 
 /**
- * What the generated cases of a run must amount to at least, where the full tier's amount to `ofFullTier`: half of the share in
+ * Minimum of the generated cases of a run, if the full tier's amount to `ofFullTier`: half of the share in
  * smaller tiers, because few cases vary more.
  */
 export const scaled = (ofFullTier: number): number => (share >= 1 ? ofFullTier : Math.floor((ofFullTier * share) / 2));
 
-/** What a test takes in the tier that runs. */
+/** Value for the tier that runs. */
 export function byTier<T>(choices: { readonly quick: T; readonly default: T; readonly full: T }): T {
   return choices[TIER === 'unit' ? 'quick' : TIER];
 }

@@ -88,7 +88,7 @@ export class World {
     if (this.scheduler.stepsInFlight === 0) return false;
     for (const { sequence } of this.scheduler.complete(this.executor.run()).tokens) {
       const { maxTokens } = sequence.options;
-      // Of several tokens of a step the first may have been its last.
+      // The first of several tokens of a step may have been its last.
       if (sequence.state === 'ended') continue;
       if (sequence.emitted.length >= Math.min(maxTokens, this.stopAt.get(sequence) as number)) this.end(sequence, true);
     }

@@ -11,7 +11,7 @@ import { writeRandomModel } from './random-model.js';
 
 const CONTEXT = 4096;
 
-/** What a gateway has open, and what it has ended since it started. */
+/** Open resources of a gateway, and those that it has ended since it started. */
 export interface GatewayCounts {
   readonly calls: number;
   readonly refused: number;
@@ -24,7 +24,7 @@ export interface GatewayCounts {
 /** A gateway in a process of its own, so that its memory can be measured, and a fake executor that serves it. */
 export class SeparateGateway {
   private constructor(
-    /** Where it listens: a Unix socket's path. */
+    /** Its address: a Unix socket's path. */
     readonly socketFile: string,
     private readonly executor: FakeExecutor,
     private readonly child: ChildProcess,
@@ -65,7 +65,7 @@ export class SeparateGateway {
     return Number(/VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${this.child.pid}/status`, 'utf8'))?.[1]) / 1024;
   }
 
-  /** What it has, after a garbage collection. */
+  /** Its resources, after a garbage collection. */
   async counts(): Promise<GatewayCounts> {
     const line = new Promise<string>((resolve) => this.child.stdout?.once('data', (data) => resolve(String(data))));
     this.child.kill('SIGUSR2');

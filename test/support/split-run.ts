@@ -6,7 +6,7 @@ import { byTier } from './run-size.js';
 
 export const STREAMS = byTier({ quick: 12, default: 12, full: 32 });
 export const KILLS = byTier({ quick: 2, default: 2, full: 3 });
-/** What a step gets where the executor is stopped. */
+/** Time limit of a step whose executor is stopped. */
 const STOPPED_MS = 2000;
 const CHAT_TEMPLATE = '{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}assistant:';
 const FORM = {

@@ -14,7 +14,7 @@ import {
 const SLOWEST = 10;
 /** Variables that choose what a run does; a command that reproduces a failure sets them as they were. */
 const VARIABLES = /^ROCMFORGE_(?!TEST_|DOUBLE_)/;
-/** What a file prints to say why tests are skipped, and how a suite's name says it. */
+/** Line in which a file prints why tests are skipped, and the form of it in a suite's name. */
 const PRINTED_REASON = /\bskipped\b[,:]? *([^\n]*)/g;
 const NAMED_REASON = /\(skipped ([^)]*)\)/g;
 const CLEAR_LINE = '\r\u001b[K';

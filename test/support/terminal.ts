@@ -13,7 +13,7 @@ export function terminalIsMissing(): string | undefined {
 export class Terminal {
   /** Everything it has shown. */
   shown = '';
-  /** How it ended. */
+  /** Its end. */
   readonly code: Promise<number | null>;
   private readonly child: ChildProcess;
   private seen = 0;

@@ -53,7 +53,7 @@ export class TestHosts {
     ip('-n', this.switchName, 'link', 'set', `port${host}`, 'master', 'bridge0');
   }
 
-  /** What runs on them must have ended. */
+  /** Everything that runs on them must have ended. */
   remove(): void {
     for (const name of [this.switchName, ...this.names]) spawnSync('ip', ['netns', 'del', name]);
   }

@@ -8,7 +8,7 @@ interface Place {
   readonly block: number;
 }
 
-/** What a slice touches: keys of earlier steps that its first row sees, and its own. */
+/** Keys that a slice touches: those of earlier steps that its first row sees, and its own. */
 interface Touched {
   readonly slot: number;
   readonly reads: readonly Place[];
@@ -21,7 +21,7 @@ interface Touched {
  */
 export class WindowModel {
   private readonly kv: Uint32Array;
-  /** Of each slot the block of each index that its next position sees, and the index after the last. */
+  /** Block of each index that a slot's next position sees, and the index after the last. */
   private readonly tables = new Map<number, Map<number, number>>();
   private readonly ends = new Map<number, number>();
   private readonly queue: (readonly Touched[])[] = [];

@@ -13,7 +13,7 @@ for (const name of ['README.md', 'CONTRIBUTING.md', 'SECURITY.md', 'CHANGELOG.md
   writeFileSync(path.join(root, name), '');
 writeFileSync(path.join(root, 'docs', 'other.md'), '# A `page`, with marks\n');
 
-/** Of a guide, or of a page of evidence. */
+/** Complaints about a guide, or about a page of evidence. */
 function complaints(text: string, file = 'docs/guide.md'): string[] {
   writeFileSync(path.join(root, file), text);
   const found = docsComplaints(root);

@@ -36,14 +36,14 @@ async function names(): Promise<Set<string>> {
   watchDevices(metrics.registry, async () => []);
   watchExecutors(metrics.registry, [], []);
   const all = new Set((await metrics.registry.getMetricsAsJSON()).map(({ name }) => name));
-  // Of --otlp-endpoint alone.
+  // Metrics of --otlp-endpoint alone.
   return all.add('rocmforge_spans_total').add('rocmforge_spans_exported_total');
 }
 
 const metricsIn = (text: string): string[] => [
   ...new Set([...text.matchAll(/\b(?:rocmforge|process|nodejs)_[a-z0-9_]+/g)].map(([name]) => name)),
 ];
-/** What Prometheus makes of a histogram. */
+/** Name that Prometheus makes of a histogram's. */
 const withoutSuffix = (name: string) => name.replace(/_(bucket|sum|count)$/, '');
 
 describe('the board and the alerts', () => {

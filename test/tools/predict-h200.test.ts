@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
 import { CARDS, predictLaunch } from '../../tools/predict/hardware.mjs';
 
-// What a profiler counted of each kernel of seven steps of one row on an H200, and how long it took (tools/predict-h200.mjs --write).
+// Counters of a profiler for each kernel of seven steps of one row on an H200, and their times (tools/predict-h200.mjs --write).
 const [, head, ...lines] = readFileSync('test/fixtures/h200-kernels.tsv', 'utf8').trimEnd().split('\n');
 const columns = head!.split('\t');
 const none = { dot: 0, branch: 0, wait: 0, scalarLoad: 0 };

@@ -1,4 +1,4 @@
-// What launches execute, counted by the emulator and sorted by class; and tables of that and of predictions.
+// Instructions of launches, counted by the emulator and sorted by class; and tables of that and of predictions.
 import path from 'node:path';
 import { CLASS_NAMES, classOf, disassemble, instructionsOf } from '../kernel-counts.mjs';
 import { occupancy } from '../kernel-limits.mjs';
@@ -8,7 +8,7 @@ import { predictLaunch, predictToken } from './hardware.mjs';
 const product = (dims) => dims.reduce((made, dim) => made * dim, 1);
 
 export class Counter {
-  /** Of each kernel, classes of its instructions by offset. */
+  /** Classes of each kernel's instructions by offset. */
   #classes = new Map();
 
   /**
@@ -56,7 +56,7 @@ export class Counter {
   }
 }
 
-/** What counted launches execute: of a block, but `waits` of a wave and what is in flight of a SIMD. */
+/** Table of counted launches: numbers of a block, but `waits` of a wave and what is in flight of a SIMD. */
 export function printCounts(card, rows) {
   const lines = ['lines asked for', 'KB touched', 'KB of all blocks'];
   printHead([

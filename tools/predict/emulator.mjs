@@ -9,7 +9,7 @@ const SERVER = path.join(path.dirname(fileURLToPath(import.meta.url)), '..', 'em
 export const BLOCK = 256;
 const MOST_INSTRUCTIONS = 20_000_000;
 
-/** What the code objects of a folder hold, by kernel. */
+/** Code objects of a folder, by kernel. */
 export const describe = (folder) =>
   JSON.parse(execFileSync('python3', [SERVER, '--describe', folder], { encoding: 'utf8', maxBuffer: 1 << 26 }));
 

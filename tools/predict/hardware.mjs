@@ -1,4 +1,4 @@
-// What cards can do, for predictions: numbers that were not measured here, each with where it is from. Those without a
+// Capabilities of cards, for predictions: numbers that were not measured here, each with where it is from. Those without a
 // source are assumptions, and named so in docs/evidence/amd-predictions.md.
 
 /**
@@ -23,7 +23,7 @@ const RDNA3 = { vector: 1, dot: 1, transcendental: 4, matrix: 32, scalar: 1, lds
  */
 
 /**
- * Of a block, but `blocks`, those of the launch, and `resident`, those that fit on a unit.
+ * Numbers of a block, but `blocks`, those of the launch, and `resident`, those that fit on a unit.
  *
  * @typedef {object} CountedLaunch
  * @property {number} blocks

@@ -5,7 +5,7 @@ import { allContracts } from '../../dist/executor/kernels/index.js';
 import { COUNTED_BASE, CountingDevice } from '../../dist/executor/load/counting-device.js';
 
 const MEMORY_BYTES = 2 ** 37;
-/** Of kernels whose last blocks do more, which argument counts those that have ended. */
+/** Argument that counts ended blocks, of kernels whose last blocks do more. */
 const ARRIVALS = new Map(
   allContracts
     .map(({ name, arguments: taken }) => {
@@ -27,12 +27,12 @@ export class PlanDevice extends CountingDevice {
     ftruncateSync(this.#file, MEMORY_BYTES);
   }
 
-  /** Where the file's bytes are in the addresses of launches. */
+  /** Offset of the file's bytes in the addresses of launches. */
   get memoryPlace() {
     return { address: COUNTED_BASE, bytes: MEMORY_BYTES };
   }
 
-  /** What the step that ran last launched: kernel, grid, argument words. */
+  /** Launches of the last step: kernel, grid, argument words. */
   get launched() {
     return this.#last;
   }
@@ -61,7 +61,7 @@ export class PlanDevice extends CountingDevice {
     return 0;
   }
 
-  /** Of the blocks of a grid few are run, the last among them: all others of its x have ended before it. */
+  /** Few blocks of a grid are run, the last among them: all others of its x have ended before it. */
   #arrived({ kernel, grid: [x, , z], words }) {
     const index = ARRIVALS.get(kernel);
     if (index === undefined) return;

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// What llama.cpp's tests start in place of its server: `rocmforge serve` with the options that theirs stand for. Options
+// Program that llama.cpp's tests start in place of its server: `rocmforge serve` with the options that theirs stand for. Options
 // of things that are not built are passed over: their tests fail, and are counted so.
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -18,7 +18,7 @@ given.forEach((name, i) => {
   if (name.startsWith('-')) options.set(name, next === undefined || /^--?[a-z]/i.test(next) ? true : next);
 });
 
-/** What llama.cpp takes for a model without a template. */
+/** llama.cpp's template for a model without one. */
 const CHATML =
   "{%- for message in messages -%}{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>\\n' }}" +
   "{%- endfor -%}{%- if add_generation_prompt -%}{{ '<|im_start|>assistant\\n' }}{%- endif -%}";
@@ -63,7 +63,7 @@ if (options.has('--metrics')) args.push('--http-metrics');
 if (options.has('--slots')) args.push('--http-slots');
 args.push('--max-sequences', String(sequences), '--chat-template', templateFile());
 args.push('--max-context', String(options.has('--kv-unified') ? context : Math.floor(context / sequences)));
-// What its templates are always told, by `--reasoning` as well.
+// Variables that its templates always receive, by `--reasoning` as well.
 args.push('--template-date', '--chat-template-kwargs');
 args.push(JSON.stringify({ enable_thinking: options.get('--reasoning') !== 'off' }));
 if (options.has('--api-key')) {

@@ -12,7 +12,7 @@ import { unreachable } from '../common/unreachable.js';
 /** Gateways' answers with metrics and faults are larger than gRPC takes by default. */
 const MOST_REPORT_BYTES = 32 << 20;
 
-/** How operators ask a gateway. */
+/** Connection of operators to a gateway. */
 export class AdminClient {
   private readonly client: AdminServiceClient;
 

@@ -4,7 +4,7 @@ import { alignColumns } from '../inspect/inspect.js';
 import { AdminClient } from './admin-client.js';
 
 export interface AdminOptions extends Settings {
-  /** Of a gateway's `--admin-listen`. */
+  /** Address of a gateway's `--admin-listen`. */
   readonly address: string;
   readonly json: boolean;
   /** Before settings are told. */

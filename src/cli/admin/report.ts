@@ -9,9 +9,9 @@ import { anonymous, thisIdentity } from '../doctor/report.js';
 import { AdminClient } from './admin-client.js';
 
 export interface ReportOptions {
-  /** Of a gateway's `--admin-listen`; absent: only what is on this machine is told of. */
+  /** Address of a gateway's `--admin-listen`; absent: only this machine is reported. */
   readonly admin?: string;
-  /** Where gateways keep the last faults. */
+  /** Folder in which gateways keep the last faults. */
   readonly stateDir: string;
   /** `-` is stdout. */
   readonly output: string;

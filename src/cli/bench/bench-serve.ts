@@ -18,7 +18,7 @@ import { MetricsSnapshot } from './prometheus.js';
 import { Workload } from './workload.js';
 
 export interface BenchServeOptions extends ClientOptions {
-  /** Of the gateway. */
+  /** Address of the gateway. */
   readonly address: string;
   /** `HOST:PORT` of its metrics. */
   readonly metrics?: string;
@@ -37,7 +37,7 @@ export interface BenchServeOptions extends ClientOptions {
   readonly connections: number;
   readonly seed: number;
   readonly plot?: string;
-  /** Where the run is written, to compare others with. */
+  /** File to which the run is written, to compare others with. */
   readonly save?: string;
   /** A run that was saved. */
   readonly compare?: string;
@@ -114,7 +114,7 @@ export async function benchServe(options: BenchServeOptions): Promise<void> {
   if (before !== undefined) writeText(formatComparison(report, before));
 }
 
-/** What was offered, for who sees the plot alone. */
+/** Description of the offered load, for readers of the plot alone. */
 function parametersOf(options: BenchServeOptions): string {
   const { rate, clients, seconds, requests, promptTokens, tokens, sharedPrefix, prefixes, connections, seed } = options;
   const range = ([least, most]: readonly [number, number]) => (least === most ? `${least}` : `${least} to ${most}`);

@@ -16,7 +16,7 @@ export interface BenchOptions extends ModelOptionValues {
 
 const CLIENT_WARM_UP_MS = 2000;
 
-/** What `rocmforge bench` found; numbers are medians over the repeats. */
+/** Results of `rocmforge bench`; numbers are medians over the repeats. */
 export interface BenchReport {
   readonly model: string;
   readonly device: string;
@@ -37,12 +37,12 @@ export interface BenchReport {
     readonly tokenMsP99: number;
     readonly logitsHash: string;
   };
-  /** How the device fared before the runs and right after the last. */
+  /** Sensor values of the device before the runs and right after the last. */
   readonly before: DeviceStats;
   readonly after: DeviceStats;
   /** True if clocks were held down before, between or after the runs; absent where nothing tells. */
   readonly throttled?: boolean;
-  /** Of one token's step, run launch by launch: slower in sum than the step itself. */
+  /** Kernel times of one token's step, run launch by launch: slower in sum than the step itself. */
   readonly profile?: Awaited<ReturnType<ExecutorLoop['profile']>>;
   readonly client: { readonly decodeTokensPerSecond: number; readonly timeToFirstTokenMs: number };
 }

@@ -54,12 +54,12 @@ export class ExecutorLoop {
     return this.model.weights.bytesReadPerToken;
   }
 
-  /** Where it runs. */
+  /** Device of the run. */
   get description(): string {
     return this.device.description;
   }
 
-  /** How the device fares now. */
+  /** Sensor values of the device now. */
   stats(): DeviceStats {
     return this.device.stats();
   }

@@ -31,7 +31,7 @@ export interface KernelPair {
   readonly twin: string;
   readonly fusedUs: number;
   readonly twinUs: number;
-  /** What the operation must read and write, whatever form it has: inputs, outputs, weights; not what lies between. */
+  /** Bytes that the operation must read and write, whatever its variant: inputs, outputs, weights; not what lies between. */
   readonly bytes: number;
 }
 

@@ -4,11 +4,11 @@ import { type Mark, type Panel, plot, type Series } from './plot.js';
 
 /** A load that was offered, and what its clients saw; plain data that survives JSON. */
 export interface LoadRun {
-  /** Of the format; another is refused. */
+  /** Version of the format; another is refused. */
   readonly format: typeof LOAD_RUN_FORMAT;
   /** Model and device. */
   readonly title: string;
-  /** What was offered, and by which release, in the words of the command's options. */
+  /** Offered load and release, in the words of the command's options. */
   readonly parameters: string;
   readonly records: readonly RequestRecord[];
 }
@@ -107,7 +107,7 @@ function distribution(values: readonly number[]): [number, number][] {
   ]);
 }
 
-/** Where a share stands: at the number of nines in it, so that the slowest hundredth is seen. */
+/** Position of a share: at the number of nines in it, so that the slowest hundredth is seen. */
 function stretched(share: number): number {
   return -Math.log10(1.0005 - share / 100);
 }

@@ -8,7 +8,7 @@ export interface Percentiles {
   readonly p99: number;
 }
 
-/** What the gateway itself tells, between two readings of its metrics. */
+/** Measurements of the gateway itself, between two readings of its metrics. */
 export interface GatewayReport {
   readonly preemptions: number;
   readonly discardedTokens: number;
@@ -19,7 +19,7 @@ export interface GatewayReport {
   readonly residentBytes: number;
 }
 
-/** What a load found. Time to first token is from the request; gaps are between the chunks of one stream. */
+/** Results of a load. Time to first token is from the request; gaps are between the chunks of one stream. */
 export interface LoadReport {
   readonly requests: number;
   readonly failed: Readonly<Record<string, number>>;

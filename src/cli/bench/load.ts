@@ -25,7 +25,7 @@ export interface RequestRecord {
   error: string;
 }
 
-/** How requests come: at a rate whatever happens, or each client's next one when its last has ended. */
+/** Arrival of requests: at a fixed rate, or each client's next one when its last has ended. */
 export type Arrival =
   | { readonly kind: 'open'; readonly requestsPerSecond: number; readonly durationMs: number }
   | { readonly kind: 'closed'; readonly clients: number; readonly durationMs: number }

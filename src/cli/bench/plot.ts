@@ -12,7 +12,7 @@ export interface Mark {
   readonly at: number;
   readonly text: string;
   readonly color?: string;
-  /** Of a level: how many texts are to its right, so that those of levels close to each other do not meet. */
+  /** Number of texts to the right of a level, so that those of levels close to each other do not meet. */
   readonly column?: number;
 }
 
@@ -24,9 +24,9 @@ export interface Panel {
   readonly dots?: boolean;
   /** y by powers of ten; values of 0 and below are left out. */
   readonly logY?: boolean;
-  /** Where the axis of x is to begin and end; default: from 0 to the last point. */
+  /** Limits of the axis of x; default: from 0 to the last point. */
   readonly x?: readonly [from: number, to: number];
-  /** How x is told, where it is no plain number; ticks are then where `at` says. */
+  /** Labels of x, if it is no plain number; ticks are then at the positions of `at`. */
   readonly xTicks?: readonly Mark[];
   /** Lines across: values of y. */
   readonly levels?: readonly Mark[];

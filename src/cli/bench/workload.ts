@@ -1,13 +1,13 @@
 import { SeededRandom } from './random.js';
 
-/** What clients ask for. Ranges are uniform, both ends included. */
+/** Requests of clients. Ranges are uniform, both ends included. */
 export interface WorkloadOptions {
   readonly seed: number;
   readonly promptTokens: readonly [least: number, most: number];
   readonly outputTokens: readonly [least: number, most: number];
   /** Tokens at the beginning of each prompt that it shares with others; part of its length. */
   readonly sharedPrefix: number;
-  /** How many different beginnings there are. */
+  /** Number of different beginnings. */
   readonly prefixes: number;
   /** Ids below this one are left out: special tokens and bytes lie there. */
   readonly firstToken: number;

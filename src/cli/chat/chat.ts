@@ -45,7 +45,7 @@ const HELP = `/regenerate     generate another answer to the last message
 /exit           leave (also /quit, /bye or Ctrl-D)
 Alt-Enter or Ctrl-J begins another line, Ctrl-C stops an answer, twice leaves. //TEXT sends /TEXT.
 `;
-/** How long the gateway at an address may take to say what it serves. */
+/** Time that the gateway at an address may take to list its models. */
 const GREETING_MS = 2000;
 
 /**
@@ -70,7 +70,7 @@ async function greet({ client }: Connection, address: string): Promise<void> {
     await client.getModel({}, { deadlineMs: GREETING_MS });
   } catch (error) {
     const { reason, message } = error as { readonly reason?: string; readonly message: string };
-    // Who may not call is told by the gateway itself, in its words.
+    // The gateway itself reports a rejected caller, in its words.
     if (reason !== undefined) throw new RocmForgeError('INVALID_OPTION', `${address}: ${reason}: ${message}`);
     throw new RocmForgeError('EXECUTOR_UNAVAILABLE', whyUnreachable(message, address));
   }
@@ -87,7 +87,7 @@ class Chat {
     prompt: '> ',
     ...(this.isTerminal && { terminal: true, history: this.history.read(), historySize: 1000 }),
   });
-  /** Of the answer under way. */
+  /** Stops the answer under way. */
   private stopping: AbortController | undefined;
   private interrupts = 0;
   /** The last answer ended where the context did. */
@@ -176,7 +176,7 @@ class Chat {
         break;
       case 'regenerate':
         if (conversation.takeBackAnswer()) await this.answer();
-        else say('nothing was asked');
+        else say('no message was given');
         break;
       case 'save':
       case 'load':

@@ -4,7 +4,7 @@ import { ChatMessage, type ToolCall } from '../../shared/generated/rocmforge/v1/
 
 const ROLES = ['system', 'user', 'assistant', 'tool'];
 
-/** What has been said, and which calls nobody has answered. */
+/** Turns so far, and calls without a result. */
 export class Conversation {
   private turns: ChatMessage[] = [];
   /** Calls of the last turn that nobody has answered. */
@@ -24,7 +24,7 @@ export class Conversation {
     return [...opening, ...this.turns];
   }
 
-  /** What a user has typed: a turn, or what a call gave. @returns whether it is the model's turn now */
+  /** Adds a user's input: a turn, or the result of a call. @returns true if it is the model's turn now */
   typed(content: string): boolean {
     const call = this.calls.shift();
     const turn = call === undefined ? { role: 'user' } : { role: 'tool', name: call.name, toolCallId: call.id };
@@ -32,7 +32,7 @@ export class Conversation {
     return this.calls.length === 0;
   }
 
-  /** What the model has said. */
+  /** Adds the model's turn. */
   answered(turn: ChatMessage): void {
     this.turns.push(turn);
     this.calls = [...turn.toolCalls];

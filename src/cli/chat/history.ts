@@ -3,12 +3,15 @@ import path from 'node:path';
 import { defaultStateFolder } from '../../shared/fault-log.js';
 
 const MOST_LINES = 1000;
-/** Of what is read; many times what so many lines are. */
+/** Limit of bytes that are read; many times the size of so many lines. */
 const MOST_BYTES = 4 << 20;
 /** Only the user's own: what somebody says to a model is nobody else's. */
 const MODE = 0o600;
 
-/** What was typed in this and earlier conversations, in a file of the user's state folder. It is a convenience: no error of it is told. */
+/**
+ * Lines typed in this and earlier conversations, in a file of the user's state folder. It is a convenience: its errors are
+ * ignored.
+ */
 export class History {
   private readonly file: string;
 

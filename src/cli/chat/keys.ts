@@ -50,7 +50,7 @@ export class Keys extends Transform {
       this.isPasting = part === PASTE_BEGINS;
       return '';
     }
-    // What is pasted steers nothing: of control characters ends of lines alone are left, and tabs as a space.
+    // Pasted text controls nothing: of its control characters only ends of lines are left, and tabs as a space.
     if (this.isPasting) {
       return part
         .replaceAll(/\r\n?|\n/g, LINE_BREAK)

@@ -11,7 +11,7 @@ export class TurnPrinter {
   /** @param isTerminal whether text may be dimmed, and nothing that the model writes may steer what shows it */
   constructor(private readonly isTerminal: boolean) {}
 
-  /** What a chunk adds. */
+  /** Text that a chunk adds. */
   chunk({ reasoning, text, toolCalls }: Pick<GenerateChunk, 'reasoning' | 'text' | 'toolCalls'>): string {
     let shown = reasoning === '' ? '' : this.enter('reasoning') + this.written(reasoning);
     if (text !== '') shown += this.enter('content') + this.written(text);
@@ -22,7 +22,7 @@ export class TurnPrinter {
     return shown;
   }
 
-  /** What the end of the turn adds. */
+  /** Text at the end of the turn. */
   end(): string {
     return this.leave();
   }

@@ -1,4 +1,4 @@
-/** What a shell says of a program that wrote to a pipe nobody reads: 128 and SIGPIPE. */
+/** Exit code that a shell reports for a program that wrote to a closed pipe: 128 and SIGPIPE. */
 export const EXIT_OUTPUT_CLOSED = 141;
 
 const closed = new AbortController();

@@ -10,7 +10,7 @@ import type { RocmForgeClientOptions } from '../../client/index.js';
 import { RocmForgeError } from '../../shared/errors.js';
 import { InferenceServiceClient } from '../../shared/generated/rocmforge/v1/inference.js';
 
-/** How a command shows a gateway who it is. */
+/** Credentials of a command at a gateway. */
 export interface ClientOptions {
   /** Speak TLS with a gateway whose certificate is of these authorities. */
   readonly ca?: string;
@@ -23,7 +23,7 @@ export interface ClientOptions {
 const TOKEN_VARIABLE = 'ROCMFORGE_TOKEN';
 
 /**
- * What a gateway is shown: the certificate that the options name, and the token of the environment.
+ * Credentials for a gateway: the certificate that the options name, and the token of the environment.
  *
  * @throws RocmForgeError `INVALID_OPTION` for certificates that cannot be used
  */

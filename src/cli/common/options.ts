@@ -223,7 +223,7 @@ export const testOptions = [
   ).hideHelp(),
 ];
 
-/** What {@link splitOptions} give. */
+/** Values of {@link splitOptions}. */
 export interface SplitOptionValues {
   readonly gpus?: readonly number[];
   readonly split?: SplitKind;
@@ -251,7 +251,7 @@ export function checkSplit(
   }
 }
 
-/** What {@link modelOptions}, {@link deviceOptions} and {@link splitOptions} give. */
+/** Values of {@link modelOptions}, {@link deviceOptions} and {@link splitOptions}. */
 export interface ModelOptionValues extends SplitOptionValues {
   readonly maxContext?: number;
   readonly maxSequences?: number;

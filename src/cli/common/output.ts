@@ -15,7 +15,7 @@ export function writeNotice(text: string): void {
   process.stderr.write(printable(text));
 }
 
-/** What a model wrote, as it is for a program that reads stdout, and {@link printable} for a terminal. */
+/** A model's text: unchanged for a program that reads stdout, and {@link printable} for a terminal. */
 export function writeModelText(text: string): void {
   process.stdout.write(process.stdout.isTTY ? printable(text) : text);
 }

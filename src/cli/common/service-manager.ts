@@ -26,8 +26,8 @@ function tell(state: string): boolean {
   try {
     return loadAddon().notifyServiceManager(state);
   } catch (error) {
-    // Who serves goes on: whether the manager waits in vain is its own to decide.
-    createLogger('service').warn({ err: error }, 'the service manager was not told');
+    // A serving process continues: the manager itself decides how long it waits.
+    createLogger('service').warn({ err: error }, 'the service manager was not notified');
     return false;
   }
 }

@@ -4,16 +4,16 @@ import { RocmForgeError } from '../../shared/errors.js';
 
 /** Modules are read many at once, and a gateway has sockets, model files and a log. */
 export const FEWEST_FILES = 128;
-/** Of a gateway, beside those that Node starts with: the thread that encodes texts. */
+/** Threads of a gateway in addition to those that Node starts with: the thread that encodes texts. */
 const GATEWAY_TASKS = 1;
-/** Of an executor, beside those that Node starts with: the thread that watches its parent. */
+/** Threads of an executor in addition to those that Node starts with: the thread that watches its parent. */
 const EXECUTOR_TASKS = 1;
 /** Above this the tasks of a user are not counted: that reads a file of each process. */
 const MOST_COUNTED = 4096;
 
 /** A limit that is there, and what is left of it. */
 export interface TaskLimit {
-  /** Where it is from, as an operator knows it. */
+  /** Origin of the limit, as an operator knows it. */
   readonly name: string;
   readonly limit: number;
   readonly free: number;
@@ -55,7 +55,7 @@ export function limitError(error: unknown, root = '/'): RocmForgeError | undefin
 }
 
 function fewFiles(limit: number): RocmForgeError {
-  // Where none can be opened, the limit cannot be read either.
+  // If none can be opened, the limit cannot be read either.
   const told = Number.isFinite(limit) ? `${limit} files` : 'too few files';
   const message =
     `this process may open ${told}, and needs ${FEWEST_FILES} at least and one for each connection; raise the limit ` +

@@ -96,7 +96,7 @@ function explained(text: string, command: Command): string {
  * command does not take, a missing option. Each error ends with the help that lists the command's own options.
  */
 export function checkUsage(program: Command): void {
-  adopt(program, program.name());
+  inheritUsage(program, program.name());
   program.hook('preAction', (_, command) => {
     const argument = command.args[command.registeredArguments.length];
     if (argument !== undefined) command.error(`error: ${unexpected(argument, command)}`);
@@ -116,13 +116,13 @@ const HELP: Partial<Help> = {
   },
 };
 
-function adopt(command: Command, name: string): void {
+function inheritUsage(command: Command, name: string): void {
   command
     .allowExcessArguments()
     .configureHelp(HELP)
     .configureOutput({ outputError: (text, write) => write(explained(text, command)) })
     .showHelpAfterError(`(${name} --help lists ${command.options.length > 1 ? 'its options' : 'the commands'})`);
-  for (const child of command.commands) adopt(child, `${name} ${child.name()}`);
+  for (const child of command.commands) inheritUsage(child, `${name} ${child.name()}`);
 }
 
 /** An argument too many; a model that lacks its option gets a hint. */

@@ -11,7 +11,7 @@ export function driverFindings(machine: Machine, cards: readonly Card[]): Findin
   const container = containerOf(machine);
   const onBus = cardsOnBus(machine);
   const findings: Finding[] = [];
-  if (container !== undefined) findings.push({ check: 'container', state: 'noted', detail: container });
+  if (container !== undefined) findings.push({ check: 'container', state: 'info', detail: container });
   if (cards.length === 0 && onBus.length === 0 && machine.ownership(KFD) === undefined) {
     const detail = isWsl(machine)
       ? 'none: WSL has no /dev/kfd, and this was never tried over /dev/dxg; start Linux itself'
@@ -44,7 +44,7 @@ function card(machine: Machine, cards: readonly Card[], onBus: readonly string[]
       onBus.length === 0
         ? 'the driver lists no GPU'
         : `${onBus.length} on the bus, and the compute driver lists none of it: no PCIe atomics, no firmware, or hidden from this container`,
-    mend: "sudo dmesg | grep -iE 'kfd|amdgpu.*(firmware|atomic)'",
+    fix: "sudo dmesg | grep -iE 'kfd|amdgpu.*(firmware|atomic)'",
   };
 }
 
@@ -57,8 +57,8 @@ function driver(machine: Machine): Finding {
   }
   if (/\bnomodeset\b/.test(machine.read('/proc/cmdline') ?? '')) {
     const detail = 'not loaded: the kernel was started with nomodeset';
-    const mend = "sudo sed -i 's/ *nomodeset//' /etc/default/grub && sudo update-grub && sudo reboot";
-    return { check, state: 'failed', detail, mend };
+    const fix = "sudo sed -i 's/ *nomodeset//' /etc/default/grub && sudo update-grub && sudo reboot";
+    return { check, state: 'failed', detail, fix };
   }
   // The variable is four bytes of attributes and one that says whether.
   const signedOnly = machine.read(SECURE_BOOT)?.endsWith('\x01') ?? false;
@@ -66,7 +66,7 @@ function driver(machine: Machine): Finding {
     check,
     state: 'failed',
     detail: `not loaded${signedOnly ? '; Secure Boot takes signed modules only, which a DKMS driver may not be' : ''}`,
-    mend: signedOnly
+    fix: signedOnly
       ? 'sudo modprobe amdgpu || sudo mokutil --import /var/lib/dkms/mok.pub'
       : 'sudo modprobe amdgpu && sudo dmesg | grep amdgpu',
   };
@@ -78,7 +78,7 @@ function nodes(machine: Machine, cards: readonly Card[], inContainer: boolean): 
     .list('/dev/dri')
     .filter((name) => name.startsWith('renderD'))
     .map((name) => `/dev/dri/${name}`);
-  // Where other vendors' cards have render nodes too, only AMD's matter.
+  // If other vendors' cards have render nodes too, only AMD's matter.
   const known = cards.flatMap(({ renderNode }) => renderNode ?? []);
   const rendering = known.length > 0 ? known : listed.length > 0 ? listed : ['/dev/dri/renderD128'];
   return [KFD, ...rendering].map((file) => {
@@ -91,35 +91,35 @@ function nodes(machine: Machine, cards: readonly Card[], inContainer: boolean): 
     const detail = `may not be opened (${refused}); group ${told}`;
     if (refused !== 'EACCES') {
       // The mode allows it, the kernel does not: the node was made or mounted without leave to use the device.
-      const mend = inContainer
+      const fix = inContainer
         ? `docker run ${CONTAINER_FLAGS} … (in place of a volume)`
         : `sudo dmesg | grep -iE 'kfd|amdgpu'`;
-      return { check: file, state: 'failed', detail, mend };
+      return { check: file, state: 'failed', detail, fix };
     }
     if (inContainer) {
-      return { check: file, state: 'failed', detail, mend: `docker run ${CONTAINER_FLAGS} --group-add ${owner.gid} …` };
+      return { check: file, state: 'failed', detail, fix: `docker run ${CONTAINER_FLAGS} --group-add ${owner.gid} …` };
     }
     if ((owner.mode & 0o060) !== 0o060 || owner.gid === 0) {
       const kernelName = file.slice(file.lastIndexOf('/') + 1).replace(/\d+$/, '*');
       const rule = `KERNEL=="${kernelName}", GROUP="render", MODE="0660"`;
-      const mend = `echo '${rule}' | sudo tee -a /etc/udev/rules.d/70-amdgpu.rules && sudo udevadm control --reload && sudo udevadm trigger`;
-      return { check: file, state: 'failed', detail: `${detail}: no group that may`, mend };
+      const fix = `echo '${rule}' | sudo tee -a /etc/udev/rules.d/70-amdgpu.rules && sudo udevadm control --reload && sudo udevadm trigger`;
+      return { check: file, state: 'failed', detail: `${detail}: no group that may`, fix };
     }
     if (group?.members.includes(machine.userName)) {
-      const mend = `newgrp ${group.name}`;
-      return { check: file, state: 'failed', detail: `${detail}, which this user joined after logging in`, mend };
+      const fix = `newgrp ${group.name}`;
+      return { check: file, state: 'failed', detail: `${detail}, which this user joined after logging in`, fix };
     }
-    const mend = `sudo usermod -aG ${group?.name ?? owner.gid} "$USER" && newgrp ${group?.name ?? owner.gid}`;
-    return { check: file, state: 'failed', detail: `${detail}, in which this user is not`, mend };
+    const fix = `sudo usermod -aG ${group?.name ?? owner.gid} "$USER" && newgrp ${group?.name ?? owner.gid}`;
+    return { check: file, state: 'failed', detail: `${detail}, in which this user is not`, fix };
   });
 }
 
 function absent(machine: Machine, file: string, inContainer: boolean): Finding {
   const found = { check: file, state: 'failed', detail: 'is not there' } as const;
-  if (inContainer) return { ...found, mend: `docker run ${CONTAINER_FLAGS} …` };
-  // Without a driver there is one thing to mend, and the driver's line says it.
+  if (inContainer) return { ...found, fix: `docker run ${CONTAINER_FLAGS} …` };
+  // Without a driver there is one thing to fix, and the driver's line says it.
   if (machine.list('/sys/module/amdgpu').length === 0) return found;
-  return { ...found, mend: "sudo udevadm trigger && sudo dmesg | grep -iE 'kfd|amdgpu'" };
+  return { ...found, fix: "sudo udevadm trigger && sudo dmesg | grep -iE 'kfd|amdgpu'" };
 }
 
 const LITTLE_BYTES = 1 << 30;
@@ -129,22 +129,22 @@ function memory({ node, target, vramBytes, usedVramBytes, gttBytes }: Card): Fin
   if (vramBytes === undefined) return [];
   const check = `memory of ${target}, node ${node}`;
   const shared = gttBytes === undefined ? '' : `, and up to ${gigabytes(gttBytes)} of main memory`;
-  if (usedVramBytes === undefined) return [{ check, state: 'noted', detail: `${gigabytes(vramBytes)}${shared}` }];
+  if (usedVramBytes === undefined) return [{ check, state: 'info', detail: `${gigabytes(vramBytes)}${shared}` }];
   const free = vramBytes - usedVramBytes;
   const detail = `${gigabytes(free)} of ${gigabytes(vramBytes)} free${shared}`;
-  // What shares main memory has little of its own, and is no worse for it.
+  // A card that shares main memory has little of its own, and is no worse for it.
   if (free >= LITTLE_BYTES || (gttBytes ?? 0) > 4 * vramBytes) return [{ check, state: 'ok', detail }];
   return [
     {
       check,
-      state: 'noted',
+      state: 'info',
       detail: `${detail}: something else holds it`,
-      mend: 'sudo fuser -v /dev/kfd /dev/dri/render*',
+      fix: 'sudo fuser -v /dev/kfd /dev/dri/render*',
     },
   ];
 }
 
-/** How it is told that this is a container; undefined where it is none that can be told. */
+/** Evidence that this is a container; undefined without any. */
 export function containerOf(machine: Machine): string | undefined {
   if (machine.ownership('/.dockerenv') !== undefined) return 'Docker';
   if (machine.ownership('/run/.containerenv') !== undefined) return 'Podman';

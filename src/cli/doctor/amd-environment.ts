@@ -25,43 +25,43 @@ export function environmentFindings(
 /** The runtime then tells every card as of that target, and takes that target's code objects. */
 function overridden(value: string, cards: readonly Card[], hasCodeObjects: (target: string) => boolean): Finding {
   const check = 'HSA_OVERRIDE_GFX_VERSION';
-  const mend = `unset ${check}`;
+  const fix = `unset ${check}`;
   const version = /^(\d+)\.(\d+)\.(\d+)$/.exec(value);
-  if (version === null) return { check, state: 'failed', detail: `${value} is no version such as 11.0.0`, mend };
+  if (version === null) return { check, state: 'failed', detail: `${value} is no version such as 11.0.0`, fix };
   const [major, minor, step] = version.slice(1).map(Number) as [number, number, number];
   const target = `gfx${major}${minor.toString(16)}${step.toString(16)}`;
   const own = [...new Set(cards.map((card) => card.target))];
   const shown = `shows ${own.join(', ') || 'every card'} as ${target}`;
   if (!hasCodeObjects(target))
-    return { check, state: 'failed', detail: `${shown}, for which there are no code objects`, mend };
+    return { check, state: 'failed', detail: `${shown}, for which there are no code objects`, fix };
   if (own.length > 0 && own.every(hasCodeObjects)) {
     const needless = own.every((one) => one === target);
     return {
       check,
-      state: 'noted',
+      state: 'info',
       detail: needless
         ? `${shown}, which it is`
         : `${shown}; there are code objects of its own, which need no override`,
-      mend,
+      fix,
     };
   }
-  return { check, state: 'noted', detail: `${shown}: right only where both have the same instructions`, mend };
+  return { check, state: 'info', detail: `${shown}: right only where both have the same instructions`, fix };
 }
 
 /** Which cards are left: the runtimes read a list up to the first entry that names none. */
 function visible(name: string, value: string, cards: number): Finding {
-  const mend = `unset ${name}`;
+  const fix = `unset ${name}`;
   if (value.trim() === '')
-    return { check: name, state: 'noted', detail: 'set and empty, which hides all cards or none', mend };
+    return { check: name, state: 'info', detail: 'set and empty, which hides all cards or none', fix };
   const entries = value.split(',').map((entry) => entry.trim());
   const named = entries.findIndex((entry) => !(/^\d+$/.test(entry) ? Number(entry) < cards : /^GPU-/.test(entry)));
   const count = named === -1 ? entries.length : named;
   const detail = `${value}: ${count} of ${cards} cards to be seen`;
-  if (count === 0) return { check: name, state: 'failed', detail, mend };
+  if (count === 0) return { check: name, state: 'failed', detail, fix };
   return {
     check: name,
-    state: 'noted',
+    state: 'info',
     detail: `${detail}, numbered anew from 0 (--gpu)`,
-    ...(named !== -1 && { mend }),
+    ...(named !== -1 && { fix }),
   };
 }

@@ -18,8 +18,8 @@ export function runtimeMissing(machine: Machine, why: string, cards: number): Fi
     return {
       check,
       state: 'failed',
-      detail: `${detail}, where the driver lists ${cards}; mend first what failed above`,
-      mend: 'AMD_LOG_LEVEL=3 rocmforge doctor 2>&1 | grep -iE "hsa|fail|error"',
+      detail: `${detail}, where the driver lists ${cards}; first fix the failures above`,
+      fix: 'AMD_LOG_LEVEL=3 rocmforge doctor 2>&1 | grep -iE "hsa|fail|error"',
     };
   }
   // Each ROCm beside the last has a folder of its own.
@@ -34,30 +34,30 @@ export function runtimeMissing(machine: Machine, why: string, cards: number): Fi
       check,
       state: 'missing',
       detail: 'libamdhip64 is nowhere; nothing else of ROCm is needed',
-      mend: installing(machine),
+      fix: installing(machine),
     };
   }
   const folder = found.slice(0, found.lastIndexOf('/'));
   const outside = folder.startsWith('/opt/');
   if (outside && machine.env.ROCM_PATH === undefined) {
-    const mend = `export ROCM_PATH=${folder.replace(/\/lib$/, '')}`;
-    return { check, state: 'failed', detail: `${found} is not where the loader looks`, mend };
+    const fix = `export ROCM_PATH=${folder.replace(/\/lib$/, '')}`;
+    return { check, state: 'failed', detail: `${found} is not where the loader looks`, fix };
   }
   // It is there, and the loader's words say what it lacks itself.
   return {
     check,
     state: 'failed',
     detail: `${found} cannot be loaded: ${why}`,
-    mend: `ldd ${found} | grep 'not found'`,
+    fix: `ldd ${found} | grep 'not found'`,
   };
 }
 
-/** How this distribution installs the library alone. */
+/** Command with which this distribution installs the library alone. */
 function installing(machine: Machine): string {
   const release = machine.read('/etc/os-release') ?? '';
   const of = new Set([...release.matchAll(/^ID(?:_LIKE)?="?([^"\n]*)"?$/gm)].flatMap(([, ids = '']) => ids.split(' ')));
   if (of.has('debian') || of.has('ubuntu')) return "sudo apt-get install '^libamdhip64-[0-9]+$'";
   if (of.has('fedora')) return 'sudo dnf install rocm-hip';
   if (of.has('arch')) return 'sudo pacman -S hip-runtime-amd';
-  return 'install hip-runtime-amd of AMD’s repository (rocm.docs.amd.com tells how to add it)';
+  return 'install hip-runtime-amd of AMD’s repository (see rocm.docs.amd.com)';
 }

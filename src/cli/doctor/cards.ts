@@ -14,10 +14,10 @@ export interface Card {
   readonly name: string;
   /** `/dev/dri/renderD128`; undefined for one that has none. */
   readonly renderNode: string | undefined;
-  /** Of its own memory; undefined where the driver does not say. */
+  /** Bytes of its own memory; undefined if the driver does not report them. */
   readonly vramBytes: number | undefined;
   readonly usedVramBytes: number | undefined;
-  /** Of main memory that it may use beside its own. */
+  /** Bytes of main memory that it may use in addition to its own. */
   readonly gttBytes: number | undefined;
 }
 

@@ -7,11 +7,11 @@ import type { Finding } from './finding.js';
 
 export const KERNELS = path.join(packageRoot, 'build', 'kernels');
 
-/** What to type so that there are code objects for a target. */
+/** Command that builds code objects for a target. */
 const building = (target: string): string => `npm run build:kernels -- --target ${target}`;
 
 /**
- * What is built, and for each card whether the loader takes some of it.
+ * Built code objects, and for each card whether the loader accepts some of them.
  *
  * @param folder with one sub-folder a target
  */
@@ -19,8 +19,8 @@ export function codeObjectFindings(cards: readonly Card[], folder = KERNELS): Fi
   const targets = existsSync(folder) ? readdirSync(folder).filter((name) => /^(gfx|sm_)/.test(name)) : [];
   const findings: Finding[] = [];
   if (targets.length === 0) {
-    const mend = building(cards[0]?.target ?? 'gfx1100');
-    findings.push({ check: 'code objects', state: 'missing', detail: 'none built', mend });
+    const fix = building(cards[0]?.target ?? 'gfx1100');
+    findings.push({ check: 'code objects', state: 'missing', detail: 'none built', fix });
   } else {
     findings.push({
       check: 'code objects',
@@ -33,7 +33,7 @@ export function codeObjectFindings(cards: readonly Card[], folder = KERNELS): Fi
     const taken = builtFor(target, folder);
     findings.push(
       taken === undefined
-        ? { check, state: 'failed', detail: 'none', mend: building(target) }
+        ? { check, state: 'failed', detail: 'none', fix: building(target) }
         : { check, state: 'ok', detail: taken === target ? 'its own' : `those of ${taken}` },
     );
   }

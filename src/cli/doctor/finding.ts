@@ -2,19 +2,19 @@
 export interface Finding {
   readonly check: string;
   /** `failed`: it is there and does not work. `missing`: it is not there, and something else may do. */
-  readonly state: 'ok' | 'missing' | 'failed' | 'noted';
+  readonly state: 'ok' | 'missing' | 'failed' | 'info';
   readonly detail: string;
-  /** What to type so that it works; to be read before it is run. */
-  readonly mend?: string;
+  /** Command that fixes it; to be read before it is run. */
+  readonly fix?: string;
 }
 
-/** The findings as a table; below a line that has one, the command that mends it. */
+/** The findings as a table; below a line that has one, the command that fixes it. */
 export function formatFindings(findings: readonly Finding[]): string {
   const width = Math.max(...findings.map(({ check }) => check.length));
   return findings
-    .map(({ check, state, detail, mend }) => {
+    .map(({ check, state, detail, fix }) => {
       const line = `${check.padEnd(width)}  ${state.padEnd(7)}  ${detail}`;
-      return mend === undefined ? line : `${line}\n${' '.repeat(width)}  mend:    ${mend}`;
+      return fix === undefined ? line : `${line}\n${' '.repeat(width)}  fix:     ${fix}`;
     })
     .join('\n');
 }

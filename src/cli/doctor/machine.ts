@@ -2,7 +2,7 @@ import { closeSync, constants, openSync, readdirSync, readFileSync, statSync } f
 import os from 'node:os';
 import path from 'node:path';
 
-/** Who may open a file. */
+/** Permissions of a file. */
 export interface Ownership {
   /** Its nine permission bits. */
   readonly mode: number;
@@ -10,7 +10,7 @@ export interface Ownership {
   readonly gid: number;
 }
 
-/** What the doctor looks at of a machine; tests give one that is not there. Paths are absolute. */
+/** View of a machine for the doctor; tests give one that does not exist. Paths are absolute. */
 export interface Machine {
   /** A small file's text without white space at its ends; undefined where there is none or it cannot be read. */
   read(file: string): string | undefined;

@@ -13,14 +13,14 @@ export interface Identity {
 
 /**
  * The findings as one block to paste into an issue: who and where the machine is stays out of it, and so does every path but
- * those of devices. What mends a finding is left out: who reads it knows.
+ * those of devices. What fixes a finding is left out: who reads it knows.
  */
 export function formatReport(findings: readonly Finding[], whose: Identity): string {
   const lines = findings.map(({ check, state, detail }) => `${state.padEnd(7)} ${check}: ${detail}`);
   return ['```', ...lines.map((line) => anonymous(line, whose)), '```'].join('\n');
 }
 
-/** Who runs this, where. */
+/** User and machine of the report. */
 export function thisIdentity(): Identity {
   const { username, homedir } = os.userInfo();
   return { userName: username, hostName: os.hostname(), home: homedir };

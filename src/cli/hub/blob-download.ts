@@ -15,7 +15,7 @@ const READ_BYTES = 4 << 20;
 export interface BlobDownload {
   readonly url: string;
   readonly file: HubFile;
-  /** What has come so far lies here, also from a process that was killed. */
+  /** File of the bytes received so far, also from a process that was killed. */
   readonly incomplete: string;
   /** The content gets this name when its sum is right, and not before. */
   readonly blob: string;
@@ -126,7 +126,7 @@ class Transfer {
     const silence = new AbortController();
     const response = await requests.get(url, { range: `bytes=${this.have}-${last}` }, silence.signal);
     const end = await this.endOf(response, last);
-    // Of a hub that knows no ranges; what is there already stays until all of it was held against its sum.
+    // A hub without ranges sends everything; the bytes that are there stay until all of them were checked against their sum.
     let known = response.status === 200 ? this.have : 0;
     const timer = setTimeout(() => silence.abort(), requests.patience.silenceMs);
     try {
@@ -149,7 +149,7 @@ class Transfer {
     }
   }
 
-  /** Where an answer ends in the file. A hub that knows no ranges sends all of it. */
+  /** End of a response in the file. A hub without ranges sends all of it. */
   private async endOf(response: Response, last: number): Promise<number> {
     const { file } = this.download;
     if (response.status === 200) {
@@ -200,12 +200,12 @@ function hashOf({ digest: { kind }, bytes }: { readonly digest: Digest; readonly
 
 const isDiskError = (error: unknown): boolean => typeof (error as NodeJS.ErrnoException).errno === 'number';
 
-/** What a disk says, typed; other errors as they are. */
+/** Typed error of a disk; other errors as they are. */
 export function diskError(error: unknown, file: string): unknown {
   if (error instanceof RocmForgeError || !isDiskError(error)) return error;
   const { code, message } = error as NodeJS.ErrnoException;
   if (code === 'ENOSPC' || code === 'EDQUOT') {
-    const kept = 'what has come is kept, and pulling again goes on from there';
+    const kept = 'the downloaded part is kept: pull again to resume';
     return new RocmForgeError('DISK_FULL', `no room is left to write ${file}; ${kept}`, {}, { cause: error });
   }
   return new RocmForgeError(

@@ -26,12 +26,12 @@ export class CachedRepository {
     this.locks = path.join(cacheFolder, '.locks', name);
   }
 
-  /** Where the content of a file lies once all of it is there and its sum is right. */
+  /** Path of a file's content once all of it is there and its sum is right. */
   blob({ digest }: HubFile): string {
     return path.join(this.folder, 'blobs', digest.hex);
   }
 
-  /** Where as much of it lies as has come; never read as a model. */
+  /** Path of the bytes received so far; never read as a model. */
   incomplete(file: HubFile): string {
     return `${this.blob(file)}.incomplete`;
   }
@@ -85,7 +85,7 @@ export class CachedRepository {
     await rename(made, file);
   }
 
-  /** What of the revision is here without asking a hub; undefined: it was never pulled. */
+  /** Files of the revision that are here, without a request to a hub; undefined: it was never pulled. */
   found(): { readonly commit: string; readonly files: readonly HubFile[] } | undefined {
     const { revision } = this.reference;
     const commit = COMMIT.test(revision) ? revision : textOf(path.join(this.folder, 'refs', ...revision.split('/')));
@@ -122,7 +122,7 @@ export class CachedRepository {
   }
 }
 
-/** Of a regular file, symbolic links followed; undefined: there is none. */
+/** Size of a regular file, symbolic links followed; undefined: there is none. */
 function sizeOf(file: string): number | undefined {
   const stats = statSync(file, { throwIfNoEntry: false });
   return stats?.isFile() ? stats.size : undefined;

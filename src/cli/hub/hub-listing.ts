@@ -5,7 +5,7 @@ import type { HubSettings } from './hub-settings.js';
 import { type ModelReference, repositoryOf } from './model-reference.js';
 import type { Digest, HubFile } from './quantizations.js';
 
-/** What a repository holds at one commit. */
+/** Files of a repository at one commit. */
 export interface HubListing {
   /** 40 hex digits. */
   readonly commit: string;
@@ -71,7 +71,7 @@ function checked({ path, size, oid, lfs }: ListFileEntry): HubFile {
     lfs === undefined ? { kind: 'git-sha1', hex: String(oid) } : { kind: 'sha256', hex: String(lfs.oid) };
   const isDigest = (digest.kind === 'sha256' ? SHA256 : COMMIT).test(digest.hex);
   if (!isDigest || !Number.isSafeInteger(bytes) || bytes < 0) {
-    throw protocolError(`it tells no size and sum of ${path}`);
+    throw protocolError(`its listing has no size and checksum of ${path}`);
   }
   return { path, bytes, digest };
 }

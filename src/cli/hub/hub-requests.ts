@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type ErrorReason, RocmForgeError } from '../../shared/errors.js';
 import type { HubSettings } from './hub-settings.js';
 
-/** How long a hub may take, and how often it is asked again. */
+/** Time limit of a hub, and number of retries. */
 export interface HubPatience {
   /** To the first byte of an answer, and between two pieces of it. */
   readonly silenceMs: number;
@@ -10,7 +10,7 @@ export interface HubPatience {
   readonly firstWaitMs: number;
   /** Requests that fail one after the other. */
   readonly attempts: number;
-  /** What a hub that is asked too often may have us wait. */
+  /** Longest delay that a rate-limiting hub may impose. */
   readonly longestWaitMs: number;
 }
 
@@ -22,7 +22,7 @@ export const HUB_PATIENCE: HubPatience = {
 };
 
 const MOST_REDIRECTS = 5;
-/** Of all pages of a listing, and how long one page may take beside the silence that is allowed between two pieces. */
+/** Limit of all pages of a listing, and time for one page in addition to the silence that is allowed between two chunks. */
 const MOST_LISTING_BYTES = 64 << 20;
 const MOST_LISTING_PAGES = 500;
 const PAGE_SILENCES = 10;
@@ -132,7 +132,7 @@ export class HubRequests {
   }
 }
 
-/** Where a redirect leads: never from https to what anybody on the way can change. */
+/** Target of a redirect: never from https to what anybody on the way can change. */
 function target(location: string, from: URL): URL {
   let to: URL;
   try {
@@ -167,7 +167,7 @@ async function failureOf(
   if (status === 401) return { error: error('HUB_REFUSED', 'it wants a token that it knows; set HF_TOKEN') };
   if (status === 403) {
     return {
-      error: error('HUB_REFUSED', 'the token may not read it; a gated model must first be asked for on its page'),
+      error: error('HUB_REFUSED', 'the token may not read it; request access to a gated model on its page'),
     };
   }
   if (status >= 500 || status === 408) return { error: error('HUB_UNAVAILABLE', 'try again later') };
@@ -189,7 +189,7 @@ export function protocolError(what: string): RocmForgeError {
   return new RocmForgeError('HUB_PROTOCOL', `the hub is not to be trusted: ${what}`);
 }
 
-/** What broke a request, in the words of whoever saw it. */
+/** Cause of a failed request, in its own words. */
 export function causeOf(error: unknown): string {
   const { cause, message, name } = error as Error;
   if (name === 'AbortError' || name === 'TimeoutError') return 'it was silent for too long';

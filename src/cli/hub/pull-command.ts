@@ -20,7 +20,7 @@ export async function pull(name: string, options: PullCommandOptions): Promise<v
     if (options.json) writeJson(model, 2);
     else writeText(`${model.path}\n`);
   } catch (error) {
-    // Who has to choose is told between what.
+    // An ambiguous choice is refused with the list of choices.
     if (error instanceof RocmForgeError && error.metadata.models !== undefined) await printModels(name, options);
     throw error;
   }
@@ -34,7 +34,9 @@ async function printModels(name: string, options: PullCommandOptions): Promise<v
     return;
   }
   writeText(formatModels(models, rooms));
-  writeText('\nSizes are of weights; once pulled, rocmforge inspect --fit tells of contexts and sequences.\n');
+  writeText(
+    '\nSizes are those of the weights. After a pull, rocmforge inspect --fit shows which contexts and sequences fit.\n',
+  );
 }
 
 /** The GPUs that can be used, else the memory that programs may have. */

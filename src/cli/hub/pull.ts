@@ -18,7 +18,7 @@ import { transferProgress } from './transfer-progress.js';
 
 /** A model that lies in the cache as a whole. */
 export interface PulledModel {
-  /** Of its file, or of the first of its parts; the others lie beside it. */
+  /** Path of its file, or of the first of its parts; the others lie next to it. */
   readonly path: string;
   readonly quantization: string;
   readonly commit: string;
@@ -75,7 +75,7 @@ export async function pullModel(name: string, options: PullOptions = {}): Promis
   }
 }
 
-/** What a repository offers, smallest first. @throws RocmForgeError of {@link pullModel} */
+/** Models of a repository, smallest first. @throws RocmForgeError of {@link pullModel} */
 export async function listModels(name: string, options: PullOptions = {}): Promise<readonly Quantization[]> {
   const reference = parseModelReference(name);
   const { settings, requests } = opened(options);
@@ -135,7 +135,7 @@ function fromCache(reference: ModelReference, cache: CachedRepository): PulledMo
   if (found === undefined || models.length === 0) {
     throw new RocmForgeError(
       'HUB_OFFLINE',
-      `nothing whole of ${repositoryOf(reference)} at ${reference.revision} lies in the cache; pull it while a hub may be asked`,
+      `nothing whole of ${repositoryOf(reference)} at ${reference.revision} lies in the cache; pull it while a hub is reachable`,
     );
   }
   const model = chosen(reference, models);

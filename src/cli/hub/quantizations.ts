@@ -6,7 +6,7 @@ export interface HubFile {
   /** In the repository, with slashes; every part is a plain name. */
   readonly path: string;
   readonly bytes: number;
-  /** What its content must hash to, which is also its name in the cache. */
+  /** Hash of its content, which is also its name in the cache. */
   readonly digest: Digest;
 }
 
@@ -26,7 +26,7 @@ export interface Quantization {
 
 const SPLIT = /^(.*)-(\d{5})-of-(\d{5})\.gguf$/i;
 const TYPE = /(?:^|[-._])((?:UD-)?(?:I?Q[1-8](?:_[A-Z0-9]+)*|TQ[12]_0|BF16|F16|FP16|F32|FP32|MXFP4(?:_MOE)?|NVFP4))$/i;
-/** What lies beside models and is none. */
+/** Files next to models that are none. */
 const BESIDE = /(?:^|[/._-])(?:mmproj|imatrix)(?=[._-]|$)/i;
 
 /**

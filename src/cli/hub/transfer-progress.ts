@@ -41,7 +41,7 @@ export function transferProgress(
   };
   return {
     at: (bytes) => {
-      // What lay here before was not transferred.
+      // Bytes that lay here before were not transferred.
       first ??= bytes;
       latest = bytes;
       if (now() - shownAt >= (output.isTTY ? REDRAW_MS : LINE_MS)) show();

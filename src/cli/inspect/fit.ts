@@ -31,11 +31,11 @@ export interface FitOptions extends SplitOptionValues {
   /** Bytes, as if a GPU had so much free; default: the GPUs that are there. */
   readonly memory?: number;
   readonly kvCacheType: LoadOptions['kvCacheType'];
-  /** Of recurrent states; default: as many as the loader chooses. */
+  /** Number of snapshots of recurrent states; default: as many as the loader chooses. */
   readonly stateSnapshots?: number;
 }
 
-/** What `rocmforge inspect --fit` tells; plain data that survives JSON. */
+/** Result of `rocmforge inspect --fit`; plain data that survives JSON. */
 export interface FitReport {
   readonly path: string;
   readonly context: number;
@@ -55,7 +55,8 @@ function inTermsOfFit(error: unknown): unknown {
 }
 
 /**
- * What fits of a model, by loading it without its weights: on the GPUs that are here, or where memory is only counted.
+ * Contexts and sequences of a model that fit, found by loading it without its weights: on the GPUs that are here, or with counted
+ * memory.
  *
  * @throws RocmForgeError of the reader and of the loader, for what no GPU would load
  */
@@ -98,7 +99,7 @@ export function formatFitReport(report: FitReport): string {
     ['workspace', `${formatBytes(withoutLimit.workspaceBytes)} for ${sizeOf(withoutLimit.sequences, context)}`],
     ...report.unusable.map((why): [string, string] => ['not used', why]),
     ...(report.devices.length === 0
-      ? ([['GPUs', 'none; --memory 24GiB tells of one']] satisfies [string, string][])
+      ? ([['GPUs', 'none; set its size with --memory 24GiB']] satisfies [string, string][])
       : []),
   ];
   return [...alignColumns(rows), ...report.devices.flatMap((fit) => ['', ...alignColumns(describeFit(fit))]), ''].join(
@@ -149,7 +150,7 @@ function sizeOf(sequences: number, context: number): string {
   return `${sequences} ${sequences === 1 ? 'sequence' : 'sequences'} of ${context} tokens`;
 }
 
-/** What a model is split over: all GPUs that are named, or as many of each that is only imagined. */
+/** Devices that a model is split over: all GPUs that are named, or as many of each that is only imagined. */
 function groupsOf(gpus: readonly FitDevice[], count: number, areImagined: boolean): readonly FitDevice[] {
   if (areImagined) return gpus.map((gpu) => gpuGroup(Array<FitDevice>(count).fill(gpu)));
   return gpus.length < count ? [] : [gpuGroup(gpus)];

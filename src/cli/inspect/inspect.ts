@@ -15,12 +15,12 @@ import { type TensorTypeName, tensorElements } from '../../shared/gguf/tensor-ty
 import { printableLine } from '../../shared/printable.js';
 import { describeRopes, type RopeReport, ropeReports } from './rope-report.js';
 
-/** What `rocmforge inspect` tells about a model file; plain data that survives JSON. */
+/** Result of `rocmforge inspect` for a model file; plain data that survives JSON. */
 export interface InspectReport {
   readonly path: string;
-  /** Of all its files. */
+  /** Size of all its files. */
   readonly sizeBytes: number;
-  /** Of its first file. */
+  /** Version of its first file. */
   readonly ggufVersion: number;
   /** Its files: one, or the parts of a split model in their order. */
   readonly parts: readonly ModelPartSummary[];
@@ -31,7 +31,7 @@ export interface InspectReport {
   readonly problem: string | null;
   /** Tensors that nothing here computes with, and why; they stand among `tensors`, too. */
   readonly unused: readonly { readonly why: string; readonly tensors: readonly string[]; readonly bytes: number }[];
-  /** How each kind of layers turns queries and keys, as far as the model can run. */
+  /** Rotation of queries and keys for each kind of layers, as far as the model can run. */
   readonly ropes: readonly RopeReport[];
   /** Layers with states; `null` where there are none, or the model cannot run. */
   readonly recurrent: RecurrentSummary | null;
@@ -41,7 +41,7 @@ export interface InspectReport {
   readonly tensorTypes: readonly TensorTypeShare[];
   readonly tokenizer: TokenizerSummary | null;
   readonly hasChatTemplate: boolean;
-  /** How its chat template writes calls and reasoning; `null` where that does not follow from it. */
+  /** Its chat template's format of calls and reasoning; `null` if that does not follow from it. */
   readonly toolParser: ToolParser | null;
   readonly reasoningParser: ReasoningParser | null;
   /** Why it is offered no tools; `null`: it is. */
@@ -62,7 +62,7 @@ export interface RecurrentSummary {
   readonly heads: number;
   /** Rows of a head's state, and columns. */
   readonly dim: number;
-  /** Of one state over all layers: a sequence has two, a snapshot is one. */
+  /** Bytes of one state over all layers: a sequence has two, a snapshot is one. */
   readonly stateBytes: number;
 }
 

@@ -4,7 +4,7 @@ import { type Attention, type ModelGraph, type Rope, valuesOf } from '../../exec
 import type { ModelParameters } from '../../shared/gguf/model-parameters.js';
 import { DEFAULT_CONTEXT } from '../../shared/step-limits.js';
 
-/** How layers of one kind turn queries and keys; plain data that survives JSON. */
+/** Rotation of queries and keys in layers of one kind; plain data that survives JSON. */
 export interface RopeReport {
   /** Which layers, from 0. */
   readonly layers: readonly number[];
@@ -59,7 +59,7 @@ export function ropeReports(
       dimensions,
       pairing,
       base,
-      // What turns nothing has an infinite one, which JSON has not.
+      // A rotation by nothing has an infinite one, which JSON lacks.
       factor: Number.isFinite(rope.factor) ? rope.factor : 1,
       magnitude,
       yarn: yarn ?? null,

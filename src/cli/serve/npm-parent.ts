@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 const LOOK_MS = 500;
 const NPM = /(^|[/\0 ])np[mx](-cli\.js)?([\0 ]|$)/;
 
-/** What is known of a process. */
+/** Facts about a process. */
 export interface ProcessEntry {
   readonly parent: number;
   readonly commandLine: string;

@@ -185,7 +185,7 @@ export function addServeCommand(serve: Command): void {
     .addOption(
       new Option(
         '--max-connection-age-ms <ms>',
-        'age (ms, ±10 %) at which a connection takes no more calls, so that load balancers spread clients again',
+        'age (ms, ±10 %) at which a connection stops accepting calls, so that load balancers spread clients again',
       )
         .argParser(milliseconds)
         .default(3_600_000),
@@ -288,7 +288,7 @@ export function addServeCommand(serve: Command): void {
     });
 }
 
-/** Of each executor that `serve` starts at once, the threads that compute: on the host alone those are this program's to know. */
+/** Compute threads of each executor that `serve` starts at once: only the host's are known to this program. */
 function executorThreads(options: {
   readonly executor?: readonly string[];
   readonly model: readonly string[];
@@ -308,7 +308,7 @@ function executorThreads(options: {
   return Array.from({ length: executors }, () => threads);
 }
 
-/** What replicas compute on, each device once with how many are on it; nothing where none is known yet. */
+/** Devices of the replicas, each once with the number of replicas on it; nothing if none is known yet. */
 function devicesOf(devices: readonly string[]): string {
   const names = [...new Set(devices.filter((name) => name !== ''))];
   const counted = names.map((name) => {

@@ -2,13 +2,13 @@ import { existsSync } from 'node:fs';
 import type { ModelOptions } from '../../gateway/options.js';
 import { RocmForgeError } from '../../shared/errors.js';
 
-/** How models are named on a command line. */
+/** Names of models on a command line. */
 export interface NamedModels {
   /** `FILE` or `NAME=FILE`, at least one. */
   readonly model: readonly string[];
-  /** Of one model alone. */
+  /** Name of the model; only for a single one. */
   readonly modelName?: string | undefined;
-  /** Of one model other names; of several `ALIAS=NAME`. */
+  /** Other names of one model; `ALIAS=NAME` for several. */
   readonly modelAlias?: readonly string[] | undefined;
   readonly modelTag?: unknown;
   readonly chatTemplate?: unknown;
@@ -18,7 +18,7 @@ export interface NamedModels {
 
 /** Options that say how one model's texts are made and read, by which no other model's would be. */
 const OF_ONE_MODEL = ['modelName', 'modelTag', 'chatTemplate', 'toolParser', 'reasoningParser'] as const;
-/** Of these options those that `--model-option` does not take. */
+/** Those of these options that `--model-option` does not accept. */
 const OF_GATEWAYS: ReadonlySet<string> = new Set(['modelName', 'modelTag']);
 
 /**
@@ -62,7 +62,7 @@ export function servedModels(options: NamedModels): readonly ModelOptions[] {
   return named.map((one) => ({ ...one, modelAlias: aliases.get(one.modelName ?? '') }));
 }
 
-/** What stands before the first `=` is a name, unless it has a slash, or all of it is a file that there is. */
+/** The part before the first `=` is a name, unless it has a slash, or all of it is a file that exists. */
 function parsed(given: string): { readonly model: string; readonly modelName: string | undefined } {
   const [, modelName, model] = /^([^=/]+)=(.+)$/s.exec(given) ?? [];
   if (modelName === undefined || model === undefined || existsSync(given))

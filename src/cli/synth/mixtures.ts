@@ -9,7 +9,7 @@ export const UNIFORM_TYPES = [...WEIGHT_FLOAT_TYPES, ...BLOCK_TYPES].map(
 export const MIXTURES = { Q3_K_M: 'Q3_K', Q4_K_M: 'Q4_K', Q5_K_M: 'Q5_K' } as const;
 export type WeightType = (typeof UNIFORM_TYPES)[number] | keyof typeof MIXTURES;
 
-/** What a K format gives way to where a row is no whole number of its blocks of 256 (llama.cpp's fallback). */
+/** Replacement of a K format if a row is not a whole number of its blocks of 256 (llama.cpp's fallback). */
 const FALLBACKS: Partial<Record<TensorTypeName, TensorTypeName>> = {
   Q2_K: 'IQ4_NL',
   Q3_K: 'IQ4_NL',

@@ -167,7 +167,7 @@ const BLOCK_SETTERS: Partial<Record<TensorTypeName, BlockSetter>> = {
   IQ4_NL: simple(16, false, LEVELS_SPREAD),
   IQ4_XS: signedScales([2, 3], 0, LEVELS_SPREAD),
   MXFP4: exponent(MXFP4_SPREAD),
-  // Of each table's magnitudes, all entries alike.
+  // Each table's magnitudes are used alike.
   IQ3_S: grid(7.59 * ODD_BELOW_32),
   IQ3_XXS: grid((30.85 / 4) * ODD_BELOW_32),
   IQ2_S: grid((24.43 / 8) * ODD_BELOW_32),

@@ -1,6 +1,6 @@
 import type { ArchitectureName } from '../../shared/gguf/architectures.js';
 
-/** What a family's files have that llama's have not. */
+/** Keys of a family's files that llama's lack. */
 interface FamilyParts {
   /** Keys without the architecture's prefix. */
   readonly keys?: Readonly<Record<string, number | readonly number[]>>;
@@ -14,7 +14,7 @@ interface FamilyParts {
   readonly norms?: readonly string[];
 }
 
-/** What decides the tensors of a model. */
+/** Parameters that decide the tensors of a model. */
 export interface ModelShape {
   readonly architecture: ArchitectureName;
   readonly parts?: FamilyParts;
@@ -27,7 +27,7 @@ export interface ModelShape {
   readonly vocabulary: number;
   readonly context: number;
   readonly ropeBase: number;
-  /** Of each block; absent: it has a gated MLP. */
+  /** Experts of each block; absent: it has a gated MLP. */
   readonly experts?: {
     readonly count: number;
     readonly used: number;

@@ -11,7 +11,7 @@ export interface SynthOptions {
   readonly shape: string | ModelShape;
   readonly type: string;
   readonly output: string;
-  /** Where the weights' bytes come from; default: the operating system. */
+  /** Source of the weights' bytes; default: the operating system. */
   readonly random?: FillRandom;
 }
 

@@ -9,7 +9,7 @@ import { StepDriver } from './step-driver.js';
 const PROMPT = 32;
 const DECODED = 4;
 
-/** How far a device's logits are from the host's, and how far they may be. */
+/** Distance of a device's logits from the host's, and its bound. */
 export interface BesideHost {
   /** Root mean square of the differences over that of the logits, the largest of all steps. */
   readonly relative: number;
@@ -17,7 +17,7 @@ export interface BesideHost {
 }
 
 export interface BesideHostOptions extends Pick<LoadOptions, 'kvCacheType' | 'attention' | 'split'> {
-  /** Of the host. */
+  /** Threads of the host. */
   readonly threads?: number;
 }
 

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 
-/** What a model of a shape was predicted to take on a card of a target, without one: written by `npm run predict -- --all`. */
+/** Predicted times of a model of a shape on a card of a target, without one: written by `npm run predict -- --all`. */
 export interface PredictedSpeed {
   readonly target: string;
   readonly card: string;
@@ -10,7 +10,7 @@ export interface PredictedSpeed {
   readonly position: number;
   /** Microseconds of a node of a replayed graph, and tokens a second with nodes of that. */
   readonly speeds: readonly { readonly nodeUs: number; readonly tokensPerSecond: number }[];
-  /** Of what a token launches: how often, and microseconds of all together, without the nodes. */
+  /** Kernels that a token launches: number of launches, and microseconds of all together, without the nodes. */
   readonly kernels: Readonly<Record<string, { readonly launches: number; readonly us: number }>>;
 }
 

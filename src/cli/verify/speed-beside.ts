@@ -15,7 +15,7 @@ const POSITION = 512;
 const REPEATS = 3;
 
 export interface SpeedOptions extends Pick<ModelOptionValues, 'device' | 'gpu' | 'threads' | 'kernels' | 'attention'> {
-  /** Of `rocmforge synth`. */
+  /** Shape of `rocmforge synth`. */
   readonly shape: string;
   readonly type: string;
 }
@@ -36,7 +36,7 @@ export interface SpeedReport {
   readonly read: number;
   /** One launch after the other, the longest first; what a launch of nothing takes is in each. */
   readonly kernels: readonly MeasuredKernel[];
-  /** What was predicted of it; absent where nothing was. */
+  /** Its prediction; absent if there is none. */
   readonly predicted?: PredictedSpeed;
   /** Targets of which something of that shape and type was. */
   readonly predictedTargets: readonly string[];

@@ -5,7 +5,7 @@ import { type DeviceOptions, openDevice } from '../../executor/load/open-device.
 import { blocksFor } from '../../executor/model/slot-layout.js';
 import { type Slice, StepDriver } from './step-driver.js';
 
-/** What llama.cpp answered to one prompt: a token a step, and its five likeliest where the token was not forced. */
+/** Answers of llama.cpp to one prompt: a token a step, and its five likeliest where the token was not forced. */
 export interface ParityCase {
   readonly prompt: string;
   readonly prompt_tokens: readonly number[];
@@ -17,7 +17,7 @@ export function readParityCases(path: string): readonly ParityCase[] {
   return (JSON.parse(readFileSync(path, 'utf8')) as { cases: ParityCase[] }).cases;
 }
 
-/** How far the log probabilities of the reference's five likeliest tokens are from its own. */
+/** Distances of the log probabilities of the reference's five likeliest tokens from its own. */
 export interface Deviation {
   readonly mean: number;
   readonly max: number;
@@ -29,7 +29,7 @@ export interface Deviation {
 }
 
 /**
- * What of a difference in log probabilities is accepted, in the mean and at most. Engines round activations of quantized weights
+ * Accepted difference in log probabilities, in the mean and at most. Engines round activations of quantized weights
  * each in its own way: tests hold the files at hand to 0.09 and 0.45, a q8_0 cache to 0.061 and 0.37.
  */
 export const ACCEPTED = { mean: 0.1, max: 0.5 } as const;
@@ -80,7 +80,7 @@ function likeliest(row: Float32Array): number {
   return row.indexOf(row.reduce((a, b) => Math.max(a, b)));
 }
 
-/** How far the log probabilities of one row of logits are from those that a reference gave these tokens. */
+/** Distances of the log probabilities of one row of logits from a reference's of these tokens. */
 export function differences(row: Float32Array, top: readonly (readonly [id: number, logprob: number])[]): number[] {
   const largest = row.reduce((a, b) => Math.max(a, b));
   const logSum = largest + Math.log(row.reduce((total, logit) => total + Math.exp(logit - largest), 0));

@@ -88,7 +88,7 @@ async function verifyModel(options: VerifyCommandOptions, file: string, parity?:
       passed: isNear && sameToken + ties === steps,
     });
     const { tokens, same } = await greedy(file, cases, device);
-    // Where ties on the reference's own path turn out differently, the texts part sooner or later.
+    // If ties on the reference's own path turn out differently, the texts part sooner or later.
     const isAsked = ties === 0;
     const measured = `${same} of ${tokens} equal${isAsked ? '' : ` (not asked: ${ties} ties)`}`;
     verdicts.push({ model, check: 'greedy tokens', measured, passed: same === tokens || !isAsked });
@@ -98,7 +98,7 @@ async function verifyModel(options: VerifyCommandOptions, file: string, parity?:
   if (options.besideHost) {
     const { relative, bound } = await besideHost(openDevice(deviceOptions(options)), file, options);
     const measured = `|difference| / |logits| ${relative.toExponential(2)}, bound ${bound.toExponential(2)}`;
-    verdicts.push({ model, check: 'logits beside the host’s', measured, passed: relative <= bound });
+    verdicts.push({ model, check: 'logits compared with the host’s', measured, passed: relative <= bound });
   }
   if (options.tokens > 0) verdicts.push(await growth(openDevice(deviceOptions(options)), file, model, options));
   return verdicts;

@@ -98,7 +98,7 @@ export class LaunchPlanRecorder {
         view.setFloat32(i * 8, value as number, true);
       } else {
         if (!Number.isInteger(value))
-          throw new RangeError(`${contract.name}: ${argument.name} = ${value} is no integer`);
+          throw new RangeError(`${contract.name}: ${argument.name} = ${value} is not an integer`);
         view.setInt32(i * 8, value as number, true);
       }
     });

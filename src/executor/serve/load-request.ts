@@ -8,7 +8,7 @@ export function checkRelease(gateway: string): void {
   if (gateway === packageVersion) return;
   throw new RocmForgeError(
     'EXECUTOR_PROTOCOL',
-    `this executor is of version ${packageVersion}, the gateway of "${gateway}": both must come from one release`,
+    `this executor has version ${packageVersion}, the gateway "${gateway}": both must have the same version`,
   );
 }
 

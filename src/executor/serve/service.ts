@@ -286,7 +286,7 @@ export class ExecutorService {
       return false;
     };
     if (runner !== this.runner || step.epoch !== runner.epoch) {
-      return refuse('EXECUTOR_UNAVAILABLE', 'this stream is of an epoch that is over or not yours');
+      return refuse('EXECUTOR_UNAVAILABLE', 'this stream belongs to an epoch that has ended or is not yours');
     }
     // A gateway whose stream broke loads anew, which ends the old one.
     if (this.stream !== undefined) return refuse('EXECUTOR_BUSY', 'this epoch has a stream');

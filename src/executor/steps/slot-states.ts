@@ -94,7 +94,7 @@ export class RecurrentStates {
       const { number, content } = from;
       if (from.position !== position || position === 0) {
         throw protocolError(
-          `positions from ${position} on of slot ${slot}, from snapshot ${id}, which is of ${from.position ?? 'none'}`,
+          `positions from ${position} on of slot ${slot}, from snapshot ${id}, which belongs to ${from.position ?? 'none'}`,
         );
       }
       return { number, position, snapshot: from, content };
@@ -107,7 +107,7 @@ export class RecurrentStates {
     const found = standing.find((state) => state.position === position);
     if (found !== undefined) return found;
     const known = standing.map((state) => state.position).join(' and ');
-    throw protocolError(`positions from ${position} on of slot ${slot}, whose states are of ${known || 'none'}`);
+    throw protocolError(`positions from ${position} on of slot ${slot}, whose states belong to ${known || 'none'}`);
   }
 
   private snapshot(id: number | undefined, slot: number): Snapshot | undefined {

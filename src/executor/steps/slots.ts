@@ -257,7 +257,7 @@ export class SlotTable {
     return ids;
   }
 
-  /** It is not known which of the tokens that a slot has sampled holds: its next slice says so itself. */
+  /** Which of the sampled tokens the gateway accepts is unknown here: the next slice states it. */
   drafted(slot: number): void {
     this.get(slot).sampledPosition = undefined;
   }

@@ -118,7 +118,7 @@ export class StepRunner {
    *          from the file are not those any more that were loaded
    */
   async submit(step: ExecuteRequest): Promise<ExecuteResponse> {
-    if (step.epoch !== this.epoch) throw protocolError('it is of another epoch');
+    if (step.epoch !== this.epoch) throw protocolError('it belongs to another epoch');
     if (this.submitted === MAX_IN_FLIGHT) throw protocolError(`more than ${MAX_IN_FLIGHT} steps are under way`);
     this.submitted += 1;
     try {
@@ -197,7 +197,7 @@ export class StepRunner {
   private async runWhole(step: ExecuteRequest, staging: Staging, { words }: FilledStep): Promise<StepEnd> {
     const { pipeline, forward } = this.model;
     const { counts } = this.filler;
-    const comesAgain = !this.device.isHost && isRecurring(step, counts);
+    const recurs = !this.device.isHost && isRecurring(step, counts);
     const { offsets } = forward.tables;
     const least = this.device.isHost ? LEAST_ROWS.host : LEAST_ROWS.gpu;
     const room = staging.parts.map(({ input }) => input);
@@ -209,11 +209,11 @@ export class StepRunner {
       const { answer } = isCut ? (staging.parts[i] as Part) : staging;
       const samples = batch.counts[COUNT_SAMPLES] as number;
       const slots = this.slotsOf(batch);
-      const rows = comesAgain ? filledUp(this.model, batch) : batch.counts;
+      const rows = recurs ? filledUp(this.model, batch) : batch.counts;
       return pipeline.run({
         step: stepNumber(step),
         counts: rows,
-        recurring: comesAgain,
+        recurring: recurs,
         input: batch.input.subarray(0, batch.words),
         answer,
         answerWords: samples > 0 ? OUTPUT_HEADER + samples * OUTPUT_WORDS : 0,

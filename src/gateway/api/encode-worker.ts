@@ -117,7 +117,7 @@ const DO: { readonly [K in TextJobKind]: (input: TextJobs[K]['input']) => TextJo
   },
 };
 
-/** What an answer depends on of an input whose prompt is encoded. */
+/** Data that a response to an input depends on whose prompt is encoded. */
 function withoutTexts(input: GenerateStreamRequest['input']): GenerateStreamRequest['input'] {
   if (input?.$case !== 'chat') return undefined;
   const { messages, continueFinalMessage } = input.value;

@@ -4,7 +4,7 @@ const SHARE = 0.25;
 const LEAST_WAIT_MS = 4;
 const MOST_WAIT_MS = 20;
 
-/** What has something to write. */
+/** Target that has something to write. */
 export interface FlushTarget {
   /** Writes what is held. */
   flush(): void;
@@ -25,7 +25,7 @@ export class FlushScheduler {
   private next: NodeJS.Immediate | undefined;
   private waiting: NodeJS.Timeout | undefined;
   private notBefore = 0;
-  /** What the last rounds took. ms */
+  /** Duration of the last rounds. ms */
   private readonly lastTook = [0, 0, 0];
 
   /** @param now milliseconds of a clock that never goes back */
@@ -44,7 +44,7 @@ export class FlushScheduler {
     try {
       writer.flush();
     } catch (error) {
-      // What cannot be written is one stream's misfortune.
+      // A failing write affects one stream alone.
       writer.abandon(error);
     }
   }

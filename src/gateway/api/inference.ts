@@ -39,12 +39,12 @@ import { StreamWriter } from './stream-writer.js';
 /** Tokens a slow reader's stream holds before its generation is paused. */
 const MAX_HELD_TOKENS = 1024;
 
-/** What can be told of the executor from outside. */
+/** State of the executor, as seen from outside. */
 export interface Readiness {
-  /** Whether requests are served, at once or after a load. */
+  /** True if requests are served, at once or after a load. */
   readonly ready: boolean;
   readonly device: string;
-  /** Whether an executor has the model loaded. */
+  /** True if an executor has the model loaded. */
   readonly loaded: boolean;
 }
 
@@ -57,7 +57,7 @@ export interface WaitingCall extends CallContext {
 export interface InferenceOptions {
   /** Tokens of a completion that a stream gets together, after its first; default 1. */
   readonly streamInterval?: number | undefined;
-  /** Whether next tokens are drafted at; default: no. */
+  /** True if draft tokens are used; default: false. */
   readonly speculates?: boolean;
 }
 
@@ -299,7 +299,7 @@ export class Inference {
     }
   }
 
-  /** What restricts the tokens of each completion, with the limit of its reasoning. */
+  /** Constraint on the tokens of each completion, with the limit of its reasoning. */
   private held(
     request: GenerateStreamRequest,
     { answer, stop, n }: GenerationParameters,
@@ -337,7 +337,7 @@ export class Inference {
   }
 }
 
-/** What all promises come to; where one fails, those that do not are undone. */
+/** Results of all promises; if one fails, the others' results are undone. */
 async function allOrNone<T>(promises: readonly Promise<T>[], undo: (value: T) => void): Promise<readonly T[]> {
   const settled = await Promise.allSettled(promises);
   const failed = settled.find((one) => one.status === 'rejected');

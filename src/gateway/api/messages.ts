@@ -67,7 +67,7 @@ export function usageOf({ seed, queuedUs, prefillUs, decodeUs, ...counts }: Comp
   return { ...counts, queuedUs: BigInt(queuedUs), prefillUs: BigInt(prefillUs), decodeUs: BigInt(decodeUs) };
 }
 
-/** What several completions of one prompt took. */
+/** Usage of several completions of one prompt. */
 export function together(one: Usage, other: Usage): Usage {
   const longer = (a: bigint, b: bigint) => (a > b ? a : b);
   return {

@@ -15,7 +15,7 @@ const METHOD_BYTES: Readonly<Record<Method, { readonly words: string; most(conte
   },
   tokenize: { words: '2 MiB, or 8 for each token of the context', most: (context) => Math.max(2 * MIB, 8 * context) },
   detokenize: { words: '64 KiB, or 8 for each token of the context', most: (c) => Math.max(64 * KIB, 8 * c) },
-  // What is always decoded at once, however much there is to do.
+  // Size that is always decoded at once, whatever the load.
   listModels: { words: '2 KiB', most: () => 2 * KIB },
   getModel: { words: '2 KiB', most: () => 2 * KIB },
 };

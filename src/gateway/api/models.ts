@@ -20,7 +20,7 @@ export interface OfferedModel {
   readonly served: ServedModel;
   readonly inference: Inference;
   readonly encoder: EncodeService;
-  /** How much there is to do on it, and room for how much. */
+  /** Its load and capacity. */
   readonly load: () => Load;
 }
 
@@ -54,7 +54,7 @@ export class Models {
   /** @throws RocmForgeError `MODEL_NOT_FOUND`, with the names that there are */
   named(name: string): OfferedModel {
     const { first } = this;
-    // What is longer than any name is refused with the limit that it breaks.
+    // A text longer than any name is refused with the limit that it breaks.
     if (this.all.length === 1 || name === '' || name.length > MOST_MODEL_NAME_CHARACTERS) return first;
     const found = this.byName.get(name) ?? (first.served.facts.takesAnyName ? first : undefined);
     if (found !== undefined) return found;
@@ -104,7 +104,7 @@ export class Models {
     return this.first.inference.controlBytes;
   }
 
-  /** How much there is to do for all of them together; of KV blocks those of whichever has the fewest left. */
+  /** Load and capacity of all of them together; KV blocks are those of the replica with the fewest left. */
   get load(): Load {
     const loads = this.all.map(({ load }) => load());
     const fullest = loads.reduce((most, load) => (load.kvUsage > most.kvUsage ? load : most));
@@ -112,7 +112,7 @@ export class Models {
     return { ...fullest, running: sum('running'), waiting: sum('waiting'), slots: sum('slots') };
   }
 
-  /** Whether some model is served. */
+  /** True if some model is served. */
   get isReady(): boolean {
     return this.all.some(({ inference }) => inference.describe().ready);
   }

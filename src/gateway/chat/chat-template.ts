@@ -24,7 +24,7 @@ import { TemplateProbe } from './template-probe.js';
 
 export type { ChatMessage, ChatTool, ChatToolCall, Conversation } from './template-input.js';
 
-/** How conversations are rendered, as whoever serves the model has it. */
+/** Source of the chat template, as the operator has it. */
 export interface TemplateSettings {
   /** Takes the place of the templates of the model file. */
   readonly source?: string | undefined;
@@ -175,7 +175,7 @@ export class ChatTemplate {
     return bordered?.text === prompt.text ? bordered : prompt;
   }
 
-  /** What the template of a conversation does with turns; found by rendering, once for each template. */
+  /** Treatment of turns by a conversation's template; found by rendering, once for each template. */
   private probeFor(conversation: Conversation): TemplateProbe {
     const source = this.sourceFor(conversation);
     const tools = (conversation.tools ?? []).length > 0 ? PROBE_TOOLS : [];
@@ -249,11 +249,11 @@ export class ChatTemplate {
   }
 }
 
-/** What a template may do for one of the short conversations that it is probed with. */
+/** Budget of a template for one of the short conversations that it is probed with. */
 const PROBE_LIMITS: WorkLimits = { steps: 2_000_000, units: 4_000_000 };
 
 /**
- * What a template may do for a conversation: real ones take up to 300 steps a message and touch each text ten times, some
+ * Budget of a template for a conversation: real ones take up to 300 steps a message and touch each text ten times, some
  * look at all messages again for each, which the constants allow for 1,000 messages. 2 × 10^7 steps are half a second.
  */
 function limitsFor(strings: readonly string[]): WorkLimits {
@@ -272,7 +272,7 @@ function* stringsOf(values: readonly Value[]): Generator<string> {
   }
 }
 
-/** What a template makes of a conversation, or where it fails on that, of another form of it; its failure where that fails, too. */
+/** Result of a template for a conversation, or, if it fails, for another form of it; its failure if that fails, too. */
 function renderOr(render: () => ChatPrompt, otherwise: () => ChatPrompt): ChatPrompt {
   try {
     return render();

@@ -17,7 +17,7 @@ interface TrieNode {
   isEnd: boolean;
 }
 
-/** What {@link InjectionGuard.mark} puts around and into strings. */
+/** Marks that {@link InjectionGuard.mark} puts around and into strings. */
 export interface MarkOptions {
   /** True if the ends of every string are marked too, not only the names of tokens inside. */
   readonly borders: boolean;

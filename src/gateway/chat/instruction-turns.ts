@@ -31,7 +31,7 @@ export function shownInstructions(
   );
   let failure: RocmForgeError | undefined;
   for (const form of forms) {
-    // Where one stands at the start alone, its template was made for that: in some its place depends on the other turns.
+    // A template that has one only at the start was made for that: in some its position depends on the other turns.
     if (isCommon(form)) {
       if (!probe.dropsSystem) return form;
       continue;

@@ -38,10 +38,10 @@ function parsed(json: string): Value | undefined {
   }
 }
 
-/** What is whole of an object whose text was cut; undefined where the text is not the beginning of an object. */
+/** Complete part of an object whose text was cut; undefined if the text is not the beginning of an object. */
 function beginningOf(json: string): Dict | undefined {
   const closers: string[] = [];
-  // Where the text could have ended before its last member, and what would have closed it.
+  // Positions at which the text could have ended before its last member, and the brackets that would have closed it.
   let last: { readonly end: number; readonly closers: string } | undefined;
   let isString = false;
   for (let i = 0; i < json.length; i++) {

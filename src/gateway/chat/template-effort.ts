@@ -1,6 +1,6 @@
 import { Dict, type Value } from './jinja/values.js';
 
-/** What gpt-oss was trained on; its template prints whatever it is given. */
+/** Efforts that gpt-oss was trained on; its template prints whatever it is given. */
 const HARMONY_EFFORTS: ReadonlyMap<Value, string> = new Map([
   ['none', 'low'],
   ['minimal', 'low'],

@@ -13,7 +13,7 @@ export interface ChatMessage {
   readonly name?: string | undefined;
   readonly toolCalls?: readonly ChatToolCall[] | undefined;
   readonly toolCallId?: string | undefined;
-  /** What the assistant thought before it spoke. */
+  /** The assistant's reasoning before its content. */
   readonly reasoning?: string | undefined;
 }
 
@@ -45,7 +45,7 @@ export interface Conversation {
   readonly continueFinalMessage?: boolean | undefined;
 }
 
-/** What every template is given, and no request may change. */
+/** Variables of every template, which no request may change. */
 const OWN_VARIABLES: ReadonlySet<string> = new Set([
   ...['messages', 'tools', 'documents', 'add_generation_prompt', 'bos_token', 'eos_token'],
 ]);
@@ -57,7 +57,7 @@ export function templateVariables({
   if (json === '') return new Dict();
   const variables = jsonOf(json, 'template_variables_json');
   if (!(variables instanceof Dict))
-    return invalid('template_variables_json', 'chat.template_variables_json is no object');
+    return invalid('template_variables_json', 'chat.template_variables_json is not a JSON object');
   for (const name of variables.keys()) {
     if (typeof name !== 'string' || !OWN_VARIABLES.has(name)) continue;
     invalid('template_variables_json', `chat.template_variables_json has ${name}, which is the conversation's own`);
@@ -70,7 +70,7 @@ export function templateVariables({
  */
 const ROLES: ReadonlySet<string> = new Set(['system', 'developer', 'user', 'assistant', 'tool']);
 
-/** What a conversation is to a template. Its words of the protocol (roles, `type`) are apart from what users wrote. */
+/** A conversation in the form that templates read. Its words of the protocol (roles, `type`) are apart from the users' texts. */
 export interface TemplateInput {
   readonly roles: readonly string[];
   /** A dict a message, without its role. */

@@ -18,7 +18,7 @@ const NINE_CHARACTERS = '0a1b2c3d4';
 type Turn = readonly [role: string, fields: Readonly<Record<string, Value>>];
 
 /**
- * What a chat template does with turns that templates treat differently, found by rendering short conversations whose texts
+ * A chat template's treatment of turns that templates treat differently, found by rendering short conversations whose texts
  * are known. Each property is found once, at its first use.
  */
 export class TemplateProbe {

@@ -2,7 +2,7 @@ import { type Automaton, setsOfClasses } from './automaton.js';
 import { type CodePointSet, unionOf } from './code-points.js';
 import { choice, type Expression, type Grammar, IMPOSSIBLE, NOTHING, repeat, sequence } from './grammar.js';
 
-/** How a character of the automaton is written in the text: as itself, or as JSON writes it inside of a string. */
+/** Form of an automaton's character in the text: itself, or as JSON writes it inside of a string. */
 export type Writing = (set: CodePointSet) => Expression;
 
 /** Deeper than this, expressions lie in rules of their own: they are read by recursion. */

@@ -55,7 +55,7 @@ export function classAt({ starts, classOf }: Alphabet, codePoint: number): numbe
   return classOf[low]!;
 }
 
-/** What each class of an alphabet holds. */
+/** Characters of each class of an alphabet. */
 export function setsOfClasses({ starts, classOf, classes }: Alphabet): CodePointSet[] {
   const found: [number, number][][] = Array.from({ length: classes }, () => []);
   starts.forEach((start, interval) => {

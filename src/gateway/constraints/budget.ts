@@ -1,7 +1,7 @@
 import { CONSTRAINT_LIMITS } from './limits.js';
 import { type ConstraintKind, unsupported } from './refusal.js';
 
-/** What has been spent on one constraint, and where in it we are. Deterministic: it counts, it looks at no clock. */
+/** Budget spent on one constraint, and the position in it. Deterministic: it counts, it reads no clock. */
 export class Budget {
   #spent = 0;
   /** The place that is being worked on: what a refusal names. */

@@ -78,5 +78,5 @@ export const SPACE = codePoints(
   [0x3000, 0x3000],
   [0xfeff, 0xfeff],
 );
-/** What `.` leaves out. */
+/** Characters that `.` excludes. */
 export const LINE_TERMINATORS = codePoints([0x0a, 0x0a], [0x0d, 0x0d], [0x2028, 0x2029]);

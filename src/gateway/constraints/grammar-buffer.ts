@@ -1,7 +1,7 @@
 import type { Expression, GrammarRules } from './grammar.js';
 import { SPECIAL_TOKEN_BYTE } from './special-token-names.js';
 
-/** What each part begins with; `native/constraints/grammar.cc` reads them. */
+/** Tags of parts; `native/constraints/grammar.cc` reads them. */
 const TAGS = { text: 0, characters: 1, rule: 2, sequence: 3, choice: 4, repeat: 5 } as const;
 
 /**

@@ -2,7 +2,7 @@ import type { Budget } from './budget.js';
 import type { CodePointSet } from './code-points.js';
 import { CONSTRAINT_LIMITS } from './limits.js';
 
-/** What a rule may produce. */
+/** Expression of a rule. */
 export type Expression =
   | { readonly kind: 'text'; readonly text: string }
   | { readonly kind: 'characters'; readonly set: CodePointSet }
@@ -58,7 +58,7 @@ export const optional = (what: Expression) => repeat(what, 0, 1);
 /** Rules by their names; the first is where texts begin. */
 export type GrammarRules = ReadonlyMap<string, Expression>;
 
-/** What stands around the texts of a constraint, such as the reasoning before them. */
+/** Grammar around the texts of a constraint, such as the reasoning before them. */
 export type Surroundings = (constrained: Expression, grammar: Grammar) => Expression;
 
 /** The rules of one grammar. */

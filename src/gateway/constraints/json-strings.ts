@@ -3,8 +3,8 @@ import { characters, choice, type Expression, type Grammar, repeat, sequence, te
 
 const ANGLE = 0x3c;
 /**
- * What stands in a JSON string as itself: neither a quotation mark nor a backslash nor a control character; nor the bracket
- * that tags begin with, where a tag ends the value.
+ * Characters that stand for themselves in a JSON string: neither a quotation mark nor a backslash nor a control character; nor
+ * the bracket that tags begin with, where a tag ends the value.
  */
 const PLAIN = complement(codePoints([0, 0x1f], [0x22, 0x22], [0x5c, 0x5c]));
 const PLAIN_WITHOUT_ANGLES = intersection(PLAIN, complement(codePoints([ANGLE, ANGLE])));
@@ -56,7 +56,7 @@ export function constantInJson(value: unknown, { strings }: Grammar): Expression
   return text(strings === 'plain' ? json : json.replaceAll('<', '\\u003c'));
 }
 
-/** What follows the quotation mark of a string about which nothing is said, in any way JSON knows; surrogates only in pairs. */
+/** Rest of an unrestricted string behind its quotation mark, in any way JSON knows; surrogates only in pairs. */
 export function anyJsonCharacters(grammar: Grammar): Expression {
   const escaped = grammar.shared('escape', 'escape', () =>
     choice(

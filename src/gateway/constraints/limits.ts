@@ -1,12 +1,12 @@
-/** What one constraint may be and cost, in one place. Over a limit it is refused by the limit's name. */
+/** Limits of one constraint, in one place. A constraint over a limit is refused by the limit's name. */
 export const CONSTRAINT_LIMITS = {
-  /** Of the constraint's text, or of all options of a choice together, in UTF-16 units. */
+  /** Length of the constraint's text, or of all options of a choice together, in UTF-16 units. */
   characters: 262_144,
-  /** How deep objects and arrays of a schema, or groups of a regular expression or a grammar, lie in one another. */
+  /** Nesting of objects and arrays of a schema, or of groups of a regular expression or a grammar. */
   nesting: 64,
   /** The largest count of a repetition: {m,n}, minItems, maxLength and the like. */
   repetitions: 10_000,
-  /** Of an array in a schema: enum, required, anyOf and the like. */
+  /** Length of an array in a schema: enum, required, anyOf and the like. */
   entries: 10_000,
   /** Digits of a number that bounds or divides others, written without an exponent. */
   digits: 1_000,
@@ -20,6 +20,6 @@ export const CONSTRAINT_LIMITS = {
   calls: 16,
   /** Rules of the grammar that is made. */
   rules: 20_000,
-  /** Of the grammar that is made: parts of its rules, characters of their texts, and ranges of their sets. */
+  /** Size of the resulting grammar: parts of its rules, characters of their texts, and ranges of their sets. */
   grammarSize: 1_000_000,
 } as const;

@@ -19,7 +19,7 @@ export function markupExpression(
       field === 'chat.tools'
         ? 'is part of its calls and ends its text; use auto, and none that is strict'
         : 'ends its text';
-    const sentence = `${field} cannot be held to a form of this model: ${end} ${what}`;
+    const sentence = `${field} cannot be enforced in this model’s call format: ${end} ${what}`;
     throw new RocmForgeError('CONSTRAINT_UNSUPPORTED', sentence, { field, at: '', keyword: end });
   }
   const parts: Expression[] = [];

@@ -19,13 +19,13 @@ import type { SpecialTokenNames } from './special-token-names.js';
 export interface HeldReasoning {
   readonly begin: string;
   readonly end: string;
-  /** What stands between its end and what follows; default: a blank line, or less. */
+  /** Text between its end and what follows; default: a blank line, or less. */
   readonly between?: string | undefined;
-  /** Whether the prompt has begun it. */
+  /** True if the prompt has begun it. */
   readonly isBegun: boolean;
 }
 
-/** What a constrained answer has before what the constraint says. */
+/** Text of a constrained answer in front of the constraint. */
 export interface BeforeAnswer {
   /** Absent: the model does not reason, or the prompt has ended its reasoning. */
   readonly reasoning?: HeldReasoning | undefined;
@@ -35,7 +35,7 @@ export interface BeforeAnswer {
 
 const FIELD = 'constraint';
 const MOST = Number.POSITIVE_INFINITY;
-/** What may stand between the end of the reasoning and what follows: a blank line. */
+/** Text that may stand between the end of the reasoning and what follows: a blank line. */
 const LINES_BEHIND_REASONING = 2;
 
 /** A constrained answer behind its reasoning and its opener. */

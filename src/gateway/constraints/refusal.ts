@@ -3,7 +3,7 @@ import { type ErrorReason, RocmForgeError } from '../../shared/errors.js';
 /** The kinds of the public API's `Constraint`, as its fields are called. */
 export type ConstraintKind = 'json_schema' | 'regex' | 'grammar' | 'choice';
 
-/** Where in a constraint something is, and what it is called there. */
+/** Position of something in a constraint, and its name there. */
 export interface ConstraintPlace {
   /** A JSON pointer into a schema, `offset 7` in a regular expression, `line 2, column 5` in a grammar. */
   readonly at: string;

@@ -21,7 +21,7 @@ export type Pattern =
   | { readonly kind: 'start' | 'end' }
   | { readonly kind: 'lookahead'; readonly what: Pattern; readonly negative: boolean };
 
-/** What is wrong in a regular expression, where it begins (UTF-16 units), and what the construct is called. */
+/** Error in a regular expression, its position (UTF-16 units), and the name of the construct. */
 export class PatternError extends Error {
   override readonly name = 'PatternError';
 
@@ -29,7 +29,7 @@ export class PatternError extends Error {
     readonly offset: number,
     readonly construct: string,
     message: string,
-    /** Whether it is wrong syntax, rather than something that is not expressed. */
+    /** True for wrong syntax, rather than something that is not expressed. */
     readonly isInvalid = false,
   ) {
     super(message);

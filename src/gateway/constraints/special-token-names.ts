@@ -7,8 +7,8 @@ export const SPECIAL_TOKEN_BYTE = 0xff;
 
 /** Names of tokens that are no text, as a grammar needs them. */
 export interface SpecialTokenNames {
-  /** Of those that a grammar may ask for. */
+  /** Names of tokens that a grammar may use. */
   readonly special: readonly string[];
-  /** Of those that end a generation: they stand behind what a grammar allows, nowhere in it. */
+  /** Names of tokens that end a generation: they stand behind what a grammar allows, nowhere in it. */
   readonly ends: readonly string[];
 }

@@ -12,7 +12,7 @@ import { valuesOfSchema } from './json-schema/schema-grammar.js';
 import { patternAutomaton } from './pattern-automaton.js';
 import { invalid, unsupported } from './refusal.js';
 
-/** What a format writes around an argument: its name, its value. */
+/** Markup that a format writes around an argument: its name, its value. */
 interface ArgumentTags {
   readonly begin: string;
   readonly between: string;
@@ -26,9 +26,9 @@ export const ARGUMENT_TAGS: Readonly<Record<Exclude<ArgumentsForm, 'json'>, Argu
   'qwen3-coder': { begin: '<parameter=', between: '>\n', end: '\n</parameter>\n', mark: '</parameter>' },
 };
 
-/** What the root of a function's parameters may say. What it allows beyond `properties` is not called with. */
+/** Keywords that the root of a function's parameters may have. Calls use nothing that it allows beyond `properties`. */
 const AT_ROOT = new Set(['type', 'properties', 'required', 'additionalProperties', '$defs', 'definitions', '$schema']);
-/** What a text between tags can be held to. */
+/** Restrictions that a text between tags can be checked against. */
 const OF_TEXT = new Set(['type', 'enum', 'const']);
 const NAME = characters(complement(codePoints([0, 0x20], [0x3c, 0x3c], [0x3e, 0x3e])));
 const MOST = Number.POSITIVE_INFINITY;
@@ -59,7 +59,11 @@ export function taggedArguments(
   if (Object.keys(properties).length === 0) {
     const { additionalProperties: other = true } = schema;
     if (isObject(other) && Object.keys(other).length > 0)
-      throw refused('/additionalProperties', 'additionalProperties', 'a value of any name is not held to it');
+      throw refused(
+        '/additionalProperties',
+        'additionalProperties',
+        'values of unnamed keys are not checked against it',
+      );
     const any = repeat(argument(repeat(NAME, 1, MOST), free()), 0, MOST);
     return other === false ? text('') : any;
   }
@@ -93,7 +97,7 @@ function rootOf(schema: boolean | SchemaObject): SchemaObject {
 function textOf(schema: SchemaObject, at: string, mark: string, free: () => Expression): Expression {
   for (const keyword of Object.keys(schema)) {
     if (!OF_TEXT.has(keyword) && keyword !== NULLABLE && !isAnnotation(keyword))
-      throw refused(`${at}/${keyword}`, keyword, 'a text between tags is not held to it');
+      throw refused(`${at}/${keyword}`, keyword, 'text between tags is not checked against it');
   }
   const { const: constant, enum: values } = schema as { const?: unknown; enum?: readonly unknown[] };
   if (constant === undefined && values === undefined) return free();

@@ -24,12 +24,12 @@ import { taggedArguments } from './tagged-arguments.js';
 /** Calls that a turn must have, or may. */
 export interface ForcedToolCalls {
   readonly calls: ToolGrammar;
-  /** What a call may begin with, to whoever reads the turn, and whether one may at the turn's beginning without any. */
+  /** Markup that readers of the turn accept at the start of a call, and whether one may start the turn without any. */
   readonly openers: readonly string[];
   readonly isBare: boolean;
-  /** Of a format whose answers are messages: how one is written where no call must come. */
+  /** Form of an answer that need not call, in a format whose answers are messages. */
   readonly messages?: AnswerMessages | undefined;
-  /** How the model reasons before it calls; absent: it does not. */
+  /** Format of reasoning before calls; absent: the model does not reason. */
   readonly reasoning?: HeldReasoning | undefined;
 }
 
@@ -41,7 +41,7 @@ export interface AnswerMessages {
   readonly marks: readonly string[];
 }
 
-/** Of a function without parameters. */
+/** Schema of a function without parameters. */
 const NO_PARAMETERS = '{"type": "object", "additionalProperties": false}';
 
 /**
@@ -100,7 +100,7 @@ function refusing<T>(field: string, what: string, make: () => T): T {
 function refuseLength(tools: readonly ToolRule[]): void {
   const length = tools.reduce((sum, { parametersJson }) => sum + parametersJson.length, 0);
   if (length <= CONSTRAINT_LIMITS.characters) return;
-  const sentence = `${PARAMETERS} have ${length} characters together, ${CONSTRAINT_LIMITS.characters} are the most where calls are held to their schemas; offer fewer tools`;
+  const sentence = `${PARAMETERS} have ${length} characters together, ${CONSTRAINT_LIMITS.characters} are the most where calls must match their schemas; offer fewer tools`;
   throw new RocmForgeError('CONSTRAINT_UNSUPPORTED', sentence, { field: PARAMETERS, at: '', keyword: 'characters' });
 }
 

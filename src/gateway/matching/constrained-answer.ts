@@ -3,7 +3,7 @@ import type { GivenConstraint } from '../constraints/grammar-of.js';
 import type { GrammarMatcher, MaskJob } from './mask-addon.js';
 import type { ConstraintListener, MaskedDraftToken, TokenConstraint, TokenMask } from './token-constraint.js';
 
-/** Who computes an answer's masks. */
+/** Computer of an answer's masks. */
 export interface MaskSource {
   /** The answer has gone on: it needs the next mask. */
   add(answer: ConstrainedAnswer): void;
@@ -58,7 +58,7 @@ export class ConstrainedAnswer implements TokenConstraint {
     if (!this.isUnderWay) this.free();
   }
 
-  /** What its matcher is to do next; nothing else may use the matcher until {@link done}. */
+  /** Next job of its matcher; nothing else may use the matcher until {@link done}. */
   job(): MaskJob {
     const draftTokens = this.listener?.draftTokens?.();
     const job: MaskJob = {

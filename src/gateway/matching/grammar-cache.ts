@@ -2,7 +2,7 @@ import type { MaskGrammar } from './mask-addon.js';
 
 /** Prepared grammars that are kept, and the bytes that they may have together. */
 const MOST = { grammars: 256, bytes: 32 * 1024 * 1024 } as const;
-/** What a grammar takes beside its states: its buffer's expressions, and its entry here. */
+/** Bytes of a grammar in addition to its states: its buffer's expressions, and its entry here. */
 const BYTES_OF_ENTRY = 4096;
 
 interface Entry {
@@ -59,7 +59,7 @@ export class GrammarCache {
     let most = -1;
     for (const [form, { client }] of this.entries) {
       const bytes = bytesOfClient.get(client) ?? 0;
-      // Of equal ones the first, which was used longest ago.
+      // The first of equal ones, which was used longest ago.
       if (form === kept || bytes <= most) continue;
       victim = form;
       most = bytes;

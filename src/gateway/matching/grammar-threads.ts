@@ -6,7 +6,7 @@ import type { SpecialTokenNames } from '../constraints/special-token-names.js';
 import type { Caller } from './matchers.js';
 import { Turns } from './turns.js';
 
-/** What a thread makes of a constraint. */
+/** Result of a thread for a constraint. */
 export type MadeGrammar =
   /** See `grammarBuffer`. */
   | { readonly buffer: Uint8Array }
@@ -26,7 +26,7 @@ export interface GrammarThreadsOptions {
 
 /** Megabytes of a thread's heap, beyond which it ends, and not the process. */
 const MAX_HEAP_MB = 512;
-/** Of which for what is new. */
+/** Part of the heap for V8's young generation. */
 const YOUNG_HEAP_MB = 16;
 
 interface Waiting {
@@ -87,7 +87,7 @@ export class GrammarThreads {
     if (this.waiting.size < this.options.maxWaiting) return;
     const error = new RocmForgeError(
       'QUEUE_FULL',
-      `${this.waiting.size} constraints wait to be turned into grammars; try again later`,
+      `${this.waiting.size} constraints wait for compilation; try again later`,
     );
     const crowding = this.waiting.crowding(client);
     if (crowding === undefined) throw error;

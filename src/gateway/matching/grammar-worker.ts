@@ -14,7 +14,7 @@ function made(constraint: GivenConstraint): MadeGrammar {
   } catch (error) {
     const { message } = error as Error;
     if (error instanceof RocmForgeError) return { reason: error.reason, message, metadata: error.metadata };
-    return { reason: 'INTERNAL', message: `a constraint cannot be turned into a grammar: ${message}`, metadata: {} };
+    return { reason: 'INTERNAL', message: `a constraint cannot be compiled into a grammar: ${message}`, metadata: {} };
   }
 }
 

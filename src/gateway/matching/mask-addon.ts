@@ -23,7 +23,9 @@ export interface MaskJob {
   readonly draftTokens: Uint32Array | undefined;
 }
 
-/** What came of a job: its masks; that it has not been begun, for want of time; or that its tokens leave the grammar, or take too much. */
+/**
+ * Result of a job: its masks; that it has not begun, for want of time; or that its tokens leave the grammar, or take too much.
+ */
 export type MaskResult = {
   /** Milliseconds of a processor. */
   readonly ms: number;

@@ -38,7 +38,7 @@ export class MaskQueue implements MaskSource {
     const { turns } = answer.lastMs > MASK_TIME.sharedMs ? this.slow : this.ordinary;
     turns.add(answer.client, answer);
     if (this.isScheduled) return;
-    // What a step decides about several answers goes together, and their drafts are known then.
+    // Decisions of a step about several answers go together, and their drafts are known then.
     this.isScheduled = true;
     queueMicrotask(() => {
       this.isScheduled = false;
@@ -99,6 +99,6 @@ function exceeded({ constraint }: ConstrainedAnswer, why: string): RocmForgeErro
 
 function tooSlow({ constraint }: ConstrainedAnswer, ms: number): RocmForgeError {
   const field = fieldOf(constraint);
-  const message = `${field} takes ${Math.ceil(ms)} ms for one token, too long beside other requests; make it less ambiguous`;
+  const message = `${field} takes ${Math.ceil(ms)} ms for one token, too long for a server with other requests; make it less ambiguous`;
   return new RocmForgeError('CONSTRAINT_TOO_SLOW', message, { field });
 }

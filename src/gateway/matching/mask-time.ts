@@ -1,6 +1,6 @@
 import { TokenBucket } from '../../shared/token-bucket.js';
 
-/** How long token masks may take. */
+/** Time limits of token masks. */
 export const MASK_TIME = {
   /** Milliseconds of one mask that are not counted: an ordinary one takes less. */
   freeMs: 20,

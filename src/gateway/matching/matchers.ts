@@ -27,7 +27,7 @@ export interface Caller {
   readonly signal?: AbortSignal;
 }
 
-/** What grammars take, and what was given up for others. */
+/** Memory of grammars, and evictions. */
 export interface GrammarCounts {
   /** Bytes of the vocabulary's tries, of automata, and of masks. */
   readonly engineBytes: number;

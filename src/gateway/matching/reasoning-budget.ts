@@ -3,13 +3,13 @@ import type { Tokenizer } from '../tokenizer/tokenizer.js';
 import { everyToken, FreeTokens } from './free-tokens.js';
 import type { ConstraintListener, MaskedDraftToken, TokenConstraint, TokenMask } from './token-constraint.js';
 
-/** How a model's reasoning begins and ends, as text, and the tokens that end it. */
+/** Beginning and end of a model's reasoning, as text, and the tokens that end it. */
 export class ReasoningMarks {
   /** Bytes as characters. */
   readonly begin: string;
   readonly end: string;
   readonly endIds: readonly number[];
-  /** Of each of these tokens the mask that allows it alone. */
+  /** Mask for each of these tokens that allows it alone. */
   readonly masks: readonly TokenMask[];
 
   constructor(
@@ -103,7 +103,7 @@ export class ReasoningBudget implements TokenConstraint {
   }
 }
 
-/** What of an answer is reasoning, and how much of it there may be. */
+/** Part of an answer that is reasoning, and the limit of it. */
 export interface ReasoningLimit {
   readonly reasoning: HeldReasoning;
   /** Tokens. */

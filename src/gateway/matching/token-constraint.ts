@@ -2,7 +2,7 @@
 export interface TokenMask {
   /** Bit i % 8 of byte i / 8 allows token i. */
   readonly bits: Uint8Array;
-  /** Whether all that may come are tokens that end the text. */
+  /** True if all allowed tokens end the text. */
   readonly onlyEnds: boolean;
 }
 
@@ -10,11 +10,11 @@ export interface TokenMask {
 export interface MaskedDraftToken {
   readonly tokenId: number;
   readonly mask: TokenMask;
-  /** Whether no other is allowed. */
+  /** True if no other is allowed. */
   readonly isSure: boolean;
 }
 
-/** Who hears of one answer's masks. */
+/** Listener of one answer's masks. */
 export interface ConstraintListener {
   /** The mask after all tokens that were accepted is known. */
   ready(): void;
@@ -23,9 +23,9 @@ export interface ConstraintListener {
   draftTokens?(): readonly number[];
 }
 
-/** What restricts the tokens of one answer, as far as it has come. */
+/** Constraint on the tokens of one answer, as far as it has come. */
 export interface TokenConstraint {
-  /** Of the next token; undefined while it is worked out. */
+  /** Mask of the next token; undefined while it is computed. */
   readonly mask: TokenMask | undefined;
   /**
    * Tokens that may follow one another, as far as they were drafted, or nothing else is allowed; none of them ends the text, and

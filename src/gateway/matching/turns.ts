@@ -1,4 +1,4 @@
-/** What waits, of several clients. The turn goes round among them; of each, what came first is first. */
+/** Waiting jobs of several clients. The turn goes round among them; each client's are served in order. */
 export class Turns<Entry> {
   /** By client, the next one's first. */
   private readonly waiting = new Map<string, Entry[]>();

@@ -9,11 +9,11 @@ export interface EngineOptions extends QueueLimits {
   readonly allowOtherArithmetic?: boolean | undefined;
   /** For tests: check the books after every step and throw, rather than when nothing runs and log. */
   readonly checkEveryStep?: boolean | undefined;
-  /** How long a reader may hold its stream up before it is given up; default 30 s. */
+  /** Time that a reader may block its stream before the generation is cancelled; default 30 s. */
   readonly pauseLimitMs?: number | undefined;
 }
 
-/** Who hears of an engine's steps. */
+/** Observers of an engine's steps. */
 export interface EngineListener {
   stepCompleted(): void;
   /** The session's stream broke. */

@@ -22,7 +22,7 @@ import { Scheduler, type SchedulerOptions } from './scheduler/scheduler.js';
 import { type PlannedSlice, type StepResult, sampledSlices } from './scheduler/step-plan.js';
 
 const PAUSE_LIMIT_MS = 30_000;
-/** How long the next step waits for masks of the one under way, and how long a step must take for that not to matter. */
+/** Time that the next step waits for masks of the one under way, and duration of a step from which on that does not matter. */
 const MASKS_MS = 2;
 const LONG_STEP_US = 8000;
 
@@ -47,7 +47,7 @@ export interface Migration {
 export class Engine implements Backend {
   private scheduler: Scheduler | undefined;
   private session: ExecutorSession | undefined;
-  /** What the last executor's bits depended on. */
+  /** Numerics of the last executor. */
   private arithmetic: string | undefined;
   private masking: Masking | undefined;
   /** The next step waits for masks. */
@@ -58,7 +58,7 @@ export class Engine implements Backend {
   private stopped: RocmForgeError | undefined;
   private isDraining = false;
   private readonly blame = new Blame();
-  /** Who was in the steps of the executor that was lost, until it is known what that says. */
+  /** Sequences in the steps of the lost executor, until its loss is explained. */
   private suspicions: readonly Suspicion[] = [];
   readonly counters = { quarantined: 0, replayed: 0, nonFinite: 0, saturatedActivations: 0 };
   private readonly paused: PausedReaders;
@@ -250,7 +250,10 @@ export class Engine implements Backend {
     const { arithmetic: before = arithmetic } = this;
     this.arithmetic = arithmetic;
     if (before === arithmetic || this.options.allowOtherArithmetic) return;
-    const error = new RocmForgeError('ARITHMETIC_CHANGED', 'the executor that follows computes other bits; ask again');
+    const error = new RocmForgeError(
+      'ARITHMETIC_CHANGED',
+      'the executor that takes over computes other bits; send the request again',
+    );
     for (const generation of new Set(this.generations.values())) {
       const { sequences, parameters } = generation;
       const hasTokens = sequences.some(({ emitted }) => emitted.length > 0) || parameters.sampling.promptLogprobs > 0;
@@ -332,7 +335,7 @@ export class Engine implements Backend {
       try {
         generation.fail(asRocmForgeError(thrown));
       } catch (again) {
-        this.log.error({ ...request, err: again }, 'and its end could not be told');
+        this.log.error({ ...request, err: again }, 'and its end could not be reported');
       }
     }
   }
@@ -461,7 +464,7 @@ export class Engine implements Backend {
       if (this.waiting !== undefined && !this.masking.isAwaited) this.pump();
       return;
     }
-    sequence.makeUp();
+    sequence.retryMissed();
     this.pump();
   }
 

@@ -1,7 +1,7 @@
 import type { ReplicaCounts } from './replica-counts.js';
 import { BLOCK_TOKENS } from './scheduler/block-manager.js';
 
-/** How much there is to do, and room for how much: what those who spread requests over gateways ask. */
+/** Load and capacity, as balancers of several gateways request them. */
 export interface Load {
   /** Completions with a slot, and completions that wait for one. */
   readonly running: number;

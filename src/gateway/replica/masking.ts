@@ -22,15 +22,15 @@ interface MaskedStep {
   readonly pending: Map<Sequence, number>;
 }
 
-/** What a step's frame says of masks. */
+/** Masks in a step's frame. */
 export interface StepMasks {
   /** Those that the executor does not have. */
   readonly masks: TokenMaskMessage[];
-  /** Of each slice. */
+  /** Mask of each slice. */
   readonly slices: readonly (SliceMask | undefined)[];
-  /** Of each slice, of each of its draft tokens. */
+  /** Masks of each slice's draft tokens. */
   readonly draftTokens: readonly (readonly number[])[];
-  /** What the step before waits for. */
+  /** Masks that the previous step waits for. */
   readonly before: SlotMask[];
 }
 
@@ -41,7 +41,7 @@ export class Masking {
   /** The one named last at the end. */
   private readonly known = new Map<TokenMask, KnownMask>();
   private steps: MaskedStep[] = [];
-  /** What steps under way wait for, and masks that the executor is to have before it hears of anything else. */
+  /** Masks that steps under way wait for, and masks that the executor must receive before anything else. */
   private outbox = { masks: [] as TokenMaskMessage[], slots: new Map<MaskedStep, SlotMask[]>() };
 
   constructor(
@@ -139,7 +139,7 @@ export class Masking {
     return padded;
   }
 
-  /** What is still to be sent, to go along with a step, where the one before is all that waits for it: a message less. */
+  /** Masks still to be sent together with a step, if the previous one is all that waits for them: a message less. */
   private takeBefore(stepId: bigint): { readonly masks: TokenMaskMessage[]; readonly before: SlotMask[] } {
     const { masks, slots } = this.outbox;
     const [only] = slots.keys();

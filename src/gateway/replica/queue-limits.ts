@@ -4,7 +4,7 @@ import type { Sequence } from '../request/sequence.js';
 import { rateLimited } from '../trust/limiter.js';
 import type { PeerQueue, Waiting } from './scheduler/peer-queue.js';
 
-/** How much may wait. */
+/** Limits of the queue. */
 export interface QueueLimits {
   /** The most requests that wait for a slot. */
   readonly maxQueuedRequests: number;
@@ -22,9 +22,9 @@ const QUEUE_RETRY_MS = 1000;
 export type QueuedRequest = Pick<Generation, 'parameters' | 'context' | 'sequences'>;
 
 /**
- * Who has to leave a queue so that a request finds room in it. What leaves is the newest of the peer that has the most
+ * Requests that have to leave a queue so that another finds room in it: the newest of the peer that has the most
  * waiting, as a whole, and only for a peer that will have less: so what peers hold becomes more equal with each exchange, and
- * nobody is sent to and fro. Of sequences and tokens counts whichever is the larger part of what may wait. Pure.
+ * no request moves back and forth. Sequences or tokens count, whichever use the larger part of their limit. Pure.
  *
  * @param waitingRequest the request of a waiting sequence; undefined when some of it has had a slot, which nobody loses
  * @throws RocmForgeError `QUEUE_FULL`; `RATE_LIMITED` beyond the peer's own part; each with when to try again
@@ -69,7 +69,7 @@ export function roomFor<Request extends QueuedRequest>(
   return leaving;
 }
 
-/** What those who leave a queue for others are told, and those who do not get in. */
+/** Error for requests that leave a queue for others, and for those that do not get in. */
 export function queueFull(who: string, { sequences, tokens }: Waiting): RocmForgeError {
   return new RocmForgeError('QUEUE_FULL', `${sequences} sequences${who} wait already, ${tokens} tokens of prompts`, {
     retry_delay_ms: String(QUEUE_RETRY_MS),

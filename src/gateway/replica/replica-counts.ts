@@ -1,11 +1,11 @@
-/** What a replica holds and has done. All of it adds up over replicas but the age of the last step. */
+/** Gauges and counters of a replica. All of them add up over replicas except the age of the last step. */
 export interface ReplicaCounts {
   /** Sequences with a slot, and sequences that wait for one. */
   readonly running: number;
   readonly waiting: number;
   readonly kvBlocks: number;
   readonly freeKvBlocks: number;
-  /** Of layers with a window; 0 where there are none. */
+  /** Blocks of layers with a window; 0 where there are none. */
   readonly windowKvBlocks: number;
   readonly freeWindowKvBlocks: number;
   /** Snapshots of recurrent states: those there are, and those of them that can be found. */
@@ -41,7 +41,7 @@ export interface ReplicaCounts {
   readonly stepAgeMs: number;
 }
 
-/** What several replicas hold and have done together. */
+/** Sum of the counts of several replicas. */
 export function addUp(sum: ReplicaCounts, counts: ReplicaCounts): ReplicaCounts {
   const added = (Object.keys(sum) as (keyof ReplicaCounts)[]).map((name) => [name, sum[name] + counts[name]]);
   const stepAgeMs = Math.max(sum.stepAgeMs, counts.stepAgeMs);

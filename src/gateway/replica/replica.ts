@@ -17,7 +17,7 @@ export interface ReplicaOptions extends EngineOptions {
   readonly supervisor: SupervisorOptions;
 }
 
-/** Who hears of a replica. */
+/** Listener of a replica. */
 export interface ReplicaListener {
   /** Its supervisor is in another state. */
   state(state: SupervisorState): void;
@@ -204,7 +204,7 @@ export class Replica implements Backend {
     return this.engine.schedulerState?.waitingTokens ?? 0;
   }
 
-  /** What decides the bits of tokens here; undefined before an executor has told. */
+  /** Numerics fingerprint of this replica; undefined before an executor has reported it. */
   get arithmetic(): string | undefined {
     return this.arithmeticName;
   }
@@ -242,7 +242,7 @@ export class Replica implements Backend {
     return this.deviceName;
   }
 
-  /** How the device of the executor that serves fares; undefined while none does, or where it does not say in time. */
+  /** Device statistics of the serving executor; undefined while none serves, or if it does not report in time. */
   async deviceStats(timeoutMs: number): Promise<GetDeviceStatsResponse | undefined> {
     return this.session?.deviceStats(timeoutMs);
   }
@@ -257,7 +257,7 @@ export class Replica implements Backend {
     return this.supervisor.pid;
   }
 
-  /** Where the executor listens. */
+  /** Address of the executor. */
   get address(): string | undefined {
     return this.supervisor.address;
   }
@@ -290,7 +290,7 @@ export class Replica implements Backend {
   }
 }
 
-/** What requests are told while no executor can be had. */
+/** Error for requests while no executor is available. */
 function withoutExecutor(cause: RocmForgeError | undefined): RocmForgeError {
   const why = cause?.reason === 'EXECUTOR_BUSY' ? cause.message : 'the executor ends again and again';
   return new RocmForgeError('EXECUTOR_UNAVAILABLE', `${why}; it is tried more slowly now`, {

@@ -7,18 +7,18 @@ import { detokenize } from '../tokenizer/detokenizer.js';
 import type { Tokenizer } from '../tokenizer/tokenizer.js';
 import type { LimitFacts } from './limits.js';
 
-/** How the answers of a conversation are read. */
+/** Reader of the answers of a conversation. */
 export interface AnswerOptions {
   readonly format: NonNullable<LimitFacts['answerFormat']>;
   /** The functions that may be called. */
   readonly tools: readonly OfferedTool[];
-  /** Where in the turn the answer starts. */
+  /** Position in the turn at which the answer starts. */
   readonly start: ResponseStart;
   /** Behind so many calls the turn is over; absent: never. */
   readonly mostCalls: number | undefined;
 }
 
-/** What a step adds beside content. */
+/** Additions of a step other than content. */
 export interface AnswerParts {
   readonly reasoning: string;
   readonly toolCalls: readonly ToolCallDelta[];
@@ -27,10 +27,10 @@ export interface AnswerParts {
 /** Tokens of the prompt's end among which its beginning of the reasoning is looked for. */
 const PROMPT_END_TOKENS = 16;
 const ID_CHARACTERS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789';
-/** What Mistral's templates demand of an id, and others take. */
+/** Form of ids that Mistral's templates require, and others accept. */
 const ID_LENGTH = 9;
 
-/** How the answers of a conversation are read; undefined where all of their text is content. */
+/** Reader of the answers of a conversation; undefined where all of their text is content. */
 export function answerOptions(
   chat: ChatInput,
   { answerFormat: format }: LimitFacts,

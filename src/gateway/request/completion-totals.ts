@@ -1,6 +1,6 @@
 import type { CompletionCounts } from './generation.js';
 
-/** What all completions that have ended took together. */
+/** Totals of all completions that have ended. */
 export class CompletionTotals {
   /** Tokens of prompts that were computed, and those that were found computed. */
   promptTokens = 0;

@@ -20,15 +20,15 @@ export interface StopOptions {
 export type Finish =
   | { readonly reason: 'stop' | 'tool_calls'; readonly stopString: string }
   | { readonly reason: 'stop' | 'tool_calls'; readonly tokenId: number }
-  /** What restricts the text lets nothing follow. */
+  /** The constraint on the text allows nothing to follow. */
   | { readonly reason: 'stop' | 'tool_calls' }
   | { readonly reason: 'length' }
   | { readonly reason: 'time_limit' };
 
-/** What a token adds to the text, and whether it was the last. */
+/** Text that a token adds, and whether it was the last. */
 export interface CompletionStep {
   readonly text: string;
-  /** Where the answer is read: what it adds to the reasoning and the calls. */
+  /** If the answer is read: additions to the reasoning and the calls. */
   readonly beside?: AnswerParts | undefined;
   readonly finish: Finish | undefined;
 }
@@ -43,9 +43,9 @@ export interface CompletionStep {
 export class Completion {
   private readonly detokenizer: Detokenizer;
   private readonly matcher: StopMatcher;
-  /** How many it has taken. */
+  /** Number of its tokens. */
   tokens = 0;
-  /** How many it had taken when the last of the reasoning was certain. */
+  /** Number of its tokens when the last of the reasoning was certain. */
   reasoningTokens = 0;
 
   /** @param parser reads reasoning and calls out of the text; undefined: all of it is content */

@@ -1,11 +1,11 @@
 import type { RequestSpans } from './spans.js';
 import type { Trace } from './trace.js';
 
-/** Who asks, known before the request itself is read. Made by the server. */
+/** Caller of a request, known before the request itself is read. Made by the server. */
 export interface Caller {
   /** Whom it counts for: what many send is shared out among principals. The peer, where no credential is demanded. */
   readonly principal: string;
-  /** Where it comes from. */
+  /** Its origin. */
   readonly peer: string;
   /** The trace that the call is part of, where its client said so. */
   readonly trace: Trace | undefined;
@@ -13,14 +13,14 @@ export interface Caller {
   readonly deadline: number;
 }
 
-/** What goes with a request wherever it goes. */
+/** Context that accompanies a request. */
 export interface RequestContext extends Caller {
   readonly id: string;
-  /** Where traces are recorded. */
+  /** Recorder of traces. */
   readonly spans?: RequestSpans | undefined;
 }
 
-/** How a request is named in logs. */
+/** Name of a request in logs. */
 export function logFields({ id, principal, peer, trace }: RequestContext): Readonly<Record<string, string>> {
   return { requestId: id, principal, peer, ...(trace && { traceId: trace.traceId, parentId: trace.parentId }) };
 }

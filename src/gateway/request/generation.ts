@@ -9,10 +9,10 @@ import { Sequence, type SequenceSampling } from './sequence.js';
 /** A request, validated and encoded. */
 export interface GenerationParameters {
   readonly promptIds: Uint32Array;
-  /** Of the first completion; the others differ by their index, and return no log probabilities of the prompt. */
+  /** Sampling of the first completion; the others differ by their index, and return no log probabilities of the prompt. */
   readonly sampling: SequenceSampling;
   readonly stop: StopOptions;
-  /** How reasoning and calls are read out of the text; absent: all of it is content. */
+  /** Reader of reasoning and calls in the text; absent: all of it is content. */
   readonly answer?: AnswerOptions | undefined;
   /** Completions. */
   readonly n: number;
@@ -21,7 +21,7 @@ export interface GenerationParameters {
   readonly timeLimitMs: number;
   /** May draft token at next tokens; default false. */
   readonly speculates?: boolean;
-  /** What restricts the tokens of each completion. */
+  /** Constraint on the tokens of each completion. */
   readonly constraints?: readonly TokenConstraint[] | undefined;
   /** The prompt's text, where it comes in front of each completion's; else absent. */
   readonly promptText: string | undefined;
@@ -35,7 +35,7 @@ export interface TokenProbability {
   readonly rank: number;
   readonly topIds: readonly number[];
   readonly topLogprobs: readonly number[];
-  /** Of the tokens that the request names, in its order. */
+  /** Log probabilities of the tokens that the request names, in its order. */
   readonly chosenLogprobs: readonly number[];
   readonly chosenRanks: readonly number[];
   /** Those tokens, which the executor does not repeat. */
@@ -45,7 +45,7 @@ export interface TokenProbability {
 /** The same of a prompt's token; nothing comes before the first one, so it has none. */
 export type PromptProbability = TokenProbability | { readonly tokenId: number };
 
-/** How far a prompt has come, in tokens. */
+/** Number of prompt tokens that are computed. */
 export interface PromptProgress {
   readonly total: number;
   /** Found computed. */
@@ -75,7 +75,7 @@ export interface CompletionCounts {
   readonly promptTokens: number;
   readonly cachedTokens: number;
   readonly completionTokens: number;
-  /** Of those, up to the last of the reasoning. */
+  /** Number of those up to the last of the reasoning. */
   readonly reasoningTokens: number;
   /** Draft tokens at its tokens, and those that were right. */
   readonly proposedTokens: number;
@@ -97,16 +97,16 @@ interface Milestones {
 export class Generation {
   readonly sequences: readonly Sequence[];
   private readonly completions: readonly Completion[];
-  /** Of each prompt token, by position, as far as they have come. */
+  /** Log probabilities of prompt tokens, by position, as far as they are computed. */
   private readonly promptProbabilities: PromptProbability[] = [];
-  /** Of each sequence that had a slot, when it last got one. */
+  /** Time at which each sequence that had a slot last got one. */
   private readonly preemptions = new Map<Sequence, number>();
   private readonly began = performance.now();
   private readonly milestones = new Map<Sequence, Milestones>();
   private left: number;
   /** Tokens of the prompt that were told to be processed; below 0 before it had a slot. */
   private processed = -1;
-  /** How many tokens end a text. */
+  /** Number of tokens that end a text. */
   private readonly endIds: number;
 
   constructor(

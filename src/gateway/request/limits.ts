@@ -2,9 +2,9 @@ import { type ErrorReason, RocmForgeError } from '../../shared/errors.js';
 import type { DetokenizeRequest, GenerateStreamRequest } from '../../shared/generated/rocmforge/v1/inference.js';
 import type { AnswerFormat } from '../chat/answer/answer-format.js';
 
-/** What the limits of a served model depend on. */
+/** Properties of a served model that its limits depend on. */
 export interface LimitFacts {
-  /** What requests call it. */
+  /** Name of the model in requests. */
   readonly modelName: string;
   /** Tokens of prompt and completion together. */
   readonly contextLength: number;
@@ -19,7 +19,7 @@ export interface LimitFacts {
   readonly defaultSeed?: bigint | undefined;
   /** True if requests may call the model as they like. */
   readonly takesAnyName?: boolean;
-  /** How the model writes reasoning and calls; absent: all that it writes is content. */
+  /** The model's format of reasoning and calls; absent: all that it writes is content. */
   readonly answerFormat?: AnswerFormat;
   /** The chat template of conversations with tools. */
   readonly toolTemplate?: string | undefined;
@@ -159,7 +159,7 @@ export const FIELD_LIMITS: readonly FieldLimit[] = [
     ({ priority }) => priority ?? 0,
     { words: '`--max-priority`, 0 by default' },
   ),
-  // What a timer can wait.
+  // Longest delay of a timer.
   limit('time_limit_ms', 'value', 2 ** 31 - 1, ({ timeLimitMs }) => timeLimitMs ?? 0),
   limit(
     'token_ids',
@@ -193,7 +193,7 @@ export function checkLimits(request: LimitedRequest, facts: LimitFacts): void {
     const atMost = most(facts);
     if (size <= atMost) continue;
     const what = counts === 'value' ? `is ${size}` : `has ${size} ${counts}`;
-    throw new RocmForgeError(reason, `${field} ${what}, more than the ${atMost} that are taken`, { field });
+    throw new RocmForgeError(reason, `${field} ${what}, more than the ${atMost} allowed`, { field });
   }
 }
 

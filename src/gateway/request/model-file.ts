@@ -15,10 +15,10 @@ export class ModelFile {
   /** See {@link contentIdentity}. */
   readonly identity: string;
   private readonly files: ModelFiles;
-  /** Of the content that was last found to be the model's; one a part. */
+  /** File stamps of the content that was last found to be the model's; one a part. */
   private stamps: readonly string[];
   private readonly loaded = new LoadedContent();
-  /** Of content that an executor found to be another, though what {@link check} looks at is the same. */
+  /** File stamps of content that an executor found to be another, though {@link check} looks at the same of it. */
   private otherStamps: readonly string[] | undefined;
 
   /**
@@ -43,7 +43,7 @@ export class ModelFile {
     return this.files.parts.map(({ source }) => source.descriptor);
   }
 
-  /** Where this process, its threads included, opens the very same files again. */
+  /** Paths by which this process, its threads included, opens the very same files again. */
   get openPaths(): readonly string[] {
     return this.files.parts.map(openPathOf);
   }

@@ -13,7 +13,7 @@ const MOST_REST = 1024;
  * repeat names, quotes and code. How many follows how many were right.
  */
 export class PromptLookupDrafter {
-  /** What followed the tokens of a gram last: a position, by the gram's hash. */
+  /** Position behind the last occurrence of a gram, by the gram's hash. */
   private readonly followers = new Map<number, number>();
   private indexed = GRAM - 1;
   private most = FIRST;
@@ -31,14 +31,14 @@ export class PromptLookupDrafter {
     const from = this.find(known);
     if (from === undefined) return [];
     const draftTokens: number[] = [];
-    // Where it reaches what is being drafted, the text repeats itself, and goes on so.
+    // If it reaches the drafted tokens, the text repeats itself, and is continued periodically.
     for (let i = from; draftTokens.length < count; i++) {
       draftTokens.push(i < known ? this.token(i) : (draftTokens[i - known] as number));
     }
     return draftTokens;
   }
 
-  /** How many of the last draft tokens were right. */
+  /** Number of the last draft tokens that were accepted. */
   learn(right: number, of: number): void {
     if (right > 0) {
       this.misses = 0;
@@ -53,7 +53,7 @@ export class PromptLookupDrafter {
     this.rest = Math.min(2 * this.rest, MOST_REST);
   }
 
-  /** Where what ends with the first `known` tokens went on before. */
+  /** Position at which the end of the first `known` tokens was continued before. */
   private find(known: number): number | undefined {
     // The last gram itself is followed by nothing yet.
     for (; this.indexed < known - 1; this.indexed++) this.followers.set(this.hash(this.indexed), this.indexed + 1);
@@ -64,7 +64,7 @@ export class PromptLookupDrafter {
     return from;
   }
 
-  /** Of the gram that ends at a position. */
+  /** Hash of the gram that ends at a position. */
   private hash(end: number): number {
     let hash = 0;
     for (let i = end - GRAM + 1; i <= end; i++) hash = (Math.imul(hash, 0x01000193) ^ this.token(i)) >>> 0;

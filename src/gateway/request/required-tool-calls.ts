@@ -13,7 +13,7 @@ type ForcedToolCalls = Extract<GivenConstraint, { $case: 'toolCalls' }>['value']
 type ModelFacts = Pick<LimitFacts, 'answerFormat' | 'toolTemplate'>;
 type Chat = Parameters<typeof requiresCall>[0];
 
-/** Of a function whose calls nobody asked to be held to its schema. */
+/** Parameters of a function whose calls need not match its schema. */
 const ANY_OBJECT = '{"type": "object"}';
 
 /** True if the calls of a conversation are held to a grammar: where one must come, or a function is strict. */
@@ -22,7 +22,7 @@ export function forcesToolCalls(chat: Chat): boolean {
 }
 
 /**
- * What restricts an answer: its constraint, which the reasoning of a chat comes before, or the calls that it must have, or the
+ * Restriction of an answer: its constraint, which the reasoning of a chat comes before, or the calls that it must have, or the
  * form of those that it may have.
  *
  * @param answer how the answer is read; undefined where all of it is content

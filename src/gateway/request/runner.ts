@@ -6,10 +6,10 @@ import type { LimitName } from '../trust/limits.js';
 import { logFields, type RequestContext } from './context.js';
 import { type CompletionCounts, Generation, type GenerationParameters, type GenerationSink } from './generation.js';
 
-/** What holds a generation up: a reader that does not keep up, or its principal's limit of tokens a minute. */
+/** Reason why a generation is paused: a slow reader, or its principal's limit of tokens a minute. */
 export type PausedBy = 'reader' | 'limit';
 
-/** What computes generations. */
+/** Executor of generations. */
 export interface Backend {
   /**
    * Queues a generation. Its sink hears of it from now on.
@@ -25,7 +25,7 @@ export interface Backend {
   expire(generation: Generation): void;
 }
 
-/** Who counts requests. */
+/** Counters of requests. */
 export interface RequestObserver {
   requestStarted(promptTokens: number): void;
   firstToken(seconds: number): void;

@@ -5,7 +5,7 @@ import { PromptLookupDrafter } from './prompt-lookup-drafter.js';
 
 let arrivals = 0;
 
-/** How a sequence's tokens are drawn; what the executor's slot is told. */
+/** Sampling parameters of a sequence, as the executor's slot receives them. */
 export interface SequenceSampling extends SamplingValues {
   /** Token id and what is added to its logit. */
   readonly logitBias: readonly (readonly [tokenId: number, bias: number])[];
@@ -23,13 +23,13 @@ export interface SequenceOptions {
   readonly maxTokens: number;
   /** Higher runs first. */
   readonly priority: number;
-  /** Who sent it: slots and rows are shared among peers. Absent: all who name none are one. */
+  /** Client of the sequence: slots and rows are shared among peers. Absent: all that name none are one. */
   readonly peer?: string;
   /** The first completion of the same request: it computes the prompt for all. */
   readonly leader?: Sequence;
   /** May draft token at its next tokens; default false. What is computed is the same. */
   readonly speculates?: boolean;
-  /** What restricts its tokens. */
+  /** Constraint on its tokens. */
   readonly constraint?: TokenConstraint | undefined;
   /** May take what it finds in the prefix cache; default true. What it computes is left there in any case. */
   readonly takesPrefix?: boolean;
@@ -175,7 +175,7 @@ export class Sequence {
     if (fromLookup > 0) this.drafter?.learn(Math.min(right, fromLookup), fromLookup);
   }
 
-  /** What restricts the token that would be sampled now; it may depend on one that is not known yet. */
+  /** Mask of the token that would be sampled now; it may depend on one that is not known yet. */
   get mask(): TokenMask | 'pending' | undefined {
     const { constraint } = this.options;
     if (constraint === undefined) return undefined;
@@ -189,7 +189,7 @@ export class Sequence {
   }
 
   /** Goes on after {@link missed}, when nothing is under way that knew nothing of it, and the mask is there. */
-  makeUp(): void {
+  retryMissed(): void {
     if (!this.isLate || this.inFlight > 0 || this.options.constraint?.mask === undefined) return;
     this.isLate = false;
     this.scheduled = this.computed;

@@ -16,9 +16,9 @@ import { createTokenizer, type Tokenizer } from '../tokenizer/tokenizer.js';
 import type { LimitFacts } from './limits.js';
 import { ModelFile } from './model-file.js';
 
-/** What the gateway itself knows of the model it serves: all but the weights. */
+/** Everything that the gateway itself knows of the model it serves: all but the weights. */
 export interface ServedModel {
-  /** What requests call it. */
+  /** Name of the model in requests. */
   readonly name: string;
   /** Open until the gateway ends. */
   readonly file: ModelFile;
@@ -28,7 +28,7 @@ export interface ServedModel {
   /** The most tokens of prompt and completion together that are granted. */
   readonly contextLength: number;
   readonly vocabularySize: number;
-  /** What requests are held to. */
+  /** Limits of requests. */
   readonly facts: LimitFacts;
   readonly tokenizer: Tokenizer;
   readonly hasChatTemplate: boolean;
@@ -45,7 +45,7 @@ export interface ServedModelOptions {
   /** The context to grant; default the model's, at most 8,192. */
   readonly maxContext?: number;
   readonly maxPriority?: number;
-  /** How conversations are rendered: the source in place of the file's. */
+  /** Chat template: the source in place of the file's. */
   readonly template?: TemplateSettings;
   /** True if requests may call the model as they like. */
   readonly anyName?: boolean;
@@ -53,9 +53,9 @@ export interface ServedModelOptions {
   readonly aliases?: readonly string[];
   /** The seed of requests that give none. */
   readonly seed?: bigint;
-  /** How the model writes calls; default: what its chat template says. */
+  /** The model's format of calls; default: the one that its chat template shows. */
   readonly toolParser?: ToolParser;
-  /** How it writes reasoning; default: what its chat template says. */
+  /** The model's format of reasoning; default: the one that its chat template shows. */
   readonly reasoningParser?: ReasoningParser | 'none';
 }
 
@@ -124,7 +124,7 @@ export interface AnswerFormatOptions extends Pick<ServedModelOptions, 'toolParse
 }
 
 /**
- * How a model writes reasoning and calls, and why it is offered no tools where that is so. Empty for one without a template.
+ * The model's format of reasoning and calls, and the reason if it is offered no tools. Empty for one without a template.
  *
  * @throws RocmForgeError `INVALID_OPTION` for formats that no text can have together
  */

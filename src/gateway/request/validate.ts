@@ -69,7 +69,7 @@ export function checkGeneration(request: GenerateStreamRequest, facts: LimitFact
   if (input?.$case === 'chat') checkTools(input.value, facts);
   if (input?.$case === 'chat') checkBegun(input.value);
   if (input?.$case === 'chat' && forcesToolCalls(input.value)) checkForcedToolCalls(request, input.value);
-  // Of a text this long it is certain without encoding it, unless special tokens in it swallow white space.
+  // A text this long is certain to be too long without encoding it, unless special tokens in it swallow white space.
   const mostCharacters = facts.contextLength * facts.longestTokenBytes;
   if (input?.$case === 'text' && !input.value.parseSpecial && input.value.text.length > mostCharacters) {
     throw new RocmForgeError(
@@ -80,7 +80,7 @@ export function checkGeneration(request: GenerateStreamRequest, facts: LimitFact
   }
 }
 
-/** What a request's parameters are made from, beside itself. */
+/** Sources of a request's parameters in addition to itself. */
 export interface GenerationContext {
   readonly facts: LimitFacts;
   readonly tokenizer: Tokenizer;
@@ -185,12 +185,12 @@ function logprobTokenIds(output: OutputOptions | undefined, { vocabularySize }: 
   const foreign = ids.find((id) => id >= vocabularySize);
   check(foreign === undefined, field, `has token id ${foreign} of ${vocabularySize}`);
   check(new Set(ids).size === ids.length, field, 'names a token twice');
-  check(ids.length === 0 || (output?.logprobs ?? 0) === 0, field, 'cannot be asked for beside likeliest alternatives');
+  check(ids.length === 0 || (output?.logprobs ?? 0) === 0, field, 'cannot be combined with likeliest alternatives');
   return ids;
 }
 
 /**
- * What is added to the logits, by token id: of ids and of the tokens of texts, added up where both name one. The given tokens
+ * Logit biases by token id: those of ids and of the tokens of texts, added up where both name one. The given tokens
  * come first, biased or not, as `chosenLogprobs` counts them.
  */
 function biasesOf(
@@ -206,7 +206,7 @@ function biasesOf(
       biases.set(id, Math.min(Math.max(added, -MAX_F32), MAX_F32));
     }
   }
-  const many = `are ${biases.size} tokens with those of logit_bias, more than the ${MAX_BIASES} that are taken`;
+  const many = `are ${biases.size} tokens with those of logit_bias, more than the ${MAX_BIASES} allowed`;
   check(biases.size <= MAX_BIASES, given.length > 0 ? 'output.logprob_tokens.ids' : 'sampling.text_bias', many);
   return [...biases];
 }
@@ -228,7 +228,7 @@ function checkTools(chat: ChatInput, { toolsRefusal }: LimitFacts): void {
 }
 
 /**
- * What the model goes on with is a turn of its own, and all of it is content.
+ * The text that the model continues is a turn of its own, and all of it is content.
  *
  * @throws RocmForgeError `INVALID_FIELD`
  */
@@ -274,7 +274,7 @@ function randomSeed(): bigint {
   return BigInt.asUintN(DRAWN_BITS, seeds[seedsLeft] as bigint);
 }
 
-/** What is returned with a token. Asked for n likeliest, even 0 of them, it is its own log probability as well. */
+/** Log probabilities that are returned with a token. With n likeliest, even 0 of them, its own is among them. */
 function logprobsOf(likeliest: number | undefined): number {
   return likeliest === undefined ? 0 : 1 + likeliest;
 }
@@ -285,7 +285,7 @@ function checkLogprobs(tokens: number, top: number | undefined, field: string): 
   check(
     count <= MAX_LOGPROBS_OF_MESSAGE,
     field,
-    `asks for ${count} log probabilities in one message, more than the ${MAX_LOGPROBS_OF_MESSAGE} that are taken`,
+    `asks for ${count} log probabilities in one message, more than the ${MAX_LOGPROBS_OF_MESSAGE} allowed`,
   );
 }
 

@@ -1,7 +1,7 @@
 import { UNICODE_RUNS } from './unicode-table.js';
 
 /**
- * What pre-tokenizers ask about a character, as bits of one byte. `\s` is Unicode's White_Space (with U+0085, without
+ * Properties of a character that pre-tokenizers need, as bits of one byte. `\s` is Unicode's White_Space (with U+0085, without
  * U+FEFF), as in the regular expressions that the models were trained with, not JavaScript's.
  */
 export const CodePointClass = {

@@ -51,7 +51,7 @@ export class Detokenizer {
     return this.decoder.decode(bytes, { stream: true });
   }
 
-  /** What is left: U+FFFD for a character that never became whole. Ends the text; the next `push` starts another. */
+  /** The rest: U+FFFD for a character that never became whole. Ends the text; the next `push` starts another. */
   finish(): string {
     this.isAtBoundary = true;
     return this.decoder.decode();

@@ -20,7 +20,7 @@ import {
   words,
 } from './pre-tokenizer-rules.js';
 
-/** How a byte-level BPE cuts text into the pieces that merges stay inside of. */
+/** Rules by which a byte-level BPE cuts text into the pieces that merges stay inside of. */
 export interface PreTokenizer {
   /** Each cuts the pieces of the one before into its matches and what lies between them. */
   readonly rules: readonly Rule[];

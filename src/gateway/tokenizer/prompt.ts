@@ -2,10 +2,10 @@ import { RocmForgeError } from '../../shared/errors.js';
 import type { ChatInput, GenerateStreamRequest, PromptPart } from '../../shared/generated/rocmforge/v1/inference.js';
 import type { Tokenizer } from './tokenizer.js';
 
-/** What a request is to continue. */
+/** Text that a request continues. */
 export type PromptInput = NonNullable<GenerateStreamRequest['input']>;
 
-/** What turns inputs into ids. */
+/** Encoder of inputs. */
 export interface PromptEncoder {
   readonly tokenizer: Tokenizer;
   readonly vocabularySize: number;
@@ -49,7 +49,7 @@ function encodeKind(input: PromptInput, encoder: PromptEncoder): Uint32Array {
   switch (input.$case) {
     case 'text': {
       const { text, parseSpecial, addSpecial } = input.value;
-      // Where the model wants one, an empty text is its BOS.
+      // If the model requires one, an empty text is its BOS.
       return Uint32Array.from(tokenizer.encodePrompt(text, { parseSpecial, addSpecial: addSpecial ?? true }));
     }
     case 'tokens':

@@ -10,7 +10,10 @@ import { WordCache } from './word-cache.js';
 const SPACE_MARK = '▁';
 const SPACE_MARK_UNIT = 0x2581;
 
-/** Of all cuts of all tokens: the square of each one's length. Published vocabularies have 32 Mi at most; a second is some 2^29. */
+/**
+ * Limit of the sum over all tokens of the square of each one's length. Published vocabularies have 32 Mi at most; a second is
+ * some 2^29.
+ */
 const MOST_COMPARED = 2 ** 28;
 
 /**

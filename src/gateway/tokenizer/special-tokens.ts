@@ -14,7 +14,7 @@ export interface SplitOptions {
   readonly breaks?: readonly number[] | undefined;
 }
 
-/** Of all names; published vocabularies have 100 Ki at most. Each is a node of the trie. */
+/** Limit of the characters of all names; published vocabularies have 100 Ki at most. Each is a node of the trie. */
 const MOST_NAME_CHARACTERS = 1 << 20;
 
 interface TrieNode {

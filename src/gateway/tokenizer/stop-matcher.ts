@@ -18,7 +18,7 @@ interface State {
   readonly next: Map<number, State>;
   /** UTF-16 units of the text's end that may still become a stop string. */
   readonly depth: number;
-  /** Where to go on when no stop string goes on with the next unit. */
+  /** State to continue from if no stop string continues with the next unit. */
   fallback: State | undefined;
   /** The longest stop string that ends here. */
   stop: string | undefined;

@@ -1,7 +1,7 @@
 import { byteOfCharacter } from './byte-alphabet.js';
 import { TokenType, type Vocabulary } from './vocabulary.js';
 
-/** How a vocabulary spells its tokens. */
+/** A vocabulary's spelling of its tokens. */
 export type Spelling = 'byte-level' | 'sentencepiece';
 
 /** The bytes of every token in one block: a table of 128,000 small arrays would be 10 MB of headers. */

@@ -196,7 +196,7 @@ export class Vocabulary {
   }
 }
 
-/** What is built of tokens grows with their characters, and merges with a token's square. */
+/** Structures made from tokens grow with their characters, and merges with a token's square. */
 function checkLengths(texts: readonly string[]): void {
   const key = 'tokenizer.ggml.tokens';
   let characters = 0;

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { type CryptoKey, createLocalJWKSet, errors, type JSONWebKeySet, type JWTPayload, jwtVerify } from 'jose';
 import { RocmForgeError } from '../../shared/errors.js';
 
-/** Of these nobody who can verify can sign. */
+/** Algorithms whose verifiers cannot sign. */
 const ALGORITHMS = [
   ...['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512'],
   ...['ES256', 'ES384', 'ES512', 'EdDSA', 'Ed25519'],
@@ -13,7 +13,7 @@ const MAX_SUBJECT_CHARACTERS = 256;
 /** The least that RFC 7518 allows RS and PS. */
 const LEAST_RSA_BITS = 2048;
 
-/** What a JWT must say beside being signed. */
+/** Claims that a JWT must have in addition to its signature. */
 export interface JwtClaims {
   readonly issuer: string;
   readonly audience: string;
@@ -129,7 +129,7 @@ function readKeys(path: string, text: string): JSONWebKeySet {
   keys.forEach((key: unknown, i) => {
     const { kty, d, n } = (typeof key === 'object' && key !== null ? key : {}) as Record<string, unknown>;
     const isPublic = typeof kty === 'string' && ['RSA', 'EC', 'OKP'].includes(kty);
-    if (!isPublic) throw refuse(`key ${i + 1} is of type ${JSON.stringify(kty)}; RSA, EC and OKP keys are taken`);
+    if (!isPublic) throw refuse(`key ${i + 1} has type ${JSON.stringify(kty)}; use an RSA, EC or OKP key`);
     if (d !== undefined) throw refuse(`key ${i + 1} is a private one; publish its public half alone`);
     const bits = kty === 'RSA' ? bitsOf(n) : undefined;
     if (bits !== undefined && bits < LEAST_RSA_BITS) {

@@ -8,7 +8,7 @@ const STREAM_RETRY_MS = 1000;
 /** Principals that are remembered: addresses and subjects are as many as somebody likes to have. */
 const MOST_REMEMBERED = 16_384;
 
-/** What one generation takes of its principal's limits. */
+/** Share of its principal's limits that one generation uses. */
 export interface Usage {
   /**
    * Tokens of the prompt, or generated ones, as they come.
@@ -22,7 +22,7 @@ export interface Usage {
   end(): void;
 }
 
-/** Who counts what is refused. */
+/** Counter of refusals. */
 export interface LimitObserver {
   rateLimited(limit: LimitName): void;
 }
@@ -147,7 +147,7 @@ export class Limiter {
     return reserved;
   }
 
-  /** What is in the bucket of tokens now. */
+  /** Tokens in the bucket now. */
   private levelOf(account: Account, most: number): number {
     account.tokens ??= new TokenBucket(most, this.nowMs());
     return account.tokens.level(most, most / SECONDS, this.nowMs());
@@ -176,7 +176,7 @@ export class Limiter {
   }
 }
 
-/** What a principal is told that has reached a limit. */
+/** Error for a principal that has reached a limit. */
 export function rateLimited(limit: LimitName, most: number, retryMs: number): RocmForgeError {
   const retry = String(Math.max(1, Math.ceil(retryMs)));
   const message = `the limit ${limit} of ${most} is reached; try again in ${retry} ms`;

@@ -1,6 +1,6 @@
 import { RocmForgeError } from '../../shared/errors.js';
 
-/** How much one principal may. What is absent is not limited. */
+/** Limits of one principal. An absent one does not apply. */
 export interface PrincipalLimits {
   /** Calls, whatever they ask. */
   readonly requests_per_minute?: number;

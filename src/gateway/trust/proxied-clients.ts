@@ -11,8 +11,8 @@ export interface SenderHeaders extends ForwardedHeaders {
 
 /** Calls that a client may cancel before any answer: at once, and a second. */
 const CANCELS = { burst: 200, perSecond: 20 };
-/** What costs the gateway much more than a cancel, such as a call in thousands of all but empty pieces. */
-const OFFENCE_CANCELS = CANCELS.burst / 5;
+/** Actions that cost the gateway much more than a cancel, such as a call in thousands of all but empty frames. */
+const VIOLATION_CANCELS = CANCELS.burst / 5;
 /** Clients of which something is known. */
 const MOST_CLIENTS = 4096;
 
@@ -37,7 +37,10 @@ export class ProxiedClients {
     return !this.proxies.isEmpty && this.proxies.has(ipOf(connection));
   }
 
-  /** Who sends a request, for all that is shared out by address: what a trusted proxy tells, else the connection's own. */
+  /**
+   * Client that sends a request, for all that is shared out by address: the one that a trusted proxy names, else the connection's
+   * own.
+   */
   peerOf(connection: string, headers: ForwardedHeaders): string {
     const address = ipOf(connection);
     return siteOf(this.proxies.isEmpty ? address : this.proxies.clientOf(address, headers));
@@ -55,13 +58,13 @@ export class ProxiedClients {
   /** A client has cancelled a call before any answer. */
   cancelled(client: string, calls = 1): void {
     const bucket = this.bucketOf(client);
-    // What is owed is bounded, so that whoever ends it is served again within seconds.
+    // The debt is bounded, so that a client that stops is served again within seconds.
     if (this.levelOf(bucket) > -CANCELS.perSecond) bucket.take(calls);
   }
 
   /** A client did what no client does and what costs much more than its bytes. */
   violated(client: string): void {
-    this.cancelled(client, OFFENCE_CANCELS);
+    this.cancelled(client, VIOLATION_CANCELS);
   }
 
   /** Why a client's calls are refused now: `RATE_LIMITED`, with when to try again; undefined where they are taken. */

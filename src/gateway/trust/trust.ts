@@ -30,17 +30,17 @@ export interface TrustOptions {
   readonly trustedProxies?: readonly string[] | undefined;
 }
 
-/** What a caller shows of itself. */
+/** Credentials of a caller. */
 export interface Presented {
   /** The value of the header of this name; several, where a client sent several. */
   readonly authorization: readonly string[];
-  /** What TLS has verified; asked for only where it matters. */
+  /** Certificate that TLS has verified; read only where it matters. */
   certificate(): PeerCertificate | undefined;
   /** The address, for whoever needs no credential. */
   readonly peer: string;
 }
 
-/** Who counts what is refused. */
+/** Counter of refusals. */
 export interface TrustObserver extends LimitObserver {
   credentialRefused(reason: ErrorReason): void;
 }
@@ -50,7 +50,7 @@ const MAX_NAME_CHARACTERS = 256;
 /** Three parts in base64url, the last of which is empty in a token that nobody signed. */
 const JWT = /^[\w-]+\.[\w-]+\.[\w-]*$/;
 
-/** Who may call and how much, whatever server they come by. */
+/** Allowed callers and their limits, for all servers. */
 export class Trust {
   readonly limiter: Limiter;
   /** The servers' certificate; absent: they speak no TLS. */
@@ -95,8 +95,8 @@ export class Trust {
   }
 
   /**
-   * Who calls: `token:NAME`, `jwt:SUBJECT`, `cert:NAME`, or the peer where nothing is demanded. Where a certificate and a
-   * token are demanded, both must be there, and the token says who it is.
+   * Principal of a caller: `token:NAME`, `jwt:SUBJECT`, `cert:NAME`, or the peer where no credential is required. Where a
+   * certificate and a token are demanded, both must be there, and the token says who it is.
    *
    * @throws RocmForgeError `CREDENTIAL_MISSING`, `CREDENTIAL_INVALID`, `CREDENTIAL_EXPIRED`
    */

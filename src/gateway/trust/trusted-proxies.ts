@@ -56,7 +56,7 @@ export class TrustedProxies {
     const version = isIP(network);
     const most = version === 4 ? 32 : 128;
     if (version === 0 || Number(bits ?? 0) > most) {
-      const message = `"${entry}" of --trusted-proxies is no address; use an IP address, a network such as 10.0.0.0/8, or unix`;
+      const message = `"${entry}" of --trusted-proxies is not a valid address; use an IP address, a network such as 10.0.0.0/8, or unix`;
       throw new RocmForgeError('INVALID_OPTION', message, { option: 'trusted-proxies' });
     }
     this.addresses.addSubnet(network, Number(bits ?? most), version === 4 ? 'ipv4' : 'ipv6');
@@ -64,8 +64,8 @@ export class TrustedProxies {
 }
 
 /**
- * Who passed a request on, first to last. Of the two headers X-Forwarded-For counts where it is there: most proxies append to it, and
- * pass a client's own Forwarded on as it came.
+ * Addresses that passed a request on, first to last. X-Forwarded-For takes precedence over Forwarded: most proxies append to it,
+ * and pass a client's own Forwarded on as it came.
  */
 function hopsOf({ 'x-forwarded-for': list, forwarded }: ForwardedHeaders): string[] {
   if (list !== undefined) return String(list).split(',');

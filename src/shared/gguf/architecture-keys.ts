@@ -4,7 +4,7 @@ import { isHarmlessFileKey, isHarmlessKey, isSavedByLlamaCpp } from './harmless.
 import type { GgufValue } from './metadata.js';
 import type { GgufModel } from './reader.js';
 
-/** Of a key in a message, and of an architecture's name. */
+/** Length of a key in a message, and of an architecture's name. */
 const MOST_KEY_CHARACTERS = 128;
 /** Positions, sizes and grids are 32-bit integers on a device. */
 const MOST_COUNT = 2 ** 31 - 1;

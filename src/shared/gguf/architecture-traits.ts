@@ -4,13 +4,13 @@ import type { ModelParameters } from './model-parameters.js';
 import { type Recurrent, readRecurrent } from './recurrent.js';
 import { checkRopeSections, readRopeSections } from './rope-sections.js';
 
-/** What only some architectures have. Absent: as if it were not there. */
+/** Properties that only some architectures have. Absent: as if it were not there. */
 export interface Traits {
   /** Layers that see the latest positions alone. */
   readonly window?: Window;
   /** The embedding's rows are multiplied by it. */
   readonly embeddingScale?: number;
-  /** What is added to the residual stream is multiplied by it. */
+  /** Factor of everything that is added to the residual stream. */
   readonly residualScale?: number;
   /** Logits are multiplied by it. */
   readonly logitsScale?: number;
@@ -103,7 +103,7 @@ const READERS: Readonly<Record<ArchitectureName, TraitsReader>> = {
   },
 };
 
-/** Of aliases that have keys of their own, in place of their family's reader. */
+/** Readers of aliases that have keys of their own, in place of their family's reader. */
 const ALIAS_READERS: Readonly<Partial<Record<AliasName, TraitsReader>>> = {
   baichuan: (keys, { layers }) => {
     // Which the file does not say: of the two sizes only the smaller one turns its queries and keys.
@@ -129,7 +129,7 @@ const ALIAS_READERS: Readonly<Partial<Record<AliasName, TraitsReader>>> = {
 };
 
 /**
- * What the architecture has that others have not.
+ * Properties of the architecture that others lack.
  *
  * @throws RocmForgeError `GGUF_INVALID` for a key of the wrong type, or a number that no model comes near
  */
@@ -160,8 +160,8 @@ function readErnie(keys: ArchitectureKeys): Traits {
 }
 
 /**
- * Of `period` layers the last sees everything, the others are windowed; with 0 all are. A list of a boolean a layer says so
- * itself. No size is no window. The base is read where windowed layers have one of their own.
+ * Window of each layer. The last of `period` layers sees everything, the others are windowed; with 0 all are. A list of
+ * booleans says it for each layer. No size is no window. The base is read where windowed layers have one of their own.
  */
 function readWindow(
   keys: ArchitectureKeys,
@@ -194,7 +194,7 @@ function readGranite(keys: ArchitectureKeys): Traits {
     ...optional('residualScale', keys.positiveOrUnset('residual_scale', ...SCALE)),
     ...optional('embeddingScale', keys.positiveOrUnset('embedding_scale', ...SCALE)),
     ...optional('attentionScale', keys.positiveOrUnset('attention.scale', ...SCALE)),
-    // Of granitemoe it is the note on the training that it is elsewhere.
+    // In granitemoe it is the note on the training that it is elsewhere.
     ...(keys.architecture === 'granite' &&
       keys.optionalBoolean('rope.scaling.finetuned') === false && { isUnrotated: true }),
   };

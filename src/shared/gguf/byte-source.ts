@@ -5,7 +5,7 @@ const READ_AHEAD_BYTES = 1 << 20;
 
 /** Random access to immutable bytes. All offsets and lengths are in bytes. */
 export interface ByteSource {
-  /** What messages call these bytes: a path, or a label in a test. */
+  /** Name of these bytes in messages: a path, or a label in a test. */
   readonly name: string;
   /** Total length, fixed when the source was opened. */
   readonly size: number;

@@ -14,7 +14,7 @@ export interface FileContent {
 }
 
 /**
- * What tells the content of one model from that of another, wherever each lies: SHA-256 (hex) of, for each of its files, the
+ * Identity of a model's content, wherever it lies: SHA-256 (hex) of, for each of its files, the
  * size, the whole header, and 64 blocks of 4 KiB spread evenly over the tensors, at places that follow from the two sizes
  * alone. Two fine-tunes of one model share header and size; their weights differ nearly everywhere. Some milliseconds a
  * file, whatever its size.

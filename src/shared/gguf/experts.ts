@@ -5,7 +5,9 @@ import type { ModelParameters } from './model-parameters.js';
 /** The most experts of a layer, and of a row, that kernels hold (`MOST_EXPERTS` of src/executor/kernels/experts.ts). */
 const MOST = { experts: 512, used: 32 } as const;
 
-/** How a router's scores become weights: parts of the softmax over all, sigmoids, or parts of the softmax over the chosen. */
+/**
+ * Function from a router's scores to weights: parts of the softmax over all, sigmoids, or parts of the softmax over the chosen.
+ */
 export type ExpertScoring = 'softmax' | 'sigmoid' | 'chosen';
 
 /** Routed experts of a mixture-of-experts FFN; Shazeer et al. (2017). */
@@ -23,11 +25,11 @@ export interface Experts {
   readonly scoring: ExpertScoring;
   /** Weights are divided by their sum. */
   readonly isNormalized: boolean;
-  /** What weights are multiplied by at the end. */
+  /** Factor of the weights at the end. */
   readonly scale: number;
 }
 
-/** What of a family's experts follows from its name alone. */
+/** Properties of a family's experts that follow from its name alone. */
 interface ExpertForm extends Pick<Experts, 'scoring' | 'isNormalized'> {
   /** Files say how weights are made, and of a leading dense part and shared experts. */
   readonly isConfigured?: true;
@@ -50,7 +52,7 @@ const FORMS: Readonly<Partial<Record<ArchitectureName, ExpertForm>>> = {
   qwen35moe: { scoring: 'softmax', isNormalized: true },
 };
 
-/** Of `expert_gating_func`. */
+/** Values of `expert_gating_func`. */
 const SCORINGS: readonly (ExpertScoring | undefined)[] = [undefined, 'softmax', 'sigmoid', 'chosen'];
 
 const SCALE = [1e-6, 1e6] as const;
@@ -106,7 +108,7 @@ export function readExperts(
     case 'granitemoe':
       return { ...all, sharedFfnSize: readSharedWidth(keys) };
     case 'ernie4_5-moe':
-      // Of so many layers one has experts.
+      // Number of layers of which one has experts.
       keys.expectEqual('interleave_moe_layer_step', 1);
       keys.countOrNone('expert_shared_count');
       return { ...all, sharedFfnSize: readSharedWidth(keys), denseLayers: readDenseLayers(keys, layers) };
@@ -117,7 +119,7 @@ export function readExperts(
 
 const readSharedWidth = (keys: ArchitectureKeys): number => keys.countOrNone('expert_shared_feed_forward_length');
 
-/** Where files leave it out it is a dense block's, or in Qwen's first models that width divided among the experts of a token. */
+/** If a file omits it, it is a dense block's, or in Qwen's first models that width divided among the experts of a token. */
 function readWidth(keys: ArchitectureKeys, family: ArchitectureName, ffnSize: number, usedPerToken: number): number {
   const stated = keys.countOrNone('expert_feed_forward_length');
   if (stated > 0) return stated;

@@ -1,7 +1,7 @@
 const ascii = (text: string) => (head: Uint8Array) =>
   Buffer.from(head.buffer, head.byteOffset, head.length).toString('latin1').startsWith(text);
 
-/** What people hand to a GGUF reader by mistake, by the first bytes, each with the way out. */
+/** Formats that are mistaken for GGUF, by their first bytes, each with the way out. */
 const SIGNATURES: readonly { readonly matches: (head: Uint8Array) => boolean; readonly advice: string }[] = [
   {
     // A little-endian u64 with the length of the JSON header, then the JSON itself.
@@ -30,7 +30,7 @@ const SIGNATURES: readonly { readonly matches: (head: Uint8Array) => boolean; re
   },
 ];
 
-/** How many bytes of a file {@link recogniseForeignFormat} looks at. */
+/** Number of bytes of a file that {@link recogniseForeignFormat} reads. */
 export const FOREIGN_HEAD_BYTES = 32;
 
 /** One clause on what a file with these first bytes seems to be, or `undefined`. */

@@ -4,9 +4,9 @@ import type { GgufModel, GgufTensor } from './reader.js';
 /** Something in a model file that nothing here reads, and why the model computes the same without it. */
 interface Harmless {
   readonly name: RegExp;
-  /** Of a metadata key: the values with which it is harmless; default: all. */
+  /** Values with which a metadata key is harmless; default: all. */
   readonly when?: (value: GgufValue) => boolean;
-  /** Of a metadata key: it says something of such tensors, and nothing in a file without them. */
+  /** Tensors that a metadata key is about: it means nothing in a file without them. */
   readonly of?: RegExp;
   readonly why: string;
 }
@@ -43,8 +43,8 @@ const HARMLESS_KEYS: readonly Harmless[] = [
 ];
 
 /**
- * What `llama_model_save_to_file` of llama.cpp writes for what an architecture does not have, where that is not 0: it writes all
- * of its parameters, set or not.
+ * Values that llama.cpp's `llama_model_save_to_file` writes for properties that an architecture lacks, if they are not 0: it
+ * writes all of its parameters, set or not.
  */
 const SAVED_DEFAULTS: ReadonlyMap<string, GgufValue> = new Map<string, GgufValue>([
   ['attn_logit_softcapping', 50],
@@ -83,18 +83,18 @@ const HARMLESS_FILE_KEYS: readonly Harmless[] = [
     when: (value) => value === 2,
     why: 'the layout of quantized blocks that GGUF files have had from the beginning',
   },
-  { name: /^general\./, why: 'names, origins and licences, and what to sample with when nobody says' },
+  { name: /^general\./, why: 'names, origins and licences, and default sampling parameters' },
   { name: /^split\./, why: 'which part of a split model this is: read where the parts are put together' },
   { name: /^quantize\./, why: 'a note on how it was quantized' },
-  { name: /^tokenizer\./, why: 'not the model’s: whoever makes the tokenizer refuses what it does not know' },
+  { name: /^tokenizer\./, why: 'not the model’s: the tokenizer’s reader refuses keys that it does not know' },
   { name: /^clip\./, why: 'a tower that encodes images, which no request can bring here' },
 ];
 
-/** How a key ends that says what a model computes, or that the file is something other than a model. */
+/** Endings of keys that say what a model computes, or that the file is something other than a model. */
 const MODEL_KEY =
   /^adapter\.|\.(attention|rope|ssm|wkv|altup|hyper_connection)\.|\.(vocab_size|context_length|block_count|pooling_type|tensor_data_layout)$|\.(embedding|feed_forward|expert|leading_dense|shared_kv|moe|nextn|dense|decoder|router|interleave)[a-z_]*$|\.[a-z_]*(_scale|_softcapping|_residual)$/;
 
-/** What may stand in a file that the tokenizer did not ask for. */
+/** Keys that may stand in a file and that the tokenizer does not read. */
 const HARMLESS_TOKENIZER_KEYS: readonly Harmless[] = [
   { name: /^tokenizer\.chat_templates?$/, why: 'read where conversations are rendered; the names of its variants' },
   { name: /^tokenizer\.chat_template\./, why: 'a variant of the chat template' },
@@ -185,7 +185,7 @@ export function unusedTensors(file: Pick<GgufModel, 'metadata' | 'tensors'>): re
   return [...found].map(([why, tensors]) => ({ why, tensors }));
 }
 
-/** Of the last `nextn_predict_layers` blocks, whole, which `block_count` counts too. */
+/** Tensors of the last `nextn_predict_layers` blocks, whole, which `block_count` counts too. */
 function predictionTensors({ metadata }: Pick<GgufModel, 'metadata'>): (tensor: string) => boolean {
   const architecture = metadata.string('general.architecture');
   const layers = metadata.number(`${architecture}.nextn_predict_layers`) ?? 0;

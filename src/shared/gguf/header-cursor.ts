@@ -13,7 +13,7 @@ const WINDOW_BYTES = 256 << 10;
  * and hashing what it passes. Every failure is `GGUF_INVALID` and names file, subject and byte offset.
  */
 export class HeaderCursor {
-  /** What is being read, for messages: `metadata key "general.name"`. */
+  /** Subject of the current read, for messages: `metadata key "general.name"`. */
   subject = 'the header';
   private window: Buffer = Buffer.alloc(0);
   private windowOffset = 0;

@@ -15,7 +15,7 @@ export interface ModelPart {
 /** The files of a model, open: one, or the parts of a split model in their order. */
 export class ModelFiles {
   readonly parts: readonly ModelPart[];
-  /** What their headers say together. */
+  /** Their headers, joined. */
   readonly model: GgufModel;
 
   /**

@@ -8,7 +8,7 @@ import { readVocabularySize, type VocabularySource } from './vocabulary-size.js'
 const DEFAULT_ROPE_FREQ_BASE = 10_000;
 const ROPE_SCALING_TYPES = ['linear', 'yarn', 'longrope'] as const;
 
-/** What models may have, far beyond what they do have. */
+/** Limits of models, far beyond real ones. */
 const BOUNDS = {
   epsilon: [1e-30, 1],
   freqBase: [1, 1e15],
@@ -17,16 +17,16 @@ const BOUNDS = {
   yarn: [1e-6, 1e6],
 } as const;
 
-/** How positions beyond the trained context are squeezed into it. */
+/** Mapping of positions beyond the trained context into it. */
 export interface RopeScaling {
   readonly type: (typeof ROPE_SCALING_TYPES)[number];
   /** Context stretch, > 0; 4 makes a 8k model a 32k one. */
   readonly factor: number;
-  /** Of type yarn. */
+  /** Parameters of type yarn. */
   readonly yarn?: Yarn;
 }
 
-/** How yarn mixes positions that are stretched with such that are not: Peng et al. (2023). */
+/** yarn's mixture of stretched and unstretched positions: Peng et al. (2023). */
 export interface Yarn {
   /** Share of the unstretched ones where they are mixed; 1 unless a file says otherwise. */
   readonly extrapolation: number;
@@ -69,7 +69,7 @@ export interface ModelParameters {
   readonly originalContextLength: number;
   /** Absent when positions are used as they are. */
   readonly ropeScaling?: RopeScaling;
-  /** What every rotation's sine and cosine are multiplied by; absent: 1. */
+  /** Factor of every rotation's sine and cosine; absent: 1. */
   readonly ropeAttentionFactor?: number;
   /** Absent for a dense model. */
   readonly experts?: Experts;

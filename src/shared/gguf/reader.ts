@@ -18,14 +18,14 @@ const MOST_QUOTED_CHARACTERS = 256;
 /** key length 8, one byte of key, value type 4, one byte of value */
 const MIN_KEY_VALUE_BYTES = 14;
 
-/** What a model says about itself, be it in one file or in the parts of a split one. */
+/** Header of a model, be it in one file or in the parts of a split one. */
 export interface GgufModel {
   /** The path of its first file, or the name of the source it was read from. */
   readonly name: string;
   readonly metadata: GgufMetadata;
   /** By name, in the order of the headers. Data is not read: it stays where `GgufTensor.offset` points. */
   readonly tensors: ReadonlyMap<string, GgufTensor>;
-  /** Of all its files, bytes. */
+  /** Size of all its files, bytes. */
   readonly size: number;
   /** SHA-256 hex over the headers (magic to last tensor info) and file sizes. Models of one shape may share it. */
   readonly fingerprint: string;

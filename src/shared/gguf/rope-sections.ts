@@ -2,7 +2,7 @@ import type { ArchitectureKeys } from './architecture-keys.js';
 
 const KEY = 'rope.dimension_sections';
 
-/** Whether the pairs of a section are adjacent, or every third pair belongs to the same section. */
+/** Assignment of pairs to sections: adjacent pairs, or every third pair. */
 export type SectionOrder = 'contiguous' | 'interleaved';
 
 /**
@@ -34,5 +34,5 @@ export function checkRopeSections(keys: ArchitectureKeys, ropeDimensions: number
       : pair % size < time + height + width;
   const pairs = Array.from({ length: ropeDimensions / 2 }, (_, pair) => pair);
   if (sections.every((section) => section >= 0) && size > 0 && pairs.every(isCovered)) return;
-  keys.unsupported(KEY, `is ${sections}, which leaves out some of the ${pairs.length} pairs that are turned`);
+  keys.unsupported(KEY, `is ${sections}, which leaves out some of the ${pairs.length} pairs that are rotated`);
 }

@@ -76,7 +76,7 @@ function refuseOtherSides(file: GgufModel, keys: ArchitectureKeys, model: ModelP
   const joined = (heads + 2 * kvHeads) * headDim;
   const expected = [
     ['embedding_length', [hiddenSize], `${hiddenSize}`],
-    // Where every FFN is of experts, files name a width that none has.
+    // If every FFN has experts, files name a width that none has.
     ...(experts === undefined || experts.denseLayers > 0
       ? [['feed_forward_length', [ffnSize], `${ffnSize}`] as const]
       : []),

@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { RocmForgeError } from '../errors.js';
 import type { GgufFile } from './reader.js';
 
-/** How llama.cpp's llama-gguf-split names the parts of a model, counted from 1. */
+/** Names of a model's parts by llama.cpp's llama-gguf-split, counted from 1. */
 const PART_NAME = /^(?<name>.+)-(?<number>\d{5})-of-(?<count>\d{5})\.gguf$/;
 
 /** Which part of a split model a file is. */
@@ -80,7 +80,7 @@ export function checkPart(file: GgufFile, index: number, first: GgufFile): void 
     fail(
       file,
       'split.tensors.count',
-      `is ${split.tensors}, not ${expected.tensors} as ${beside}: it is of another model`,
+      `is ${split.tensors}, not ${expected.tensors} as ${beside}: it belongs to another model`,
     );
   }
   const metadata = new Map(first.metadata);

@@ -24,7 +24,7 @@ export interface GgufTensor {
 interface TensorInfo extends Omit<GgufTensor, 'part' | 'offset'> {
   /** Offset from the start of the data section. */
   readonly relativeOffset: number;
-  /** Where the info itself stands in the header. */
+  /** Offset of the info itself in the header. */
   readonly infoOffset: number;
 }
 

@@ -1,4 +1,4 @@
-/** How one tensor type is stored: blocks of `blockElements` neighbours of the innermost dimension. */
+/** Layout of one tensor type: blocks of `blockElements` neighbours of the innermost dimension. */
 export interface TensorType {
   /** The number in the file (`enum ggml_type` of ggml.h). */
   readonly id: number;

@@ -16,7 +16,7 @@ const ARCHITECTURE_DEFAULTS: ReadonlyMap<string, number> = new Map([
 ]);
 
 /**
- * How many rows the vocabulary's matrices have: the other side of an embedding or output matrix that has `hiddenSize` on
+ * Number of rows of the vocabulary's matrices: the other side of an embedding or output matrix that has `hiddenSize` on
  * one side, else `{architecture}.vocab_size` if > 0, else what the architecture usually has. And how many of them are
  * tokens. Converters write the key from the model's configuration, which tokens that were added later are not in; the matrix
  * is what is multiplied.
@@ -67,6 +67,6 @@ function findVocabularySize(
   if (size !== undefined) return { size, source: 'architecture default' };
   return keys.unsupported(
     'vocab_size',
-    'is missing, and neither a tensor nor the architecture tells the vocabulary size',
+    'is missing, and neither a tensor nor the architecture defines the vocabulary size',
   );
 }

@@ -16,7 +16,8 @@ import {
 /** The full name of the health protocol's service. */
 export const HEALTH_SERVICE = 'grpc.health.v1.Health';
 /**
- * Of a gateway: SERVING unless a restart is what helps, whatever it can serve. Not of an executor, which answers while a launch hangs.
+ * Health of a gateway: SERVING unless a restart helps, whatever it can serve. Executors have none: they respond while a launch
+ * hangs.
  */
 export const LIVENESS = 'liveness';
 
@@ -29,10 +30,10 @@ export const LIVENESS = 'liveness';
  */
 export class Health {
   private isServing = false;
-  /** Those told apart that serve. */
+  /** Models that serve, by name. */
   private readonly serving = new Set<string>();
   private readonly names: readonly string[];
-  /** How each is told who watches, and what. */
+  /** Callbacks of watchers, by service. */
   private readonly watchers = new Map<() => void, string>();
 
   /**
@@ -68,7 +69,7 @@ export class Health {
         done: sendUnaryData<HealthCheckResponse>,
       ) => {
         if (this.names.includes(request.service)) return done(null, { status: this.statusOf(request.service) });
-        // What was asked for is not repeated: it may be longer than a status has room for.
+        // The requested name is not repeated: it may be longer than a status has room for.
         done({ code: status.NOT_FOUND, details: `no such service; known: ${this.names.slice(1).join(', ')}` });
       },
       watch: (call: ServerWritableStream<HealthCheckRequest, HealthCheckResponse>) => {

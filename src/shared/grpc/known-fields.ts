@@ -6,7 +6,7 @@ const WIRE_TYPE_BITS = 3;
 
 /**
  * Reads messages of which every field is known: generated decoders skip what they do not know, or what has another type, and
- * whoever sent it would never hear that it was not heeded.
+ * the client would not learn that the server ignored them.
  */
 class KnownFields extends BinaryReader {
   /** The last number that was read as such: where a field is skipped, its tag. */
@@ -25,7 +25,7 @@ class KnownFields extends BinaryReader {
   /** @throws RocmForgeError `INVALID_FIELD` */
   override skip(): never {
     const field = String(this.last >>> WIRE_TYPE_BITS);
-    const message = `the request has a field of number ${field}, or of another type under it, that is not known here; leave it out`;
+    const message = `the request has a field of number ${field}, or of another type under it, that this server does not know; remove it`;
     throw new RocmForgeError('INVALID_FIELD', message, { field });
   }
 }

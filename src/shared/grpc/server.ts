@@ -11,9 +11,9 @@ export const SERVER_OPTIONS = {
   'grpc.max_send_message_length': -1,
 } as const;
 
-/** Where a gRPC server listens. */
+/** Address of a gRPC server. */
 export interface GrpcListener extends Listener {
-  /** What answers on connections; for those who watch them. */
+  /** HTTP/2 server of its connections; for code that watches them. */
   readonly http2Server: Http2Server;
 }
 

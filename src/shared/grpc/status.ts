@@ -70,7 +70,7 @@ export function errorInfo(error: Pick<StatusObject, 'metadata'>): ErrorInfo | un
   return errorDetails(error).info;
 }
 
-/** What a status carries of google/rpc/error_details.proto, of what is sent from here. */
+/** Details of google/rpc/error_details.proto in a status, as far as they are sent from here. */
 export interface ErrorDetails {
   readonly info?: ErrorInfo;
   readonly badRequest?: BadRequest;

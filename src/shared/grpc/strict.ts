@@ -8,12 +8,12 @@ const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 // proto3 strings are UTF-8; the library would replace bad bytes, and a model would read text that nobody sent.
 configureTextEncoding({ ...getTextEncoding(), decodeUtf8: (bytes: Uint8Array) => decoder.decode(bytes) });
 
-/** What a handler receives in place of a request that is refused as it arrives. */
+/** Request that a handler receives in place of one that is refused as it arrives. */
 export class RefusedRequest {
   constructor(readonly error: RocmForgeError) {}
 }
 
-/** What a handler receives in place of a request that is too large to be decoded while others wait. */
+/** Request that a handler receives in place of one that is too large to be decoded while others wait. */
 export class LargeRequest {
   constructor(readonly bytes: Uint8Array) {}
 }
@@ -23,7 +23,7 @@ export class EncodedResponse {
   constructor(readonly bytes: Uint8Array) {}
 }
 
-/** How large the requests of a method may be. */
+/** Size limits of a method's requests. */
 export interface RequestBytes {
   /** Larger ones are refused before they are decoded. */
   readonly most: number;
@@ -72,10 +72,7 @@ export function strictService<S extends ServiceDefinition>(
 
 /** The error of a request of too many bytes. */
 export function tooLarge(bytes: number, most: number): RocmForgeError {
-  return new RocmForgeError(
-    'MESSAGE_TOO_LARGE',
-    `the request has ${bytes} bytes, more than the ${most} that are taken`,
-  );
+  return new RocmForgeError('MESSAGE_TOO_LARGE', `the request has ${bytes} bytes, more than the ${most} allowed`);
 }
 
 /** @throws RocmForgeError `MALFORMED_MESSAGE`, or what the decoder refuses by name */

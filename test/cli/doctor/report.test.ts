@@ -12,12 +12,12 @@ const whose = { userName: 'ada', hostName: 'engine.example.org', home: '/home/Ad
 it('a report holds no name and no path but those of devices', () => {
   const report = formatReport(
     [
-      { check: '/dev/kfd', state: 'failed', detail: 'may not be opened by ada; group render', mend: 'sudo usermod' },
+      { check: '/dev/kfd', state: 'failed', detail: 'may not be opened by ada; group render', fix: 'sudo usermod' },
       { check: 'HIP runtime', state: 'ok', detail: '1, by /opt/rocm-6.4.1/lib/libamdhip64.so.6, version 60400000' },
       { check: 'faults', state: 'ok', detail: 'none kept in /home/Ada Lovelace/.local/state/rocmforge' },
       {
         check: 'fault',
-        state: 'noted',
+        state: 'info',
         detail: 'SIGSEGV on engine: "unix:/run/user/1000/x.sock" adamant /sys/class/kfd',
       },
     ],
@@ -28,23 +28,23 @@ it('a report holds no name and no path but those of devices', () => {
     'failed  /dev/kfd: may not be opened by <name>; group render',
     'ok      HIP runtime: 1, by <path>, version 60400000',
     'ok      faults: none kept in <path>',
-    'noted   fault: SIGSEGV on <name>: "unix:<path>" adamant /sys/class/kfd',
+    'info    fault: SIGSEGV on <name>: "unix:<path>" adamant /sys/class/kfd',
     '```',
   ]);
 });
 
-it('the table has below each line the command that mends it', () => {
+it('the table has below each line the command that fixes it', () => {
   const table = formatFindings([
     { check: 'a', state: 'ok', detail: 'well' },
-    { check: 'longer', state: 'failed', detail: 'ill', mend: 'drink' },
+    { check: 'longer', state: 'failed', detail: 'ill', fix: 'drink' },
   ]);
-  expect(table).toBe('a       ok       well\nlonger  failed   ill\n        mend:    drink');
+  expect(table).toBe('a       ok       well\nlonger  failed   ill\n        fix:     drink');
 });
 
 it('rocmforge doctor --report prints one such block of this machine', async () => {
   const main = path.join(packageRoot, 'dist', 'cli', 'main.js');
   const { stdout } = await runProgram(process.execPath, [main, 'doctor', '--report'], '', { HOME: '/home/somebody' });
-  expect(stdout).toMatch(/^```\n(?:(?:ok|missing|failed|noted) +[^\n]+\n)+```\n$/);
+  expect(stdout).toMatch(/^```\n(?:(?:ok|missing|failed|info) +[^\n]+\n)+```\n$/);
   expect(stdout).not.toContain(packageRoot);
   expect(stdout.match(/(?<![\w.<])\/(?!dev\b|sys\b)\w+/g)).toBeNull();
 });

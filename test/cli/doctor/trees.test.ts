@@ -24,22 +24,22 @@ function kernelsOf(...targets: string[]): string {
 }
 const kernels = kernelsOf('gfx1100', 'gfx942');
 
-/** What is wrong or noted: each line that is not ok, by what was looked at. */
-function wrong(findings: readonly Finding[]): Record<string, readonly [state: string, detail: string, mend?: string]> {
+/** Failed and informative findings: each line that is not ok, by its check. */
+function wrong(findings: readonly Finding[]): Record<string, readonly [state: string, detail: string, fix?: string]> {
   return Object.fromEntries(
     findings
       .filter(({ state }) => state !== 'ok')
-      .map(({ check, state, detail, mend }) => [check, mend === undefined ? [state, detail] : [state, detail, mend]]),
+      .map(({ check, state, detail, fix }) => [check, fix === undefined ? [state, detail] : [state, detail, fix]]),
   );
 }
-const looked = (tree: Tree, rest: Parameters<typeof machineOf>[1] = INSIDE) =>
+const inspected = (tree: Tree, rest: Parameters<typeof machineOf>[1] = INSIDE) =>
   cardFindings(machineOf(tree, rest), kernels);
 const without = (tree: Tree, ...gone: string[]): Tree =>
   Object.fromEntries(Object.entries(tree).filter(([name]) => !gone.some((prefix) => name.startsWith(prefix))));
 
 describe('doctor, of a machine', () => {
   it('where all is well, names the card, its driver, who may open it, its memory and its code objects', () => {
-    expect(looked(cardTree(NAVI31))).toEqual([
+    expect(inspected(cardTree(NAVI31))).toEqual([
       { check: 'AMD card', state: 'ok', detail: 'gfx1100 (navi31)' },
       { check: 'amdgpu driver', state: 'ok', detail: 'of kernel 6.12.0-amd64' },
       { check: KFD, state: 'ok', detail: 'may be opened; group render, mode 0660' },
@@ -55,22 +55,22 @@ describe('doctor, of a machine', () => {
   });
 
   it('whose driver comes from AMD, tells its version', () => {
-    const findings = looked({ ...cardTree(NAVI31), '/sys/module/amdgpu/version': '6.10.5\n' });
+    const findings = inspected({ ...cardTree(NAVI31), '/sys/module/amdgpu/version': '6.10.5\n' });
     expect(findings).toContainEqual({ check: 'amdgpu driver', state: 'ok', detail: '6.10.5, by DKMS' });
   });
 
-  it('without a card, has nothing to mend', () => {
-    expect(wrong(looked({}))).toEqual({ 'AMD card': ['missing', 'none on the bus; the host device serves'] });
+  it('without a card, has nothing to fix', () => {
+    expect(wrong(inspected({}))).toEqual({ 'AMD card': ['missing', 'none on the bus; the host device serves'] });
   });
 
   it('that is WSL, says that its way to a card was never tried', () => {
-    const findings = looked({}, { kernelRelease: '5.15.167.4-microsoft-standard-WSL2' });
+    const findings = inspected({}, { kernelRelease: '5.15.167.4-microsoft-standard-WSL2' });
     expect(wrong(findings)['AMD card']?.[1]).toMatch(/WSL has no \/dev\/kfd/);
   });
 
   it('whose card no driver has taken, loads the driver', () => {
     const tree = without(cardTree(NAVI31), '/sys/module', '/sys/class', '/dev');
-    expect(wrong(looked(tree))).toEqual({
+    expect(wrong(inspected(tree))).toEqual({
       'AMD card': ['failed', '1 on the bus, and no driver has taken it'],
       'amdgpu driver': ['failed', 'not loaded', 'sudo modprobe amdgpu && sudo dmesg | grep amdgpu'],
       [KFD]: ['failed', 'is not there'],
@@ -83,7 +83,7 @@ describe('doctor, of a machine', () => {
       ...without(cardTree(NAVI31), '/sys/module', '/sys/class', '/dev'),
       '/proc/cmdline': 'quiet nomodeset',
     };
-    expect(wrong(looked(tree))['amdgpu driver']).toEqual([
+    expect(wrong(inspected(tree))['amdgpu driver']).toEqual([
       'failed',
       'not loaded: the kernel was started with nomodeset',
       "sudo sed -i 's/ *nomodeset//' /etc/default/grub && sudo update-grub && sudo reboot",
@@ -93,7 +93,7 @@ describe('doctor, of a machine', () => {
   it('that starts signed modules only, enrols the key', () => {
     const variable = '/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c';
     const tree = { ...without(cardTree(NAVI31), '/sys/module', '/sys/class', '/dev'), [variable]: '\x06\0\0\0\x01' };
-    expect(wrong(looked(tree))['amdgpu driver']).toEqual([
+    expect(wrong(inspected(tree))['amdgpu driver']).toEqual([
       'failed',
       expect.stringContaining('Secure Boot takes signed modules only'),
       'sudo modprobe amdgpu || sudo mokutil --import /var/lib/dkms/mok.pub',
@@ -102,7 +102,7 @@ describe('doctor, of a machine', () => {
 
   it('whose compute driver passed the card over, asks the kernel why', () => {
     const tree = without(cardTree(NAVI31), '/sys/class/kfd/kfd/topology/nodes/1');
-    expect(wrong(looked(tree))).toEqual({
+    expect(wrong(inspected(tree))).toEqual({
       'AMD card': [
         'failed',
         expect.stringContaining('no PCIe atomics, no firmware'),
@@ -112,17 +112,17 @@ describe('doctor, of a machine', () => {
   });
 
   it('whose user is in no group that may, joins it', () => {
-    const mend = 'sudo usermod -aG render "$USER" && newgrp render';
+    const fix = 'sudo usermod -aG render "$USER" && newgrp render';
     const detail = 'may not be opened (EACCES); group render, mode 0660, in which this user is not';
-    expect(wrong(looked(cardTree(NAVI31), {}))).toEqual({
-      [KFD]: ['failed', detail, mend],
-      [RENDER]: ['failed', detail, mend],
+    expect(wrong(inspected(cardTree(NAVI31), {}))).toEqual({
+      [KFD]: ['failed', detail, fix],
+      [RENDER]: ['failed', detail, fix],
     });
   });
 
   it('whose user joined the group after logging in, starts a shell that knows', () => {
     const tree = { ...cardTree(NAVI31), '/etc/group': 'render:x:992:grace,ada\n' };
-    expect(wrong(looked(tree, {}))[KFD]).toEqual([
+    expect(wrong(inspected(tree, {}))[KFD]).toEqual([
       'failed',
       expect.stringContaining('joined after logging in'),
       'newgrp render',
@@ -131,7 +131,7 @@ describe('doctor, of a machine', () => {
 
   it('whose node belongs to root alone, writes a rule for udev', () => {
     const tree = { ...cardTree(NAVI31), [KFD]: { mode: 0o600, gid: 0 } };
-    expect(wrong(looked(tree))).toEqual({
+    expect(wrong(inspected(tree))).toEqual({
       [KFD]: [
         'failed',
         'may not be opened (EACCES); group root, mode 0600: no group that may',
@@ -141,25 +141,25 @@ describe('doctor, of a machine', () => {
   });
 
   it('that lost /dev/kfd, has udev make it', () => {
-    expect(wrong(looked(without(cardTree(NAVI31), KFD)))).toEqual({
+    expect(wrong(inspected(without(cardTree(NAVI31), KFD)))).toEqual({
       [KFD]: ['failed', 'is not there', "sudo udevadm trigger && sudo dmesg | grep -iE 'kfd|amdgpu'"],
     });
   });
 
   it('that is a container without the devices, names the flags', () => {
     const tree = { ...without(cardTree(NAVI31), '/dev'), '/.dockerenv': '' };
-    const mend = 'docker run --device=/dev/kfd --device=/dev/dri …';
-    expect(wrong(looked(tree))).toEqual({
-      container: ['noted', 'Docker'],
-      [KFD]: ['failed', 'is not there', mend],
-      [RENDER]: ['failed', 'is not there', mend],
+    const fix = 'docker run --device=/dev/kfd --device=/dev/dri …';
+    expect(wrong(inspected(tree))).toEqual({
+      container: ['info', 'Docker'],
+      [KFD]: ['failed', 'is not there', fix],
+      [RENDER]: ['failed', 'is not there', fix],
     });
   });
 
   it('that is a container whose user has no group of the host, names the group by its number', () => {
     const tree = { ...cardTree(NAVI31), '/run/.containerenv': '', '/etc/group': 'root:x:0:\n' };
-    const found = wrong(looked(tree, {}));
-    expect(found.container).toEqual(['noted', 'Podman']);
+    const found = wrong(inspected(tree, {}));
+    expect(found.container).toEqual(['info', 'Podman']);
     expect(found[KFD]).toEqual([
       'failed',
       'may not be opened (EACCES); group 992, mode 0660',
@@ -173,8 +173,8 @@ describe('doctor, of a machine', () => {
       '/proc/1/cgroup': '0::/kubepods/burstable/pod1',
       [KFD]: { mode: 0o666, gid: 0, refusal: 'EPERM' },
     };
-    const found = wrong(looked(tree));
-    expect(found.container).toEqual(['noted', 'kubepods']);
+    const found = wrong(inspected(tree));
+    expect(found.container).toEqual(['info', 'kubepods']);
     expect(found[KFD]?.slice(1)).toEqual([
       'may not be opened (EPERM); group root, mode 0666',
       'docker run --device=/dev/kfd --device=/dev/dri … (in place of a volume)',
@@ -182,7 +182,7 @@ describe('doctor, of a machine', () => {
   });
 
   it('whose card has no code objects, builds them', () => {
-    expect(wrong(looked(cardTree({ version: 100306 })))).toEqual({
+    expect(wrong(inspected(cardTree({ version: 100306 })))).toEqual({
       'code objects for gfx1036': ['failed', 'none', 'npm run build:kernels -- --target gfx1036'],
     });
   });
@@ -207,9 +207,9 @@ describe('doctor, of a machine', () => {
 
   it('whose card’s memory something else holds, asks who', () => {
     const tree = cardTree({ ...NAVI31, usedVramBytes: 23.5e9 });
-    expect(wrong(looked(tree))).toEqual({
+    expect(wrong(inspected(tree))).toEqual({
       'memory of gfx1100, node 1': [
-        'noted',
+        'info',
         expect.stringMatching(/^0\.5 GB of 24\.0 GB free/),
         'sudo fuser -v /dev/kfd /dev/dri/render*',
       ],
@@ -218,17 +218,17 @@ describe('doctor, of a machine', () => {
 
   it('whose card shares main memory, does not mind that its own is little', () => {
     const tree = cardTree({ version: 110000, vramBytes: 0.5e9, usedVramBytes: 0.4e9, gttBytes: 16e9 });
-    expect(wrong(looked(tree))).toEqual({});
+    expect(wrong(inspected(tree))).toEqual({});
   });
 
   it('with two cards, one of which no kernel fits, tells which', () => {
-    const findings = looked(cardTree(NAVI31, { version: 110003 }));
+    const findings = inspected(cardTree(NAVI31, { version: 110003 }));
     expect(findings[0]?.detail).toBe('gfx1100 (navi31), gfx1103');
     expect(Object.keys(wrong(findings))).toEqual(['code objects for gfx1103']);
   });
 
   it('without AMD’s library, installs it alone, as the distribution has it', () => {
-    const mendOn = (id: string) => runtimeMissing(machineOf({ '/etc/os-release': id }), 'no file', 1).mend;
+    const mendOn = (id: string) => runtimeMissing(machineOf({ '/etc/os-release': id }), 'no file', 1).fix;
     expect(mendOn('ID=ubuntu\nID_LIKE=debian')).toBe("sudo apt-get install '^libamdhip64-[0-9]+$'");
     expect(mendOn('ID="nobara"\nID_LIKE="rhel centos fedora"')).toBe('sudo dnf install rocm-hip');
     expect(mendOn('ID=arch')).toBe('sudo pacman -S hip-runtime-amd');
@@ -241,7 +241,7 @@ describe('doctor, of a machine', () => {
       check: 'HIP runtime',
       state: 'failed',
       detail: '/opt/rocm-6.4.1/lib/libamdhip64.so.6 is not where the loader looks',
-      mend: 'export ROCM_PATH=/opt/rocm-6.4.1',
+      fix: 'export ROCM_PATH=/opt/rocm-6.4.1',
     });
   });
 
@@ -249,14 +249,14 @@ describe('doctor, of a machine', () => {
     const tree = { '/usr/lib64/libamdhip64.so.6': '' };
     expect(runtimeMissing(machineOf(tree), 'libnuma.so.1: cannot open', 1)).toMatchObject({
       detail: '/usr/lib64/libamdhip64.so.6 cannot be loaded: libnuma.so.1: cannot open',
-      mend: "ldd /usr/lib64/libamdhip64.so.6 | grep 'not found'",
+      fix: "ldd /usr/lib64/libamdhip64.so.6 | grep 'not found'",
     });
   });
 
   it('whose library sees no GPU where the driver lists one, fails; without a card it does not', () => {
     expect(runtimeMissing(machineOf({}), 'hipErrorNoDevice', 1)).toMatchObject({
       state: 'failed',
-      mend: expect.stringMatching(/^AMD_LOG_LEVEL=3 /),
+      fix: expect.stringMatching(/^AMD_LOG_LEVEL=3 /),
     });
     expect(runtimeMissing(machineOf({}), 'hipErrorNoDevice', 0).state).toBe('missing');
   });
@@ -264,12 +264,12 @@ describe('doctor, of a machine', () => {
 
 describe('doctor, of the environment', () => {
   const set = (env: Record<string, string>, ...cards: TreeCard[]) =>
-    wrong(looked(cardTree(...cards), { ...INSIDE, env }));
+    wrong(inspected(cardTree(...cards), { ...INSIDE, env }));
 
   it.each([
-    ['11.0.0', 100306, 'noted', 'shows gfx1036 as gfx1100: right only where both have the same instructions'],
-    ['11.0.0', 110000, 'noted', 'shows gfx1100 as gfx1100, which it is'],
-    ['9.4.2', 110000, 'noted', 'shows gfx1100 as gfx942; there are code objects of its own, which need no override'],
+    ['11.0.0', 100306, 'info', 'shows gfx1036 as gfx1100: right only where both have the same instructions'],
+    ['11.0.0', 110000, 'info', 'shows gfx1100 as gfx1100, which it is'],
+    ['9.4.2', 110000, 'info', 'shows gfx1100 as gfx942; there are code objects of its own, which need no override'],
     ['10.3.0', 110000, 'failed', 'shows gfx1100 as gfx1030, for which there are no code objects'],
     ['gfx1100', 110000, 'failed', 'gfx1100 is no version such as 11.0.0'],
   ])('HSA_OVERRIDE_GFX_VERSION=%s on %i is %s', (value, version, state, detail) => {
@@ -278,17 +278,17 @@ describe('doctor, of the environment', () => {
   });
 
   it.each([
-    ['1', ['noted', '1: 1 of 2 cards to be seen, numbered anew from 0 (--gpu)']],
-    ['0,7,1', ['noted', '0,7,1: 1 of 2 cards to be seen, numbered anew from 0 (--gpu)', 'unset HIP_VISIBLE_DEVICES']],
+    ['1', ['info', '1: 1 of 2 cards to be seen, numbered anew from 0 (--gpu)']],
+    ['0,7,1', ['info', '0,7,1: 1 of 2 cards to be seen, numbered anew from 0 (--gpu)', 'unset HIP_VISIBLE_DEVICES']],
     ['-1', ['failed', '-1: 0 of 2 cards to be seen', 'unset HIP_VISIBLE_DEVICES']],
-    ['', ['noted', 'set and empty, which hides all cards or none', 'unset HIP_VISIBLE_DEVICES']],
+    ['', ['info', 'set and empty, which hides all cards or none', 'unset HIP_VISIBLE_DEVICES']],
   ])('HIP_VISIBLE_DEVICES=%s leaves what it says', (value, expected) => {
     expect(set({ HIP_VISIBLE_DEVICES: value }, NAVI31, NAVI31)).toEqual({ HIP_VISIBLE_DEVICES: expected });
   });
 
   it('ROCR_VISIBLE_DEVICES takes a card’s own name', () => {
     const found = set({ ROCR_VISIBLE_DEVICES: 'GPU-1234abcd' }, NAVI31);
-    expect(found.ROCR_VISIBLE_DEVICES?.[0]).toBe('noted');
+    expect(found.ROCR_VISIBLE_DEVICES?.[0]).toBe('info');
   });
 });
 

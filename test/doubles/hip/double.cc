@@ -309,7 +309,7 @@ class Runtime {
   std::unique_ptr<Emulator> emulator;
   Fault fault;
   std::atomic<int> sticky{SUCCESS};
-  // Of the host; kernels read and write it, too.
+  // Memory of the host; kernels read and write it, too.
   Memory pinned{uint64_t{1} << 30, Memory::HOST};
 
  private:
@@ -333,7 +333,7 @@ Runtime& runtime() {
 
 thread_local int bound = -1;
 
-// What every call but the first few needs: a device chosen by this thread.
+// Condition of every call but the first few: a device chosen by this thread.
 Result usable() {
   if (bound < 0) return misuse("a thread that chose no device calls"), INVALID_DEVICE;
   return runtime().state();
@@ -396,7 +396,7 @@ HIP hipDeviceGetPCIBusId(char* id, int bytes, int device) {
 }
 HIP hipDeviceGetAttribute(int* value, int, int) { return *value = 1, SUCCESS; }
 HIP hipGetDevicePropertiesR0600(void* properties, int) {
-  // Where the name of ROCm 6's layout stands does not matter to a caller that looks for it.
+  // The offset of the name in ROCm 6's layout does not matter to a caller that looks for it.
   constexpr size_t SOMEWHERE = 1160;
   std::snprintf(static_cast<char*>(properties) + SOMEWHERE, 256, "%s:sramecc+:xnack-", runtime().architecture.c_str());
   return SUCCESS;

@@ -24,7 +24,7 @@ class Memory {
   static constexpr int HOST = 15;
 
   Memory(uint64_t bytes, int device) : bytes_(bytes), base_(BASE + device * APART) {
-    // Of no name, so that nothing stays of a process that is killed.
+    // The file has no name, so that nothing stays of a process that is killed.
     const int file = memfd_create("device", MFD_CLOEXEC);
     path_ = "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(file);
     if (file < 0 || ftruncate(file, static_cast<off_t>(bytes)) != 0) std::abort();
@@ -54,7 +54,7 @@ class Memory {
     if (at + need > base_ + bytes_) return 0;
     live_[at] = bytes;
     used_ += need;
-    // What was there before must not look right by chance.
+    // The former content must not look right by chance.
     std::memset(reinterpret_cast<void*>(at), 0xa5, bytes);
     return at;
   }

@@ -1,4 +1,4 @@
-// What a code object says of its kernels: enough of ELF and MessagePack to read the AMDGPU metadata note.
+// Metadata of a code object's kernels: enough of ELF and MessagePack to read the AMDGPU metadata note.
 #pragma once
 
 #include <cstdint>

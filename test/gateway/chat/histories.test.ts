@@ -104,7 +104,7 @@ const facts = { modelName: 'm', contextLength: 1e6, vocabularySize: 1000, longes
 const question = { role: 'user', content: 'The weather?' };
 let ids = 0;
 
-/** What the gateway makes of a turn, with ids as another server gives them, too. */
+/** The gateway's reading of a turn, with ids as another server gives them, too. */
 function answered({ answer, text, isCut }: { answer: AnswerFormat; text: string; isCut: boolean }): Completion {
   const { content = '', reasoning = '', calls = [] } = readTurn(answer, [text], { isCut });
   const toolCalls = calls.map(({ name, args }) => ({

@@ -8,7 +8,7 @@ import type { Dict, Value } from '../../../src/gateway/chat/jinja/values.js';
 import { CONSTRUCTS, VARIABLES } from './jinja-constructs.js';
 import { hasJinja, NOW, renderWithJinja } from './jinja-oracle.js';
 
-/** What Jinja renders; `null` where it fails. */
+/** Texts that Jinja renders; `null` where it fails. */
 type Expected = Readonly<Record<string, string | null>>;
 
 const FIXTURE = fileURLToPath(new URL('../../fixtures/jinja-constructs.json', import.meta.url));

@@ -10,7 +10,7 @@ export const VARIABLES = `{
   "people": [{"n": "Bo", "a": 3, "in": {"x": 1}}, {"n": "al", "a": 1, "in": {"x": 2}}, {"n": "Cy", "a": 3}]
 }`;
 
-/** What templates are made of: each is rendered here and by Jinja. */
+/** Constructs of templates: each is rendered here and by Jinja. */
 export const CONSTRUCTS: readonly string[] = [
   // Text.
   ...[

@@ -22,7 +22,7 @@ const python = ['python3', '/usr/bin/python3'].find(
 /** True if Python's own Jinja is here to be asked. */
 export const hasJinja = python !== undefined;
 
-/** What Jinja renders, in the order of the cases. */
+/** Texts that Jinja renders, in the order of the cases. */
 export function renderWithJinja(cases: readonly OracleCase[]): Rendered[] {
   const script = fileURLToPath(new URL('jinja_oracle.py', import.meta.url));
   const { status, stdout, stderr } = spawnSync(python as string, [script], {

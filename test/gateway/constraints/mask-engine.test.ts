@@ -119,7 +119,7 @@ const allowed = (result: MaskResult): number[] => {
   return Array.from({ length: END + 1 }, (_, id) => id).filter((id) => allows(result.mask, id));
 };
 
-/** What the plain matcher allows behind some bytes. */
+/** Tokens that the plain matcher allows behind some bytes. */
 function plainly(rules: GrammarRules, before: Uint8Array): number[] {
   const found = TOKENS.flatMap((token, id) =>
     matchPrefix(rules, Buffer.concat([before, token])).isViable ? [id] : [],

@@ -4,7 +4,7 @@ import { acceptedBy } from '../../support/byte-engine.js';
 
 type Case = readonly [generator: string, schema: object, valid: readonly string[], invalid: readonly string[]];
 
-/** What generators write around one small object: each with an answer that it allows, and one that it does not. */
+/** Schemas that generators write around one small object: each with an answer that it allows, and one that it does not. */
 const CASES: readonly Case[] = [
   [
     'Pydantic v2',

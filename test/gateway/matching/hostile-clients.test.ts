@@ -22,9 +22,9 @@ const CLIENTS = ['alice', 'bob', ...Object.keys(HOSTILE)];
 const STEP_MS = 40;
 const WORDS = 2000;
 const VICTIM_TOKENS = 150;
-/** Of its rate alone. */
+/** Share of its rate alone. */
 const LEAST_SHARE = 0.8;
-/** Of the victim, one after the other. */
+/** Requests of the victim, one after the other. */
 const REQUESTS = 3;
 /** Completions of a hostile request. */
 const COMPLETIONS = 7;

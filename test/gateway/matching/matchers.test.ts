@@ -60,7 +60,7 @@ const bytesOf = (bits: Uint8Array): number[] =>
     return ((bits[id >> 3] as number) >> (id & 7)) % 2 === 1;
   });
 
-/** What may come beside each token of an answer, and behind the last: special tokens, ends, and the bytes of no text. */
+/** Tokens that may come next to each token of an answer, and behind the last: special tokens, ends, and the bytes of no text. */
 async function specialAlong(form: GivenConstraint, ids: readonly number[]): Promise<number[][]> {
   const constraint = await matchers.open(form, { principal: 'a' });
   const found: number[][] = [];

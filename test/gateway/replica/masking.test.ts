@@ -19,7 +19,7 @@ const step = (stepId: number, ...masks: readonly (readonly [Sequence, TokenMask 
   }),
 });
 
-/** What comes over the stream, in order: ids of masks that are brought, and those that are named before they were. */
+/** Messages of the stream, in order: ids of masks that are sent, and those that are named before they were. */
 function listening() {
   const had = new Set<number>();
   const unknown: number[] = [];

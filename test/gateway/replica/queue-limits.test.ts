@@ -24,7 +24,7 @@ const STOP: GenerationParameters['stop'] = {
 interface Wish {
   readonly peer: string;
   readonly n?: number;
-  /** Of its prompt. */
+  /** Tokens of its prompt. */
   readonly tokens?: number;
   readonly priority?: number;
 }

@@ -34,7 +34,7 @@ interface Options {
   readonly answer?: Partial<AnswerOptions>;
 }
 
-/** What a completion of these words comes to. */
+/** Result of a completion of these words. */
 function complete(words: readonly string[], { format = { tools: 'hermes' }, stop, answer }: Options = {}) {
   const vocabulary = new Words();
   const stops: StopOptions = {

@@ -116,7 +116,7 @@ describe.each(Object.keys(EXPRESSIONS))('the pre-tokenizer %s', (name) => {
 
 describe('the table of character classes', () => {
   it('is that of Unicode 15.1, whatever the engine has', () => {
-    // Of the bytes that tools/build-unicode.mjs's table expands to, equal to llama.cpp's on every code point.
+    // Hash of the bytes that tools/build-unicode.mjs's table expands to, equal to llama.cpp's on every code point.
     expect(createHash('sha256').update(CODE_POINT_CLASSES).digest('hex')).toBe(
       '6c2248817fac7344aee14b4490d42671d85419e3397b0f187408e08564a0dab8',
     );

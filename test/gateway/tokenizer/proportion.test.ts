@@ -21,7 +21,7 @@ const INPUTS: Readonly<Record<string, (units: number) => string>> = {
   emoji: (units) => '😀🦙'.repeat(units / 4),
 };
 
-/** How often merges are looked up, which is the work of merging but for the logarithm of a heap. */
+/** Number of lookups of merges, which is the work of merging but for the logarithm of a heap. */
 function lookups(tokenizer: Tokenizer, text: string): number {
   let count = 0;
   const find = MergeTable.prototype.find;

@@ -85,7 +85,7 @@ it('refuses a token that it has verified once it expires, and not before', async
 it.each([
   ['no JSON', 'keys', /no JWKS/],
   ['no keys', '{"keys": []}', /no "keys"/],
-  ['a secret', '{"keys": [{"kty": "oct", "k": "AAAA"}]}', /key 1 is of type "oct"/],
+  ['a secret', '{"keys": [{"kty": "oct", "k": "AAAA"}]}', /key 1 has type "oct"/],
   ['a private key', JSON.stringify({ keys: [{ kty: 'EC', crv: 'P-256', d: 'AA' }] }), /key 1 is a private one/],
 ])('refuses a file of %s', (_what, text, message) => {
   expect(() => new JwtVerifier('keys', text, CLAIMS)).toThrow(message);

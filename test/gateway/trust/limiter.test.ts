@@ -22,7 +22,7 @@ beforeEach(() => {
   );
 });
 
-/** How long a refused one is to wait, in milliseconds; undefined when it is not refused. */
+/** Time that a refused one is to wait, in milliseconds; undefined when it is not refused. */
 function waitOf(attempt: () => unknown): number | undefined {
   try {
     attempt();

@@ -42,6 +42,6 @@ it('whatever a client writes, it is the address that the first trusted proxy saw
 
 describe('an entry that is no address is refused by name', () => {
   it.each(['10.0.0.0/33', '10.0.0', 'proxy.example', '2001:db8::/129', '', '10.0.0.1:80'])('%s', (entry) => {
-    expect(() => new TrustedProxies([entry])).toThrow(`"${entry}" of --trusted-proxies is no address`);
+    expect(() => new TrustedProxies([entry])).toThrow(`"${entry}" of --trusted-proxies is not a valid address`);
   });
 });

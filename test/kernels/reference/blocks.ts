@@ -45,7 +45,7 @@ const xsScale = (block: DataView, s: number): number =>
   16 * bits(block.getUint8(2 + Math.floor(s / 4)), 2 * (s % 4), 2) -
   32;
 
-/** What nibbles of IQ4_NL and IQ4_XS stand for (`kvalues_iq4nl` of ggml-common.h). */
+/** Values of the nibbles of IQ4_NL and IQ4_XS (`kvalues_iq4nl` of ggml-common.h). */
 const LEVELS = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
 
 /** Those of MXFP4: twice the numbers of E2M1, a sign and then 0, 0.5, 1, 1.5, 2, 3, 4, 6. */
@@ -56,7 +56,7 @@ function kElement(block: DataView, i: number, quant: number): readonly [product:
   return [half(block, 0) * scale * quant, half(block, 2) * minimum];
 }
 
-/** Of the formats that name elements by tables. */
+/** Layout of the formats that name elements by tables. */
 const ofGrid = (type: GridType, bytes: number) => ({
   elements: 256,
   bytes,
@@ -160,7 +160,7 @@ const INTEGERS: Readonly<Record<BlockType, (block: DataView, i: number) => numbe
   iq1_m: place('iq1_m'),
 };
 
-/** What blocks hold, element by element, as the format's definition says (ggml-quants.c, `dequantize_row_*`). */
+/** Elements of blocks, by the format's definition (ggml-quants.c, `dequantize_row_*`). */
 export function readBlocks(type: BlockType, data: Uint8Array): Weights {
   const { elements, bytes, element } = FORMATS[type];
   const count = (data.length / bytes) * elements;

@@ -7,7 +7,9 @@ import { fromHalf } from '../support/half.js';
 /** The block formats whose elements are named by indices into tables: eight, or in IQ3 four, of one index. */
 export type GridType = Extract<BlockType, `iq1_${string}` | `iq2_${string}` | `iq3_${string}`>;
 
-/** What tells of eight elements: the indices that name them, a bit each for the sign or the shift's direction, and their scale. */
+/**
+ * Description of eight elements: the indices that name them, a bit each for the sign or the shift's direction, and their scale.
+ */
 interface Eight {
   readonly indices: readonly number[];
   readonly flags: number;
@@ -19,7 +21,7 @@ interface GridFormat {
   /** Magnitudes that codes stand for, in units of `unit`. */
   readonly magnitudes: readonly number[];
   readonly unit: number;
-  /** Where the f16 is; a function where its bits are apart. */
+  /** Offset of the f16; a function where its bits are apart. */
   readonly factor: (block: DataView) => number;
   /** Elements 8 g to 8 g + 7. */
   readonly eight: (block: DataView, g: number) => Eight;
@@ -34,7 +36,7 @@ function evenSigns(seven: number): number {
   for (let i = 0; i < 7; i++) set += bits(seven, i, 1);
   return seven + 128 * (set % 2);
 }
-/** What IQ2_XXS and IQ3_XXS have in a word: four times seven signs, and a scale. */
+/** Contents of a word of IQ2_XXS and IQ3_XXS: four times seven signs, and a scale. */
 const inWord = (word: number, l: number) => ({
   flags: evenSigns(bits(word, 7 * l, 7)),
   scale: 2 * bits(word, 28, 4) + 1,

@@ -1,4 +1,4 @@
-/** What group_by_expert makes: a run for each expert, those without rows last, and where each row of each run lies. */
+/** Results of group_by_expert: a run for each expert, those without rows last, and the position of each row of each run. */
 export function groupByExpert(ids: Int32Array, experts: number, used: number, align: number) {
   const rowsOf = Array.from({ length: experts }, (): number[] => []);
   for (const [pair, expert] of ids.entries()) rowsOf[expert]!.push(pair);

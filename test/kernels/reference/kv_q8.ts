@@ -25,7 +25,7 @@ export function quantizeKv(vector: Float32Array): { readonly quants: Int8Array; 
   return { quants, scales };
 }
 
-/** What quants and scales stand for. */
+/** Numbers that quants and scales stand for. */
 const dequantizeKv = ({ quants, scales }: ReturnType<typeof quantizeKv>): Float32Array =>
   Float32Array.from(quants, (quant, i) => quant * fromHalf(scales[Math.floor(i / GROUP)]!));
 

@@ -9,7 +9,7 @@ export function logSoftmax(logits: ArrayLike<number>): Float64Array {
   return Float64Array.from(logits, (logit) => logit - largest - Math.log(sum));
 }
 
-/** How many logits are at least the token's. Source: `batched_count_greater_than` of vLLM, which counts equal ones, too. */
+/** Number of logits that are at least the token's. Source: `batched_count_greater_than` of vLLM, which counts equal ones, too. */
 export function rankOf(logits: ArrayLike<number>, token: number): number {
   return Array.from(logits).filter((logit) => logit >= logits[token]!).length;
 }

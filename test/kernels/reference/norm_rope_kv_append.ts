@@ -3,7 +3,7 @@ import { headNorm } from './head_norm.js';
 import type { Rotation } from './rope.js';
 import { type AppendedRow, ropeKvAppend } from './rope_kv_append.js';
 
-/** What norm_rope_kv_append does to one row of qkv [heads + 2 * kv_heads, head_dim]; the norms are rounded to f32. */
+/** Reference of norm_rope_kv_append for one row of qkv [heads + 2 * kv_heads, head_dim]; the norms are rounded to f32. */
 export function normRopeKvAppend(
   row: Float32Array,
   norms: { readonly query: ArrayLike<number>; readonly key: ArrayLike<number>; readonly eps: number },

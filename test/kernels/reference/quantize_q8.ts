@@ -2,7 +2,7 @@
 export interface Quantized {
   readonly quants: Int8Array;
   readonly scales: Float32Array;
-  /** Of sixteen quants each. */
+  /** Sums of sixteen quants each. */
   readonly sums: Int16Array;
 }
 

@@ -8,7 +8,7 @@ const PLANES: Readonly<Record<PackedType, readonly number[]>> = {
   ...{ q2_k: [2], q3_k: [2, 1], q8_0: [8] },
 };
 
-/** Where blocks of halves with their own scales hold those, and what super-blocks share: `[from, bytes]` of each. */
+/** Position of the scales in blocks of halves with their own, and of what super-blocks share: `[from, bytes]` of each. */
 const TWO_SCALES: Partial<Record<PackedType, readonly (readonly [number, number])[]>> = {
   q2_k: [
     [0, 16],
@@ -24,7 +24,7 @@ const TWO_SCALES: Partial<Record<PackedType, readonly (readonly [number, number]
   ],
 };
 
-/** Where the lowest of `bits` bits of element e of block b is, in bits from the start of a plane of `blocks` blocks. */
+/** Position of the lowest of `bits` bits of element e of block b, in bits from the start of a plane of `blocks` blocks. */
 function placeOf(bits: number, b: number, e: number, blocks: number): number {
   if (bits === 8) return 8 * ((e < 16 ? 0 : 16 * blocks) + 16 * b + (e % 16));
   if (bits === 4) return 8 * (16 * b + (e % 16)) + (e < 16 ? 0 : 4);

@@ -1,6 +1,6 @@
 import type { Reference } from '../support/compare.js';
 
-/** How the elements of a head are paired and which of them turn. */
+/** Pairing of a head's elements, and the pairs that are rotated. */
 export interface Rotation {
   readonly headDim: number;
   /** Elements that turn; the rest is copied. */

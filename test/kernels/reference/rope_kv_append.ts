@@ -2,7 +2,7 @@ import type { Reference } from '../support/compare.js';
 import type { PagedCache } from '../support/paged.js';
 import { type Rotation, rotate } from './rope.js';
 
-/** What rope_kv_append does to one row of qkv [heads + 2 * kv_heads, head_dim]. */
+/** Result of rope_kv_append for one row of qkv [heads + 2 * kv_heads, head_dim]. */
 export interface AppendedRow {
   /** q rotated, k and v as they were: [heads + 2 * kv_heads, head_dim]. */
   readonly qkv: Required<Reference>;

@@ -2,7 +2,7 @@ import { OUTPUT_NON_FINITE } from '../../../src/executor/kernels/index.js';
 import { encodeSampling, NEUTRAL_SAMPLING, slotSamplingWords } from '../../../src/shared/sampling-schema.js';
 import { gumbel, philox } from './philox.js';
 
-/** What a slot says about sampling. */
+/** Sampling parameters of a slot. */
 export interface Sampling {
   readonly temperature: number;
   /** 0: all. */

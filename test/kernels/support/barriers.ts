@@ -9,7 +9,7 @@ export function toldWords(ranks: number, rank: number, barriers: number, barrier
   return Object.fromEntries(words.map((own, i) => [`w${i}`, own]));
 }
 
-/** What the words hold when the rank has told the others that it came. */
+/** Words after the rank has reported its arrival to the others. */
 export function wordsAfter(
   before: Readonly<Record<string, Int32Array>>,
   rank: number,

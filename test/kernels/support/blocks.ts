@@ -1,7 +1,7 @@
 import { type BlockType, blockFormat } from '../../../src/executor/kernels/index.js';
 import type { Random } from './values.js';
 
-/** Where a block holds f16 numbers. */
+/** Offsets of f16 numbers in a block. */
 const HALVES: Readonly<Record<BlockType, readonly number[]>> = {
   q4_0: [0],
   q4_1: [0, 2],
@@ -37,7 +37,9 @@ export function randomBlocks(type: BlockType, count: number, random: Random): Ui
   return data;
 }
 
-/** Of blocks whose scale is an exponent, gives one after the other each there is, subnormal and too large for f32 with it. */
+/**
+ * Sets the exponents of blocks whose scale is one to each there is, one after the other, subnormal and too large for f32 with it.
+ */
 export function everyExponent(type: BlockType, data: Uint8Array): Uint8Array {
   if (type === 'mxfp4') for (let block = 0; 17 * block < data.length; block++) data[17 * block] = block;
   return data;

@@ -5,7 +5,7 @@ import type { Sizes } from '../../../src/executor/device/tolerance.js';
 /** A kernel's result in float64. */
 export interface Reference {
   readonly values: Float64Array;
-  /** What each element's rounding errors scale with; |values| when left out. */
+  /** Magnitudes that each element's rounding errors scale with; |values| when left out. */
   readonly magnitudes?: Float64Array;
 }
 

@@ -28,7 +28,7 @@ export function toHalf(value: number): number {
   return sign | normal;
 }
 
-/** What each of all binary16 numbers is: references turn millions of them. */
+/** Values of all binary16 numbers: references convert millions of them. */
 const HALVES = Float64Array.from({ length: 65_536 }, (_, bits) => halfOf(bits));
 
 /** The number that IEEE binary16 `bits` stand for. */
@@ -63,7 +63,7 @@ export function encode(type: FloatName, values: Float32Array): FloatArray {
   return encoded;
 }
 
-/** What an array of the element type holds. */
+/** Numbers in an array of the element type. */
 export function decode(type: FloatName, values: FloatArray): Float32Array {
   if (type === 'f32') return values as Float32Array;
   const [decoded, numberOf] = [new Float32Array(values.length), type === 'f16' ? fromHalf : fromBfloat];

@@ -11,7 +11,7 @@ export type TestArguments<A extends readonly Argument[]> = {
   readonly [K in A[number] as K['name']]?: K['kind'] extends 'buffer' ? TypedArray : number;
 };
 
-/** What each buffer holds after the launch. */
+/** Contents of each buffer after the launch. */
 export type Buffers = Readonly<Record<string, TypedArray>>;
 
 const GUARD_BYTES = 256;

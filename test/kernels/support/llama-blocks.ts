@@ -7,7 +7,7 @@ import { Random } from './values.js';
 export const ggmlBlocks = (type: BlockType): Uint8Array =>
   everyExponent(type, randomBlocks(type, 1000, new Random(2026)));
 
-/** Of the values' bits, zeros without their sign. */
+/** Hash of the values' bits, zeros without their sign. */
 export function hashOf(values: Float32Array): string {
   const unsigned = values.map((value) => value + 0);
   return createHash('sha256').update(new Uint8Array(unsigned.buffer)).digest('hex');

@@ -22,14 +22,14 @@ export function repacked(type: PackedType, weight: Uint8Array, out: number): Uin
   );
 }
 
-/** How many blocks of the file make up a row of about `units` times the narrowest packed width. */
+/** Number of blocks of the file that make up a row of about `units` times the narrowest packed width. */
 export function packedWidth(type: PackedType, units: number): { readonly fileBlocks: number; readonly inner: number } {
   const { blockElements } = blockFormat(type);
   const fileBlocks = blockElements === 256 ? Math.ceil(units / 4) : 2 * units;
   return { fileBlocks, inner: fileBlocks * blockElements };
 }
 
-/** What rows of quantized activations stand for, and the scale of each element. */
+/** Numbers that rows of quantized activations stand for, and the scale of each element. */
 export function dequantizeRows(packed: Uint8Array, inner: number) {
   const rowBytes = (inner / Q8_BLOCK) * Q8_BLOCK_BYTES;
   const rows = packed.length / rowBytes;

@@ -87,7 +87,7 @@ export class PagedStep {
     this.scale = Math.fround(1 / Math.sqrt(headDim));
   }
 
-  /** Where the rows are and where their cache is. */
+  /** Positions of the rows and of their cache. */
   get placement() {
     return {
       row_position: Int32Array.from(this.rows, ({ position }) => position),

@@ -64,7 +64,7 @@ export class SampledStep {
       words[SlotWord.frequencyPenalty] = bitsOf(adjusts === 'frequency' ? 0.5 : 0);
       words[SlotWord.presencePenalty] = bitsOf(adjusts === 'presence' ? -0.5 : 0);
       this.biases[slot * (1 + 2 * ENTRIES)] = adjusts === 'bias' ? 1 : 0;
-      // What is not drawn from would be drawn from at once.
+      // Logits that need no adjustment would be drawn from at once.
       const [from, other] = adjusts === 'no' ? [this.logits, this.adjusted] : [this.adjusted, this.logits];
       from.set(logits, i * this.vocabulary);
       if (adjusts !== 'no') other.fill(1e30, i * this.vocabulary, (i + 1) * this.vocabulary);
@@ -90,14 +90,14 @@ export class SampledStep {
     return Int32Array.from(this.rows, ({ position }) => position);
   }
 
-  /** What sample_best leaves. */
+  /** Results of sample_best. */
   async best(target: Target): Promise<Int32Array> {
     const parts = new Int32Array(this.rows.length * SAMPLE_PART_WORDS * SAMPLE_PARTS).fill(-7);
     const result = await target.launch(sampleBest, { ...this.shared, parts }, this.dimensions);
     return result.parts as Int32Array;
   }
 
-  /** What sample_bins, sample_candidates and sample_filter leave, after sample_best left `parts`. */
+  /** Results of sample_bins, sample_candidates and sample_filter, after sample_best left `parts`. */
   async filters(target: Target, parts: Int32Array): Promise<Record<'bins' | 'candidates' | 'filtered', Int32Array>> {
     const launch = async (contract: KernelContract, filters: Int32Array): Promise<Int32Array> =>
       (await target.launch(contract, { ...this.shared, parts, filters }, this.dimensions)).filters as Int32Array;
@@ -106,7 +106,7 @@ export class SampledStep {
     return { bins, candidates, filtered: await launch(sampleFilter, candidates) };
   }
 
-  /** What sample_best and sample_draw leave. */
+  /** Results of sample_best and sample_draw. */
   async drawn(target: Target): Promise<Int32Array> {
     const parts = await this.best(target);
     const filters = (await this.filters(target, parts)).filtered;
@@ -126,7 +126,7 @@ export class SampledStep {
     };
   }
 
-  /** What copy_adjusted makes of a copy of nothing but -1. */
+  /** Results of copy_adjusted for a copy of nothing but -1. */
   async copied(target: Target): Promise<Float32Array> {
     const adjusted = this.adjusted.slice().fill(-1);
     return (await target.launch(copyAdjusted, { ...this.shared, adjusted }, this.dimensions)).adjusted as Float32Array;

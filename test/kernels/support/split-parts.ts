@@ -4,7 +4,7 @@ import { ATTENTION_SPLIT } from '../../../src/executor/kernels/index.js';
 import { expectClose } from './compare.js';
 import type { PagedStep } from './paged-cases.js';
 
-/** What a test fills parts with beforehand. */
+/** Number that a test fills parts with beforehand. */
 export const UNTOUCHED = -12_345;
 
 /** Holds the parts of a split context, `[rows, heads, splits, 2 + head size]`, to `expected`; those past a row's position must be untouched. */

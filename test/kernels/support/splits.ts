@@ -18,7 +18,7 @@ export const splitCases = (headDims: fc.Arbitrary<number>) =>
 
 type SplitCase = ReturnType<typeof splitCases> extends fc.Arbitrary<infer C> ? C : never;
 
-/** What splits left of each row, NaN where none did, and what they combine to. */
+/** Partial results of each row's splits, NaN where there is none, and their combination. */
 export function splitParts([{ tokens, heads, head_dim, splits }, kind, start]: SplitCase) {
   const random = new Random(start);
   const width = head_dim + 2;

@@ -21,7 +21,7 @@ const emulated = process.env.ROCMFORGE_TEST_EMULATOR?.split(',').filter((name) =
 /** True if this tier builds the reference kernels too, and each kernel for each target. */
 const hasAll = tier === 'full' || emulated.length > 0;
 
-/** Where the built kernels lie; the mutation script points it at a copy with a mistake in it. */
+/** Folder of the built kernels; the mutation script points it at a copy with a mistake in it. */
 export const kernelsFolder =
   process.env.ROCMFORGE_TEST_KERNELS ?? path.join(packageRoot, 'build', hasAll ? 'all-kernels' : 'kernels');
 
@@ -34,7 +34,7 @@ const EMULATED_MS = 1000 * Number(process.env.ROCMFORGE_EMULATED_SECONDS ?? 15);
 
 declare module 'vitest' {
   interface TaskMeta {
-    /** How many generated cases a test of a kernel held, and where. */
+    /** Number of generated cases that a test of a kernel passed, and its target. */
     shapes?: { readonly target: string; readonly count: number };
   }
 }
@@ -60,7 +60,7 @@ export class Target {
 
   constructor(
     readonly name: string,
-    /** How many generated cases a property is held against. */
+    /** Number of generated cases of a property. */
     readonly runs: number,
   ) {}
 
@@ -159,7 +159,7 @@ function openLibrary(name: string): Device {
 
 interface TestTarget {
   readonly name: string;
-  /** How many generated cases a property is held against. */
+  /** Number of generated cases of a property. */
   readonly runs: number;
   /** True if only kernels that multiply tiles run here: as GPUs without matrix units multiply them. */
   readonly tilesOnly?: boolean;
@@ -170,7 +170,7 @@ const hasOwnV3 = () =>
   loadAddon().hostLevel() !== 'x86-64-v3' && existsSync(path.join(kernelsFolder, 'host', 'x86-64-v3.so'));
 
 /**
- * Where the kernels' tests run, by ROCMFORGE_TIER: `quick` on the host alone, `default` on simulated threads in waves of
+ * Targets of the kernels' tests, by ROCMFORGE_TIER: `quick` on the host alone, `default` on simulated threads in waves of
  * 32 too, `full` on everything that `build-kernels --twins --target host,lanes` builds. ROCMFORGE_TEST_EMULATOR names
  * targets of the emulator, which then are the only ones.
  *

@@ -4,7 +4,7 @@ import { Random } from '../../support/random.js';
 export { Random };
 
 /**
- * What a buffer is filled with. `normal`: within ±4; `wide`: 1e-6 to 1e4 and zeros; `denormal`: below 1e-38;
+ * Content of a buffer. `normal`: within ±4; `wide`: 1e-6 to 1e4 and zeros; `denormal`: below 1e-38;
  * `special`: `normal` with some ±inf and NaN; `infinite`: `normal` with some -inf.
  */
 export type Fill = 'normal' | 'wide' | 'zeros' | 'ones' | 'denormal' | 'special' | 'infinite';

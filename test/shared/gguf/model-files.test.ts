@@ -145,7 +145,7 @@ describe('a split model is refused', () => {
     },
     'when a part is of a model with more tensors': {
       parts: (parts) => parts.splice(1, 1, randomModel({ layers: 3 }).split(3)[1]!),
-      message: `GGUF_INVALID: FOLDER/${two}: metadata key "split.tensors.count" is 30, not 21 as ${one} says: it is of another model`,
+      message: `GGUF_INVALID: FOLDER/${two}: metadata key "split.tensors.count" is 30, not 21 as ${one} says: it belongs to another model`,
     },
     'when a part is another part': {
       parts: (parts) => parts[1]!.set('split.no', typed.u16(2)),

@@ -17,7 +17,7 @@ function expectFewReads(source: ByteSource): void {
   expect(counting.bytes).toBeLessThanOrEqual(2 * dataOffset + (2 << 20));
 }
 
-// How long it takes is for bench/reader.ts.
+// bench/reader.ts measures the time.
 test('400,000 vocabulary strings are read in large pieces', () => {
   const bytes = tinyLlama({
     'tokenizer.ggml.tokens': words,

@@ -283,7 +283,7 @@ test('a file that llama.cpp saved, which has every parameter there is, is the mo
   metadata['llama.kda.gate_lower_bound'] = typed.f32(Number.NEGATIVE_INFINITY);
   const plain = servable({ layers: 4 });
   expect(servable({ layers: 4, metadata })).toEqual(plain);
-  // What the file of a converter means.
+  // Meaning of a converter's file.
   const own = { 'llama.final_logit_softcapping': typed.f32(30) };
   expect(() => servable({ metadata: own })).toThrow(refused('MODEL_UNSUPPORTED', 'final_logit_softcapping'));
   for (const [key, value] of Object.entries({

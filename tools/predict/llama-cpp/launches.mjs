@@ -1,4 +1,4 @@
-// What llama.cpp launches for one token of Llama-3-8B on an AMD card of RDNA 3, as its ggml-cuda.cu, mmvq.cu, fattn-tile.cuh and
+// llama.cpp's launches for one token of Llama-3-8B on an AMD card of RDNA 3, as its ggml-cuda.cu, mmvq.cu, fattn-tile.cuh and
 // llama-graph.cpp say: kernel, grid, block, arguments. Written from reading them; nothing of it was run there.
 import { COUNTED_BASE } from '../../../dist/executor/load/counting-device.js';
 
@@ -14,7 +14,7 @@ const TYPES = {
   Q5_K: { number: 13, waves: 1, bytes: 176, block: 256 },
   Q6_K: { number: 14, waves: 2, bytes: 210, block: 256 },
 };
-/** Of files: the type of most products, of v and down in half of the layers, and of the vocabulary's. */
+/** Types in files: the type of most products, of v and down in half of the layers, and of the vocabulary's. */
 export const FILES = {
   Q4_K_M: { most: 'Q4_K', some: 'Q6_K', output: 'Q6_K' },
   Q5_K_M: { most: 'Q5_K', some: 'Q6_K', output: 'Q6_K' },

@@ -1,5 +1,6 @@
-// What llama.cpp's HIP sources take from ROCm that Debian's libamdhip64-dev 5.2.3 and clang without device libraries lack, as far as
-// kernels of one token use it. Functions of the device libraries are AMD's own instructions where one does it.
+// Declarations that llama.cpp's HIP sources take from ROCm and that Debian's libamdhip64-dev 5.2.3 and clang without device
+// libraries lack, as far as kernels of one token use it. Functions of the device libraries are AMD's own instructions where one
+// does it.
 #pragma once
 #include <hip/hip_fp16.h>
 

@@ -18,9 +18,9 @@ import type { QueueLimits } from '../../replica/queue-limits.js';
 /** Limits of a queue that may change while it is used. */
 export type ChangeableLimits = { -readonly [Name in keyof QueueLimits]: QueueLimits[Name] };
 
-/** What operators may see and change. */
+/** State that operators may see and change. */
 export interface Administered {
-  /** Of each replica's queue, the same for all; what is written here holds from the next request on. */
+  /** Limits of each replica's queue, the same for all; a change applies from the next request on. */
   readonly limits: readonly ChangeableLimits[];
   /** Ends one executor after the other and starts another in its place. @returns executors started so far */
   replaceExecutors(): Promise<number>;
@@ -52,12 +52,12 @@ export async function openAdminServer(address: string, administered: Administere
   if (!address.startsWith('unix:')) {
     throw new RocmForgeError(
       'INVALID_OPTION',
-      `--admin-listen ${address}: operators are served on a socket file alone, unix:PATH, whose permissions say who may`,
+      `--admin-listen ${address}: only socket files are allowed, unix:PATH, whose permissions control access`,
     );
   }
   const server = new Server({ ...SERVER_OPTIONS, 'grpc.max_receive_message_length': MOST_REQUEST_BYTES });
   server.addService(strictService(AdminServiceService), adminHandlers(administered, log));
-  // Who connects before the file is the owner's alone is not taken.
+  // A connection from before the file belongs to the owner alone is rejected.
   let isGuarded = false;
   const listener = await bind(server, address, { admit: () => isGuarded });
   chmodSync(address.slice('unix:'.length), OWNER_ALONE);

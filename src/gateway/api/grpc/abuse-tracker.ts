@@ -2,7 +2,7 @@ import type { Socket } from 'node:net';
 import { TokenBucket } from '../../../shared/token-bucket.js';
 import type { OpenFiles } from './open-files.js';
 
-/** What a peer has left: at once, and a second. */
+/** Remaining allowance of a peer: at once, and a second. */
 interface Rate {
   readonly burst: number;
   readonly perSecond: number;
@@ -14,7 +14,7 @@ const VIOLATIONS: Rate = { burst: 5, perSecond: 1 };
 const FRUITLESS: Rate = { burst: 50, perSecond: 20 };
 /** Peers of which something is known. */
 export const MOST_PEERS = 4096;
-/** How long a refused connection is kept from coming again. */
+/** Time for which new connections of a refused peer are rejected. */
 const HOLD_MS = 1000;
 
 interface Record {
@@ -60,7 +60,7 @@ export class AbuseTracker {
     };
   }
 
-  /** Whether new connections of a peer are refused now. */
+  /** True if new connections of a peer are refused now. */
   has(peer: string): boolean {
     const record = this.records.get(peer);
     return record !== undefined && isRefused(record);
@@ -116,7 +116,7 @@ const isSpent = (bucket: TokenBucket, rate: Rate): boolean => level(bucket, rate
 const isRefused = ({ violations, fruitless }: Record): boolean =>
   isSpent(violations, VIOLATIONS) || isSpent(fruitless, FRUITLESS);
 
-/** What is owed is bounded, so that whoever ends it is served again within seconds. */
+/** The debt is bounded, so that a peer that stops is served again within seconds. */
 function spend(bucket: TokenBucket, rate: Rate): void {
   if (level(bucket, rate) > -rate.perSecond) bucket.take(1);
 }

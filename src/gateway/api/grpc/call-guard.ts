@@ -13,11 +13,11 @@ import { refuse, retryLater } from './refused-call.js';
 export interface CallLimits {
   /** The most calls that are open at once, and half of them of one peer. */
   readonly maxOpenCalls: number;
-  /** How long a request may take to arrive. */
+  /** Time that a request may take to arrive. */
   readonly requestTimeoutMs: number;
   /** The most bytes of requests that have not arrived as a whole. */
   readonly maxUnfinishedBytes: number;
-  /** How long what was written may make no progress to its reader. */
+  /** Time that written bytes may make no progress to their reader. */
   readonly unreadTimeoutMs: number;
   /** The most bytes of answers that nobody has read. */
   readonly maxUnreadBytes: number;
@@ -28,11 +28,11 @@ export interface CallLimits {
 const HEALTH_WATCH = '/grpc.health.v1.Health/Watch';
 const NO_CALLS: ConnectionCalls = { started: 0, working: 0, answered: 0 };
 const SWEEP_INTERVAL_MS = 250;
-/** Of a path that nobody serves grpc-js sends back what it is told. */
+/** For an unknown path grpc-js echoes the path to the client. */
 const MAX_PATH_CHARACTERS = 128;
-/** What gRPC clients send at most by custom; told them, so that they refuse by themselves what is more. */
+/** Largest metadata of gRPC clients by custom; announced, so that clients refuse more by themselves. */
 const MAX_HEADER_BYTES = 8192;
-/** What the pieces of a call may count for beyond their bytes: 4,096 that are all but empty, none of which a library sends. */
+/** Allowance of a call for the charge of its frames: 4,096 that are all but empty, none of which a library sends. */
 const MOST_WASTED_BYTES = 4 << 20;
 /** The most that deflate packs into a byte. */
 const MOST_PACKED = 1032;
@@ -57,7 +57,7 @@ interface Call {
   readonly path: string;
   readonly startedAt: number;
   readonly frames: MessageFrames;
-  /** What its pieces count for beyond their bytes. */
+  /** Charge of its frames beyond their bytes. */
   wasted: number;
   /** Bytes that it counts for while its request is not there as a whole. */
   unfinished: number;
@@ -244,7 +244,7 @@ export class CallGuard {
 
   private shedUnfinished(): void {
     while (this.unfinishedBytes > this.limits.maxUnfinishedBytes) {
-      // What is being unpacked already goes on, whoever is told otherwise.
+      // A message that is being decompressed is finished, whatever the client is told.
       const greediest = this.largestOfGreediest((call) => (call.hasArrived ? 0 : call.unfinished));
       if (greediest === undefined) return;
       this.counters.slowSenders += 1;
@@ -286,7 +286,7 @@ export class CallGuard {
     stream.close(constants.NGHTTP2_ENHANCE_YOUR_CALM);
   }
 
-  /** Of the peer whose calls hold most in all, the call that holds most; of several, the newest. */
+  /** The call that holds most, of the peer whose calls hold most in all; of several, the newest. */
   private largestOfGreediest(held: (call: Call) => number): Call | undefined {
     const sums = new Map<string, number>();
     for (const call of this.calls.values()) if (held(call) > 0) count(sums, call.peer, held(call));

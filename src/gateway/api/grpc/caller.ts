@@ -5,7 +5,7 @@ import type { WaitingCall } from '../inference.js';
 import { peerOf } from '../peer.js';
 import { peerTold, principalOf } from './trust-interceptor.js';
 
-/** What is asked of a call to know its caller. */
+/** Properties of a call that identify its caller. */
 export interface IncomingCall {
   readonly cancelled: boolean;
   readonly metadata: Metadata;
@@ -31,7 +31,7 @@ export function clientOf(call: IncomingCall): WaitingCall {
   return { ...callerOf(call, disconnected), cancel: () => disconnected.abort(DISCONNECTED) };
 }
 
-/** Who sends a call, until when, and whether the answer is still wanted. */
+/** Caller of a call, its deadline, and whether the response is still wanted. */
 export function callerOf(call: IncomingCall, { signal } = abortWith(call)): CallContext {
   const traceparents = call.metadata.get('traceparent');
   return {

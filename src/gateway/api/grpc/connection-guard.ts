@@ -9,7 +9,7 @@ import { FEWEST_CONNECTIONS, type Idle, lesser, OpenFiles, type SharingServer } 
 export interface ConnectionLimits {
   /** The most connections, and half of them of one peer; fewer where the process may open few files. */
   readonly maxConnections: number;
-  /** How long a connection may take to say that it speaks HTTP/2, a TLS handshake included. */
+  /** Time that a connection may take to prove that it speaks HTTP/2, a TLS handshake included. */
   readonly handshakeTimeoutMs: number;
 }
 
@@ -69,11 +69,11 @@ export class ConnectionGuard implements SharingServer {
     if (connection !== undefined) connection.speaks = true;
   }
 
-  /** Whether a new connection is taken; one that is not is ended here, now or in a second. */
+  /** True if a new connection is accepted; else it is ended here, now or in a second. */
   admit(socket: Socket): boolean {
     const name = nameOf(socket);
     const peer = peerOf({ getPeer: () => name });
-    // What comes of a proxy's connections is its clients' doing.
+    // The clients of a proxy cause the load of its connections.
     const isProxy = this.proxied?.isProxy(name) ?? false;
     if (!isProxy && this.abuse.has(peer)) {
       this.counters.held += 1;
@@ -110,14 +110,14 @@ export class ConnectionGuard implements SharingServer {
       const { name, peer, speaks } = connection;
       const { working, started } = this.calls.callsOf(name);
       if (working > 0 || !mayClose(peer)) continue;
-      // What never spoke HTTP/2 goes before what never called, and that before what called once.
+      // Connections that never spoke HTTP/2 go before those that never called, and those before connections that called once.
       const worth = !speaks ? 0 : started === 0 ? 1 : 2;
       least = lesser(least, { ofPeer: countOf(peer), worth, close: () => this.close(connection) });
     }
     return least;
   }
 
-  /** Whether one more of a peer, which may have so many, has room, where need be by closing another. */
+  /** True if there is room for one more of a peer, which may have so many, if necessary by closing another. */
   private hasRoom(peer: string, mostOwn: number): boolean {
     const own = this.countOf(peer);
     if (own >= mostOwn) return this.closeIdle((other) => other === peer);

@@ -9,7 +9,7 @@ import type { LoadReport } from './load-report.js';
 import { serveTranslated, type TranslatedApi } from './translated-generation.js';
 import { answerKnown, responseStreamOf } from './unary-responses.js';
 
-/** What SMG's servicer calls itself: routers tell protocols apart by it. */
+/** Name of SMG's servicer: routers distinguish protocols by it. */
 const SERVER_TYPE = 'vllm-grpc';
 /** The one section of a load report. */
 const CORE = 'core';

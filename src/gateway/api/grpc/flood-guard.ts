@@ -9,7 +9,7 @@ import { TokenBucket } from '../../../shared/token-bucket.js';
 import type { ProxiedClients } from '../../trust/proxied-clients.js';
 import { nameOf } from './connection-guard.js';
 
-/** What one connection may send that costs its sender nothing: at once, and a second. */
+/** Allowance of one connection for frames that cost their sender nothing: at once, and a second. */
 export interface FloodLimits {
   /** PING and SETTINGS frames, each of which is answered. */
   readonly controlFrames: Rate;
@@ -28,7 +28,10 @@ export const FLOOD_LIMITS: FloodLimits = {
   resets: { burst: 200, perSecond: 20 },
 };
 
-/** Of a trusted proxy's connection, whose streams are of many; less than nghttp2's own bound, which ends Node's clients. */
+/**
+ * Allowance of a trusted proxy's connection, whose streams belong to many; less than nghttp2's own bound, which ends Node's
+ * clients.
+ */
 const PROXY_RESETS: Rate = { burst: 800, perSecond: 30 };
 
 /** nghttp2's `NGHTTP2_ERR_BAD_CLIENT_MAGIC`. */
@@ -79,7 +82,7 @@ export class FloodGuard {
       session.goaway(constants.NGHTTP2_ENHANCE_YOUR_CALM);
       session.destroy();
     };
-    // What nghttp2 ends by itself, such as CONTINUATION without end; who speaks no HTTP/2 at all costs nothing.
+    // Floods that nghttp2 ends by itself, such as CONTINUATION without end; a client that speaks no HTTP/2 costs nothing.
     session.once('error', ({ code, errno }: NodeJS.ErrnoException) => {
       if (code === 'ERR_HTTP2_ERROR' && errno !== BAD_CLIENT_MAGIC) this.onViolation(connection);
     });
@@ -100,7 +103,7 @@ export class FloodGuard {
     });
   }
 
-  /** Whether a bucket had one more, which is taken. */
+  /** True if a bucket had one more, which is taken. */
   private hasRoom(bucket: TokenBucket, { burst, perSecond }: Rate): boolean {
     const left = bucket.level(burst, perSecond, this.nowMs());
     bucket.take(1);

@@ -44,7 +44,7 @@ export function withRefused(service: GrpcService, methods: readonly string[]): G
     definition[method] = {
       path,
       requestStream: false,
-      // Of a refusal alone nobody sees whether a stream would have come.
+      // A refusal alone does not show whether a stream would have come.
       responseStream: false,
       requestSerialize: () => NOTHING,
       // Not undefined, which would be no request.
@@ -59,5 +59,5 @@ export function withRefused(service: GrpcService, methods: readonly string[]): G
 }
 
 const NOTHING = Buffer.alloc(0);
-/** What is refused whatever it says need not be long. */
+/** A request that is refused in any case need not be long. */
 const MOST_REFUSED_BYTES = 4096;

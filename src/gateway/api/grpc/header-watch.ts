@@ -3,7 +3,7 @@ import { nameOf } from './connection-guard.js';
 
 const SWEEP_INTERVAL_MS = 500;
 
-/** What is known of a connection. */
+/** State of a connection. */
 interface Watched {
   readonly session: ServerHttp2Session;
   /** Bytes that had been read of it at the last look. */
@@ -81,7 +81,7 @@ export class HeaderWatch {
   }
 }
 
-/** Whether what was written waits for its reader, and a ping behind it. Node tells that of a socket's handle alone. */
+/** True if written bytes, and a ping behind them, wait for their reader. Node reports that only for a socket's handle. */
 function isBlocked({ socket }: ServerHttp2Session): boolean {
   const handle: unknown = Reflect.get(socket, '_handle');
   return typeof handle === 'object' && handle !== null && Number(Reflect.get(handle, 'writeQueueSize')) > 0;

@@ -11,7 +11,7 @@ export interface MessageFrame {
   readonly isFirst: boolean;
 }
 
-/** Where messages begin in the bytes of a call (grpc/grpc `doc/PROTOCOL-HTTP2.md`, Length-Prefixed-Message). */
+/** Beginnings of messages in the bytes of a call (grpc/grpc `doc/PROTOCOL-HTTP2.md`, Length-Prefixed-Message). */
 export class MessageFrames {
   private readonly prefix = Buffer.alloc(PREFIX_BYTES);
   private prefixBytes = 0;

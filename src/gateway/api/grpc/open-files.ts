@@ -10,18 +10,18 @@ const MOST_HELD = 256;
 
 /** A connection that does nothing and may be closed. */
 export interface Idle {
-  /** How many its peer has; of the most goes first. */
+  /** Number of its peer's connections; the peer with the most loses one first. */
   readonly ofPeer: number;
   /** The least goes first. */
   readonly worth: number;
   close(): void;
 }
 
-/** What a server tells of its connections. */
+/** Connections of a server. */
 export interface SharingServer {
   readonly open: number;
   countOf(peer: string): number;
-  /** Of connections that do nothing, and whose peers may lose one, the one to close. @param countOf how many a peer has */
+  /** Connection to close among idle ones whose peers may lose one. @param countOf how many a peer has */
   idlest(mayClose: (peer: string) => boolean, countOf: (peer: string) => number): Idle | undefined;
 }
 
@@ -48,7 +48,7 @@ export class OpenFiles {
    */
   constructor(wanted: number, files = openFileLimit()) {
     const free = files - RESERVED_FILES;
-    // Of few files, the connections that are taken have most.
+    // If there are few files, most are for accepted connections.
     this.mostHeld = Math.max(FEWEST_CONNECTIONS, Math.min(MOST_HELD, free - wanted));
     this.most = Math.max(FEWEST_CONNECTIONS, Math.min(wanted, free - this.mostHeld));
   }
@@ -68,7 +68,9 @@ export class OpenFiles {
     this.held -= 1;
   }
 
-  /** Whether a connection more of a peer, which may have so many, has room, where need be by closing another, of any server. */
+  /**
+   * True if there is room for another connection of a peer, which may have so many, if necessary by closing one of any server.
+   */
   hasRoom(peer: string, mostOwn = this.most / 2): boolean {
     const own = this.countOf(peer);
     if (own >= mostOwn) return this.closeIdle((other) => other === peer);

@@ -14,7 +14,7 @@ import { addReflection, REFLECTION_BYTES } from './reflection.js';
 import { StreamTurns } from './stream-turns.js';
 import { trustInterceptor } from './trust-interceptor.js';
 
-/** What connections and calls may take. Absent: the default. */
+/** Limits of connections and calls. Absent: the default. */
 export interface ConnectionOptions {
   /** Default 1024, fewer where the process may open few files. */
   readonly maxConnections?: number | undefined;
@@ -24,16 +24,16 @@ export interface ConnectionOptions {
   readonly maxStreamsPerConnection?: number | undefined;
   /** After this, a tenth more or less, a connection takes no more calls; default 1 h. */
   readonly maxConnectionAgeMs?: number | undefined;
-  /** How long a connection stays without a call; default 10 min. */
+  /** Time that a connection stays open without a call; default 10 min. */
   readonly maxConnectionIdleMs?: number | undefined;
-  /** How often a connection is asked whether it lives; default 1 min. */
+  /** Interval of keepalive pings; default 1 min. */
   readonly keepaliveMs?: number | undefined;
-  /** How long a connection may take to say that it speaks HTTP/2, a TLS handshake included; default 10 s. */
+  /** Time that a connection may take to prove that it speaks HTTP/2, a TLS handshake included; default 10 s. */
   readonly handshakeTimeoutMs?: number | undefined;
-  /** How long a request may take to arrive; default 30 s. */
+  /** Time that a request may take to arrive; default 30 s. */
   readonly requestTimeoutMs?: number | undefined;
   /**
-   * How long an answer may make no progress to its reader; default 1 min. A generation under way is given up by the engine
+   * Time that a response may make no progress to its reader; default 1 min. A running generation is cancelled by the engine
    * before that, which can say why; here a stream is only cut off.
    */
   readonly unreadTimeoutMs?: number | undefined;
@@ -64,7 +64,7 @@ const MAX_OPEN_CALLS = 4096;
 const MAX_UNFINISHED_BYTES = 32 * MIB;
 const MAX_UNREAD_BYTES = 32 * MIB;
 const KEEPALIVE_TIMEOUT_MS = 20_000;
-/** How long calls go on that were under way when their connection came to its age. */
+/** Time that running calls may continue when their connection reaches its maximum age. */
 const AGE_GRACE_MS = 3_600_000;
 
 /**

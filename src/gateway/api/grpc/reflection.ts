@@ -4,7 +4,7 @@ import { readDescriptorSet } from '../../../shared/grpc/descriptors.js';
 import { toStatus } from '../../../shared/grpc/status.js';
 import { RefusedRequest, strictService, tooLarge } from '../../../shared/grpc/strict.js';
 
-/** What one call may ask with in all, in bytes: some hundred questions. */
+/** Limit of all requests of one call, in bytes: some hundred questions. */
 export const MOST_CALL_BYTES = 16 * 1024;
 /** A question names a symbol or a file, and its answer repeats it. */
 export const MOST_QUESTION_BYTES = 1024;

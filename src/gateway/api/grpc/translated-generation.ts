@@ -9,7 +9,7 @@ import type { ResponseStream } from '../response-stream.js';
 import type { RunningRequests } from '../running-requests.js';
 import { clientOf, type IncomingCall } from './caller.js';
 
-/** What all translated generations share. */
+/** Dependencies of all translated generations. */
 export interface TranslatedApi {
   readonly models: Models;
   readonly running: RunningRequests;

@@ -6,7 +6,7 @@ import type { Trust } from '../../trust/trust.js';
 /** Those who balance load and restart processes have no credential. */
 const OPEN_SERVICE = '/grpc.health.v1.Health/';
 
-/** Who was found to send a call. */
+/** Identified caller of a call. */
 interface Identified {
   readonly principal: string;
   /** See {@link ProxiedClients.peerOf}. */
@@ -76,7 +76,7 @@ export function trustInterceptor(trust: Trust, generations: ReadonlySet<string>)
         hasBegun = true;
         next(metadata);
       },
-      // How a generation ends that has begun is the audit log's to tell.
+      // The audit log reports the end of a generation that has begun.
       sendStatus: (status, next) => {
         const { code, metadata } = status;
         const isRejected = code !== grpcStatus.OK && !hasBegun && metadata;

@@ -43,7 +43,7 @@ export function answer<Request, Response>(
 ): void {
   Promise.resolve()
     .then(() => handle(wellFormed(call.request), clientOf(call)))
-    // What is encoded already passes the serializer as it is (strictService).
+    // Encoded bytes pass the serializer unchanged (strictService).
     .then((response) => callback(null, response as Response))
     .catch((error: unknown) => callback(toStatus(error), null));
 }

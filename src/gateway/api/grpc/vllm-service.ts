@@ -20,7 +20,7 @@ import { answerKnown, responseStreamOf } from './unary-responses.js';
 /** Which of several replicas runs a request; vLLM's front end reads it from a call's metadata. */
 const RANK_KEY = 'x-data-parallel-rank';
 
-/** What vLLM itself says. */
+/** Texts of vLLM itself. */
 const API_VERSION = 'vllm';
 
 /** Methods of vLLM's proto that are not built: LoRA, KV events, the life of the process, weights of reinforcement learning. */

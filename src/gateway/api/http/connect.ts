@@ -54,7 +54,7 @@ import { ResponseQueue } from './response-queue.js';
  */
 export const MOST_CONNECT_BYTES = 256 << 10;
 
-/** How messages go to and from their bytes. */
+/** Codec of messages. */
 interface Codec<Request, Response> {
   readonly request: { decode(bytes: Uint8Array): Request };
   readonly response: { encode(message: Response): { finish(): Uint8Array } };
@@ -178,13 +178,13 @@ export function connectHandler(models: Models): ConnectHandler {
 
 const GENERATIONS: ReadonlySet<string> = new Set(['Generate', 'GenerateStream'].map((name) => CONNECT_PREFIX + name));
 
-/** How errors are told of calls that no protocol of the service takes. */
+/** Error format of calls that no protocol of the service accepts. */
 export const connectErrorForm: ErrorForm = (error) => ({
   status: statusOf(error),
   body: { code: error.code.toLowerCase(), message: error.message },
 });
 
-/** What streams have around a message. */
+/** Envelope of a message in a stream. */
 const ENVELOPE_BYTES = 5;
 
 /**
@@ -195,7 +195,7 @@ function serveRouter(
   routes: (router: ConnectRouter) => void,
   connectError: (thrown: unknown) => ConnectError,
 ): ConnectHandler {
-  // Where the library turns bytes of JSON into text, whatever they were packed in.
+  // The place where the library decodes bytes of JSON, whatever they were packed in.
   const textDecoder = {
     decode: (bytes: Uint8Array): string => {
       try {
@@ -265,7 +265,7 @@ function messageHeaders(headers: IncomingHttpHeaders): MessageHeaders {
   return { contentType: headers['content-type'] ?? '', encodings };
 }
 
-/** What the library refuses by itself, by the status with which it does. */
+/** Requests that the library refuses by itself, by status. */
 const LIBRARY_REFUSALS: Readonly<Record<number, ErrorReason>> = {
   400: 'MALFORMED_MESSAGE',
   405: 'METHOD_NOT_ALLOWED',

@@ -5,7 +5,7 @@ import type { Fields } from './fields.js';
 const ANY_OBJECT = '{"type":"object"}';
 
 /**
- * What the text must be: OpenAI's `response_format`, llama.cpp's `grammar` and `json_schema`. The core says which schemas
+ * Constraint on the text: OpenAI's `response_format`, llama.cpp's `grammar` and `json_schema`. The core says which schemas
  * and grammars it takes.
  */
 export function constraintOf(fields: Fields): Constraint | undefined {
@@ -18,7 +18,7 @@ export function constraintOf(fields: Fields): Constraint | undefined {
   const given = asked.filter(([, constraint]) => constraint !== undefined);
   const [first, second] = given;
   if (first !== undefined && second !== undefined) {
-    return fields.refuse(second[0], `is there beside ${first[0]}; send one of them`);
+    return fields.refuse(second[0], `cannot be combined with ${first[0]}; send one of them`);
   }
   return first?.[1];
 }
@@ -37,7 +37,7 @@ function guidedOf(fields: Fields): readonly Named[] {
   outputs.ignore('disable_additional_properties');
   outputs.end();
   const [first, second] = guided;
-  if (second !== undefined) outputs.refuse(second[0], `is there beside ${first?.[0]}; send one of them`);
+  if (second !== undefined) outputs.refuse(second[0], `cannot be combined with ${first?.[0]}; send one of them`);
   return [
     ...guidedIn(fields, 'guided_'),
     ['structured_outputs', first?.[1] ?? (isObject ? { kind: { $case: 'jsonSchema', value: ANY_OBJECT } } : undefined)],

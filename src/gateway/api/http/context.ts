@@ -6,7 +6,7 @@ import type { IgnoredFieldLog } from './field-policy.js';
 import type { ResponseStore } from './openai/responses-store.js';
 import type { AnswerFacts, FormDefaults } from './request.js';
 
-/** What is told of the model, beside what answers are written with. */
+/** Facts about the model, in addition to those that answers are written with. */
 export interface HttpFacts extends AnswerFacts {
   /** Its name, without its folder. */
   readonly modelFile: string;
@@ -21,13 +21,13 @@ export interface HttpFacts extends AnswerFacts {
   readonly seed: bigint | undefined;
 }
 
-/** What the routes of the HTTP server serve from. */
+/** Dependencies of the HTTP server's routes. */
 export interface HttpContext {
   readonly models: Models;
-  /** What is told of each of them. */
+  /** Facts about each of them. */
   readonly factsOf: (model: OfferedModel) => HttpFacts;
   readonly trust: Trust;
-  /** What may be switched off. */
+  /** Optional routes. */
   readonly shows: { readonly page: boolean; readonly slots: boolean };
   /** llama.cpp's metrics; absent: they are switched off. */
   readonly llamaMetrics: Registry | undefined;

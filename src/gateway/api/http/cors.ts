@@ -4,7 +4,7 @@ import { isThisMachine } from './hosts.js';
 /** Answers requests of pages. @returns whether the request was a preflight, which is answered now */
 export type ResponseCors = (request: IncomingMessage, response: ServerResponse) => boolean;
 
-/** Of origins the one that means pages of this machine, at any port. */
+/** Origin that stands for pages of this machine, at any port. */
 const LOCALHOST = 'localhost';
 const ANY = '*';
 

@@ -8,7 +8,7 @@ const WITHOUT_REASONING: ReadonlySet<string> = new Set(['none', 'minimal']);
 
 type Variables = Readonly<Record<string, unknown>>;
 
-/** What templates call the switch of reasoning: Qwen 3, GLM and others, and DeepSeek and Granite. */
+/** Names of the switch of reasoning in templates: Qwen 3, GLM and others, and DeepSeek and Granite. */
 export const thinkingSwitch = (isOn: boolean): Variables => ({ enable_thinking: isOn, thinking: isOn });
 
 /** An effort by its field. @throws RocmForgeError `INVALID_FIELD` for a word that no API has */

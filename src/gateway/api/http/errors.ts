@@ -39,7 +39,7 @@ const TYPE_OF_STATUS: Readonly<Record<number, string>> = {
 const typeOf = (status: number): string =>
   TYPE_OF_STATUS[status] ?? (status < 500 ? 'invalid_request_error' : 'server_error');
 
-/** What llama.cpp tells of a prompt that does not fit, and clients look for. */
+/** llama.cpp's error for a prompt that does not fit, which clients look for. */
 function contextOf({ reason, metadata }: RocmForgeError): Readonly<Record<string, unknown>> {
   const { prompt_tokens: tokens, context_length: context } = metadata;
   if (reason !== 'PROMPT_TOO_LONG' || tokens === undefined) return {};

@@ -12,7 +12,7 @@ const HEADERS = {
   'x-accel-buffering': 'no',
 };
 
-/** How long what fails at once may take: after that the headers are sent, though there is no event yet. */
+/** Time for immediate failures: after that the headers are sent, though there is no event yet. */
 const HEADERS_MS = 1000;
 /** A stream that waits has a comment as often, or proxies end it (nginx after 60 s of silence). */
 const COMMENT_MS = 15_000;

@@ -26,11 +26,11 @@ export function connectionOf({ socket }: IncomingMessage): string {
   return nameOf(socket);
 }
 
-/** What an exchange is part of. */
+/** Context of an exchange. */
 export interface ExchangeOptions {
   readonly bodies: Bodies;
   readonly trust: Trust;
-  /** How its protocol tells errors. */
+  /** Error format of its protocol. */
   readonly errorForm: ErrorForm;
   /** Told of each error that is answered. */
   readonly onRefused: (error: RocmForgeError) => void;
@@ -43,7 +43,7 @@ export class Exchange {
   private readonly peer: string;
   private readonly disconnected = new AbortController();
   private identified: WaitingCall | undefined;
-  /** Whether an error was counted that it is answered with. */
+  /** True if the error of its response has been counted. */
   isRefused = false;
 
   constructor(
@@ -61,7 +61,7 @@ export class Exchange {
     return this.options.errorForm;
   }
 
-  /** Whether the request is there as a whole: what has no body is so from the start. */
+  /** True if the whole request is there: one without a body is complete from the start. */
   get hasArrived(): boolean {
     const { complete, headers } = this.request;
     const hasBody = Number(headers['content-length'] ?? 0) > 0 || headers['transfer-encoding'] !== undefined;
@@ -78,7 +78,7 @@ export class Exchange {
     return this.identified?.principal ?? this.peer;
   }
 
-  /** Who asks. @throws Error where nobody has identified it */
+  /** Caller of the request. @throws Error before it is identified */
   get client(): WaitingCall {
     if (this.identified === undefined) throw new Error('a request reached its handler without being identified');
     return this.identified;
@@ -128,7 +128,7 @@ export class Exchange {
   /** The bytes of a body of any type, see {@link Bodies.read}. */
   bytes(most?: number): Promise<Buffer> {
     const { request, response } = this;
-    // Who has asked whether to send it is told so when it is wanted, and not before it is known who asks.
+    // A client that expects 100 Continue receives it when the body is wanted, and not before the caller is known.
     if (request.headers.expect !== undefined && !response.headersSent) response.writeContinue();
     return this.options.bodies.read(request, this.client.principal, most);
   }

@@ -3,7 +3,7 @@ import { packageVersion } from '../../../shared/package.js';
 import type { ServedModel } from '../../request/served-model.js';
 import type { HttpFacts } from './context.js';
 
-/** What the HTTP server tells of a model. */
+/** Facts about a model that the HTTP server reports. */
 export function httpFacts(
   { name, file, contextLength, chatTemplate, tokenizer, facts }: ServedModel,
   tags: readonly string[],

@@ -3,7 +3,7 @@ const MOST_NAMES = 32;
 const MOST_NAME_CHARACTERS = 64;
 
 /**
- * What happens to the fields of a request that its API does not know: they are refused, or ignored and reported. One for
+ * Treatment of the fields of a request that its API does not know: they are refused, or ignored and reported. One for
  * each request.
  */
 export class FieldPolicy {

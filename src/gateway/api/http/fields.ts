@@ -108,7 +108,7 @@ export class Fields {
   objects(name: string): readonly Fields[] | undefined {
     const list = this.list(name);
     if (list !== undefined && list.length > MOST_OBJECTS) {
-      this.refuse(name, `has ${list.length} entries, more than the ${MOST_OBJECTS} that are taken`);
+      this.refuse(name, `has ${list.length} entries, more than the ${MOST_OBJECTS} allowed`);
     }
     return list?.map((item, i) => new Fields(item, `${this.nameOf(name)}[${i}]`, this.policy));
   }
@@ -122,7 +122,7 @@ export class Fields {
   mustBe(name: string, ...taken: readonly (string | number | boolean)[]): void {
     const value = this.rounded(name);
     if (value === undefined || taken.includes(value as string)) return;
-    this.refuse(name, `is taken with ${taken.map((one) => JSON.stringify(one)).join(' or ')} alone`);
+    this.refuse(name, `must be ${taken.map((one) => JSON.stringify(one)).join(' or ')}`);
   }
 
   /** @throws RocmForgeError `INVALID_FIELD` about the field */
@@ -186,7 +186,7 @@ const MOST_OBJECTS = 4096;
 /** Characters of an unknown field's name that are told back. */
 const MOST_NAME = 64;
 
-/** Whether a value is a list of numbers that may be token ids. */
+/** True if a value is a list of numbers that may be token ids. */
 export function areIds(value: unknown): value is readonly number[] {
   return Array.isArray(value) && value.every((id) => Number.isInteger(id) && id >= 0 && id < 2 ** 32);
 }

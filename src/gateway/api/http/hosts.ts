@@ -3,13 +3,13 @@ import { RocmForgeError } from '../../../shared/errors.js';
 
 const LOOPBACK = /^(localhost|.+\.localhost|127(\.\d{1,3}){3}|\[::1\])$/;
 
-/** Whether a host, with its port or without, is a name by which a machine calls itself alone. */
+/** True if a host, with its port or without, is a name by which a machine calls itself alone. */
 export const isThisMachine = (host: string): boolean => LOOPBACK.test(withoutPort(host));
 
 const withoutPort = (host: string): string => host.toLowerCase().replace(/:\d*$/, '');
 
 /**
- * Whether a request's `Host` is served. On a loopback address a page of any name would reach the gateway by having its name
+ * True if a request's `Host` is served. On a loopback address a page of any name would reach the gateway by having its name
  * resolve there, and its browser would take the answers for the page's own (DNS rebinding): there the names of this machine
  * and those that are listed are served alone. Elsewhere, on a socket file, and where a token is demanded, which no page has,
  * any is.

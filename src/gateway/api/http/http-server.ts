@@ -16,7 +16,7 @@ import { requestIdOf } from './request-id.js';
 import { type Found, routeOf, serve, unroutedErrorForm } from './routes.js';
 import { UnreadResponses } from './unread-responses.js';
 
-/** How an HTTP server is opened. */
+/** Options of an HTTP server. */
 export interface HttpOptions extends ConnectionOptions {
   /** Names by which it is asked on a loopback address, beside the machine's own. */
   readonly allowedHosts?: readonly string[] | undefined;
@@ -186,7 +186,7 @@ function errorFormOf(found: Found | RocmForgeError | undefined, path: string): E
   return found instanceof RocmForgeError ? unroutedErrorForm(path) : found.route.errorForm;
 }
 
-/** What is no HTTP, or does not arrive, is told so, where its sender still listens. */
+/** Response to a request that is not HTTP, or does not arrive, if its sender still listens. */
 function refuseWhatIsNone(server: Server, requests: OpenRequests, bodies: Bodies): void {
   server.on('clientError', (error: NodeJS.ErrnoException, duplex) => {
     const socket = duplex as Socket;

@@ -27,7 +27,7 @@ export function jsonOf(value: unknown): string {
 
 /** Items that are written together. */
 const SLICE_ITEMS = 32;
-/** How long an answer is written at once, while everybody waits. */
+/** Time for which a response is written at once, while all others wait. */
 const SLICE_MS = 5;
 
 /** JSON of a value in UTF-8, as `JSON.stringify` has it, written in slices between which others are served. */

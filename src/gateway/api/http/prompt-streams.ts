@@ -33,7 +33,7 @@ export async function streamEach<Message>(
 
 /** The part of a stream that one generation writes. */
 class PartStream implements ResponseStream {
-  /** How many have ended. */
+  /** Number of ended streams. */
   completions = 0;
   /** Resolves when it has: whether the next may begin. */
   readonly hasEnded: Promise<boolean>;

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 
-/** What is safe in a header and in a line of a log. */
+/** Characters that are safe in a header and in a log line. */
 const IS_VALID = /^[\x21-\x7e]{1,128}$/;
 
 /** The id of a request: the client's where it is one word of printable ASCII, of at most 128 characters; else a new one. */

@@ -7,30 +7,30 @@ import type {
 import type { PromptProgress } from '../../request/generation.js';
 import type { ResponsesForm, StoredContext } from './openai/responses-form.js';
 
-/** How a generation's answer is written, as JSON: made from plain facts, so that a request may be read in another thread. */
+/** Form of a generation's answer, as JSON: made from plain facts, so that a request may be read in another thread. */
 export interface AnswerForm {
   readonly kind: AnswerKind;
-  /** Whether it is streamed as server-sent events. */
+  /** True if it is streamed as server-sent events. */
   readonly isStream: boolean;
-  /** Whether a stream ends with the counts of its tokens. */
+  /** True if a stream ends with the counts of its tokens. */
   readonly includeUsage: boolean;
   /** True if each event of a stream has the counts of tokens so far. */
   readonly continuousUsage?: boolean;
   /** True if the answer has the reasoning; default true. */
   readonly includeReasoning?: boolean;
-  /** Whether ids of tokens are told, where the form leaves that open. */
+  /** True if ids of tokens are included, if the form leaves that open. */
   readonly includeTokens: boolean;
   /** Likeliest tokens that are told at each place; absent: no log probabilities at all. */
   readonly logprobs: number | undefined;
-  /** Whether the prompt's text comes first. */
+  /** True if the prompt's text comes first. */
   readonly echo: boolean;
-  /** Whether each event of a stream tells how long it took so far. */
+  /** True if each event of a stream includes its timings so far. */
   readonly timingsPerToken: boolean;
-  /** Whether a stream tells how far the prompt has come. */
+  /** True if a stream includes the progress of the prompt. */
   readonly returnProgress: boolean;
-  /** What was asked for and taken, as llama.cpp tells it. */
+  /** Requested and accepted parameters, in llama.cpp's form. */
   readonly settings?: Readonly<Record<string, unknown>>;
-  /** How an answer of the Responses API is written; absent for all others. */
+  /** Form of an answer of the Responses API; absent for all others. */
   readonly responses?: ResponsesForm;
   /** The fields of the answer that are wanted, by their paths; absent: all. */
   readonly responseFields?: readonly string[];
@@ -38,13 +38,13 @@ export interface AnswerForm {
 
 export type AnswerKind = 'chat' | 'completion' | 'llama' | 'messages' | 'responses';
 
-/** What requests ask for where they do not say. */
+/** Defaults of requests. */
 export interface FormDefaults {
-  /** Whether a chat's answer tells the prompt as it was rendered. */
+  /** True if a chat's answer includes the prompt as it was rendered. */
   readonly verbose: boolean;
   /** True if unknown fields are refused; default: they are ignored and reported. */
   readonly strictFields?: boolean | undefined;
-  /** What the request refers to of stored responses; absent: nothing was looked up yet. */
+  /** Stored responses that the request refers to; absent: nothing was looked up yet. */
   readonly stored?: StoredContext | undefined;
 }
 
@@ -61,11 +61,11 @@ export interface ReadGeneration extends JsonGeneration {
   readonly ignored: readonly string[];
 }
 
-/** What an answer is written with, beside its messages. */
+/** Facts that an answer is written with, in addition to its messages. */
 export interface AnswerFacts {
   readonly model: string;
   readonly contextLength: number;
-  /** What answers are made by, as OpenAI's `system_fingerprint` has it: the same one, the same seed, the same text. */
+  /** Origin of answers, as OpenAI's `system_fingerprint` has it: the same one, the same seed, the same text. */
   readonly fingerprint: string;
   /** Tokens that end a text. */
   readonly endIds: ReadonlySet<number>;
@@ -87,7 +87,7 @@ export interface ResponseWriter {
   readonly errorEvent?: string;
   /** The events of a stream that fails after it has begun; absent: one, of the name above. */
   failure?(error: RocmForgeError): readonly (string | NamedEvent)[];
-  /** How many tokens the prompt has, before anything of a stream. */
+  /** Number of prompt tokens, before anything of a stream. */
   prompt?(tokens: number): void;
   /** The first token of a whole answer has come. */
   begin(): void;
@@ -101,5 +101,5 @@ export interface ResponseWriter {
   lastEvents(): readonly (string | NamedEvent)[];
 }
 
-/** How a protocol tells an error: the status and the body. */
+/** Error format of a protocol: the status and the body. */
 export type ErrorForm = (error: RocmForgeError) => { readonly status: number; readonly body: unknown };

@@ -24,12 +24,12 @@ import type { AnswerForm, AnswerKind, ErrorForm, FormDefaults, ResponseWriter } 
 import { FIELD_NAMES } from './sampling-fields.js';
 import type { TextForm } from './text-responses.js';
 
-/** What is served under a path. */
+/** Handler of a path. */
 export interface Route {
   readonly method: 'GET' | 'POST' | 'DELETE';
   readonly path: string | RegExp;
   readonly errorForm: ErrorForm;
-  /** What of trust is asked before. */
+  /** Required trust. */
   readonly access: 'open' | 'call' | 'generation';
   /** @param matched the parts of the path that an expression's groups matched, decoded */
   handle(exchange: Exchange, context: HttpContext, ...matched: readonly string[]): Promise<void>;
@@ -92,7 +92,7 @@ export const ROUTES: readonly Route[] = [
   aboutText(/^(?:\/v1)?\/chat\/completions\/input_tokens$/, openAiForm, 'inputTokens'),
 ];
 
-/** What a request is told that has another path. */
+/** Error for a request with another path. */
 const SUPPORTED_PATHS = [
   ...['/v1/chat/completions', '/v1/completions', '/v1/responses', '/v1/messages', '/v1/messages/count_tokens'],
   ...['/v1/models', '/completion', '/tokenize', '/detokenize', '/apply-template', '/props', '/health'],

@@ -10,7 +10,7 @@ import type { Fields } from './fields.js';
 
 const MOST_INTEGER = 2 ** 31 - 1;
 
-/** What the fields of the public API are called in JSON: for errors, which name the API's. */
+/** JSON names of the public API's fields: for errors, which name the API's. */
 export const FIELD_NAMES: ReadonlyMap<string, string> = new Map([
   ['sampling.temperature', 'temperature'],
   ['sampling.top_k', 'top_k'],
@@ -74,7 +74,7 @@ const OFF: Readonly<Record<string, readonly number[]>> = {
   tfs_z: [1],
   min_keep: [0, 1],
 };
-/** What belongs to them, and means nothing while they are off. */
+/** Fields that belong to them, and mean nothing while they are off. */
 const OF_THOSE = [
   ...['dry_base', 'dry_allowed_length', 'dry_penalty_last_n', 'dry_sequence_breakers'],
   ...['xtc_threshold', 'mirostat_tau', 'mirostat_eta'],
@@ -110,7 +110,7 @@ function biasesOf(fields: Fields): Pick<SamplingParameters, 'logitBias' | 'textB
   const textBias: { [text: string]: number } = Object.create(null);
   const given = fields.rounded('logit_bias');
   if (given === undefined) return { logitBias, textBias };
-  const refuse = () => fields.refuse('logit_bias', 'is no object of token ids, or texts, and numbers');
+  const refuse = () => fields.refuse('logit_bias', 'is not an object of token ids, or texts, and numbers');
   if (typeof given !== 'object' || given === null) return refuse();
   const pairs: readonly unknown[] = Array.isArray(given) ? given : Object.entries(given);
   for (const pair of pairs) {
@@ -153,7 +153,7 @@ export function maxTokensOf(fields: Fields, ...names: readonly string[]): number
   return most[0] === -1 ? undefined : most[0];
 }
 
-/** Of llama.cpp's list of samplers what it leaves out is off. Their order is this server's own, which is reported. */
+/** Samplers that llama.cpp's list leaves out are off. Their order is this server's own, which is reported. */
 function namedSamplers(fields: Fields, sampling: SamplingParameters): SamplingParameters {
   const given = fields.rounded('samplers');
   fields.reportIgnored('samplers');

@@ -11,7 +11,7 @@ import { parseJson } from './json-forms.js';
 import { chatRequest, conversationOf } from './openai/chat-request.js';
 import type { FormDefaults } from './request.js';
 
-/** What texts are answered from. */
+/** Dependencies of the text routes. */
 export interface TextTools {
   readonly facts: LimitFacts;
   readonly encoder: PromptEncoder;
@@ -43,7 +43,7 @@ export const TEXT_ANSWERS = {
   detokenize: (body, policy, { facts, detokenize }) => {
     const fields = new Fields(body, '', policy);
     const tokenIds = fields.rounded('tokens');
-    if (!areIds(tokenIds)) return fields.refuse('tokens', 'is no list of token ids');
+    if (!areIds(tokenIds)) return fields.refuse('tokens', 'is not a list of token ids');
     checkModelName(fields.string('model') ?? '', facts);
     fields.end();
     checkLimits({ tokenIds: [...tokenIds] }, facts);

@@ -4,10 +4,10 @@ import type { PromptProgress } from '../../request/generation.js';
 /** Counts of a completion's tokens. */
 export interface TokenCounts {
   readonly promptTokens: number;
-  /** Of those, found computed. */
+  /** Cache hits among those. */
   readonly cachedTokens: number;
   readonly tokens: number;
-  /** Of those, up to the last of the reasoning. */
+  /** Tokens among those up to the last of the reasoning. */
   readonly reasoning: number;
   /** Draft tokens at them, and those that were right. */
   readonly proposed: number;
@@ -21,12 +21,12 @@ export function countsOf(usage: Usage | undefined): TokenCounts {
   return { promptTokens, cachedTokens, tokens, reasoning: usage?.reasoningTokens ?? 0, proposed, accepted };
 }
 
-/** How far a prompt has come, as llama.cpp tells it. */
+/** Progress of a prompt, as llama.cpp reports it. */
 export function progressOf({ total, cached, processed }: PromptProgress, ms: number): Readonly<Record<string, number>> {
   return { total, cache: cached, processed, time_ms: Math.round(ms) };
 }
 
-/** How long an answer takes, as far as a server sees it: until the first token, and from it on. */
+/** Times of an answer, as a server sees them: until the first token, and from it on. */
 export class Timings {
   private readonly began = performance.now();
   private placedAt: number | undefined;

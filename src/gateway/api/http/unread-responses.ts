@@ -3,7 +3,7 @@ import { peerOf } from '../peer.js';
 import { connectionOf } from './exchange.js';
 
 export interface UnreadLimits {
-  /** How long what was written may make no progress to its reader. */
+  /** Time that written bytes may make no progress to their reader. */
   readonly timeoutMs: number;
   /** The most bytes of answers that nobody has read. */
   readonly most: number;

@@ -17,7 +17,7 @@ import { MAX_LOGPROBS_OF_MESSAGE } from '../../request/limits.js';
 import type { ProtocolResponse } from './translated-stream.js';
 import type { EngineOptions } from './vllm-engine.js';
 
-/** What has come of one completion. */
+/** State of one completion. */
 interface Completion {
   readonly ids: number[];
   /** Those that no chunk has had. */

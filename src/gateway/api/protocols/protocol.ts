@@ -8,7 +8,7 @@ export interface ProtocolField<Request> {
   readonly field: string;
   /** The field of GenerateStreamRequest that it becomes. */
   readonly ours?: string;
-  /** What is not plain about that. */
+  /** Details of that. */
   readonly note?: string;
   /** When it asks for what is not built. */
   readonly refusedIf?: (request: Request) => boolean;
@@ -17,7 +17,7 @@ export interface ProtocolField<Request> {
 /** A request in our messages. */
 export interface Translation<Options> {
   readonly request: GenerateStreamRequest;
-  /** What its answer depends on beside; plain data, which goes from thread to thread. */
+  /** Further data that its response depends on; plain data, which goes from thread to thread. */
   readonly options: Options;
 }
 
@@ -52,7 +52,8 @@ export function translate<Request extends object, Options>(
 /** @throws RocmForgeError `NOT_IMPLEMENTED` of a field, by its path and number, that the proto does not have */
 export function refuseUnknown(message: object): void {
   const unknown = unknownField(message);
-  if (unknown !== undefined) throw notImplemented(unknown, 'is a field number that is not known here; leave it out');
+  if (unknown !== undefined)
+    throw notImplemented(unknown, 'is a field number that this server does not know; remove it');
 }
 
 /** The error that one of our fields is told of, in the words of another protocol's. */
@@ -87,7 +88,7 @@ export const tokenInput = (ids: number[]): PromptInput => ({ $case: 'tokens', va
 const notImplemented = (field: string, what: string) =>
   new RocmForgeError('NOT_IMPLEMENTED', `${field} ${what}`, { field });
 
-/** Where the code generator keeps what it does not know of a message: bytes by tag. */
+/** Property in which the code generator keeps unknown fields of a message: bytes by tag. */
 const UNKNOWN = '_unknownFields';
 /** A tag's bits that are not the field's number. */
 const WIRE_TYPE_BITS = 3;

@@ -6,7 +6,7 @@ import type {
 } from '../../../shared/generated/rocmforge/v1/inference.js';
 import type { ResponseStream } from '../response-stream.js';
 
-/** What makes another protocol's messages of a generation's. */
+/** Translator of a generation's messages to another protocol. */
 export interface ProtocolResponse {
   /** Before all others. */
   begin(promptIds: Uint32Array): void;

@@ -2,11 +2,11 @@ import { GenerateStreamRequest } from '../../../shared/generated/rocmforge/v1/in
 import { GenerateRequest, SamplingParams } from '../../../shared/generated/vllm/grpc/engine/vllm_engine.js';
 import { check, type Protocol, type ProtocolField, snakeCase, textInput, tokenInput } from './protocol.js';
 
-/** What an answer of `vllm.grpc.engine.VllmEngine` depends on. */
+/** Data that a response of `vllm.grpc.engine.VllmEngine` depends on. */
 export interface EngineOptions {
   /** Completions. */
   readonly n: number;
-  /** Whether tokens come in chunks, or all at the end. */
+  /** True if tokens are sent in chunks; false if all are sent at the end. */
   readonly isStreamed: boolean;
   /** Those that the request named; others that end it are the model's own. */
   readonly stopTokenIds: readonly number[];
@@ -36,7 +36,7 @@ const constraint = (kind: string): Field =>
 
 const FIELDS: readonly Field[] = [
   { field: 'request_id', ours: 'request_id' },
-  { field: 'tokenized.original_text', note: 'for people who read: nothing depends on it' },
+  { field: 'tokenized.original_text', note: 'for readers only: nothing depends on it' },
   { field: 'tokenized.input_ids', ours: 'tokens.ids' },
   { field: 'text', ours: 'text', note: 'literals of special tokens in it are those tokens, as in vLLM' },
   sampling('temperature', { ours: 'sampling.temperature' }),

@@ -2,7 +2,7 @@ import { GenerateStreamRequest } from '../../../shared/generated/rocmforge/v1/in
 import { GenerateRequest } from '../../../shared/generated/vllm/inference.js';
 import { check, type Protocol, type ProtocolField, snakeCase, textInput, tokenInput } from './protocol.js';
 
-/** What an answer of `vllm.Inference` depends on. */
+/** Data that a response of `vllm.Inference` depends on. */
 export interface VllmOptions {
   /** Completions. */
   readonly n: number;
@@ -14,7 +14,7 @@ export interface VllmOptions {
   readonly stopTokenIds: readonly number[];
 }
 
-/** What `max_new_tokens` of 0 means, by the comment of the field. */
+/** Meaning of `max_new_tokens` of 0, by the comment of the field. */
 const DEFAULT_NEW_TOKENS = 20;
 const MOST_PRIORITY = 2 ** 31 - 1;
 

@@ -15,7 +15,7 @@ export type ToolParser = (typeof TOOL_PARSERS)[number];
 export const REASONING_PARSERS = ['think', 'granite', 'mistral', 'harmony'] as const;
 export type ReasoningParser = (typeof REASONING_PARSERS)[number];
 
-/** How a model writes what is no content. */
+/** Markup with which a model writes everything except content. */
 export interface AnswerFormat {
   /** Absent: its calls are not known here. */
   readonly tools?: ToolParser | undefined;
@@ -39,7 +39,7 @@ export const REASONING_FORMATS: Readonly<Record<Exclude<ReasoningParser, 'harmon
   mistral: { begin: '[THINK]', end: '[/THINK]' },
 };
 
-/** What a template that writes a format's calls has in it: the first format of which it has all. */
+/** Markup by which a template shows a format: the first format of which it has all. */
 const TOOL_MARKS: readonly (readonly [ToolParser, readonly string[]])[] = [
   ['harmony', ['<|channel|>', '<|message|>']],
   ['deepseek', ['<｜tool▁call▁begin｜>']],
@@ -60,7 +60,7 @@ const REASONING_MARKS: readonly (readonly [ReasoningParser, readonly string[]])[
   ['think', ['</think>']],
 ];
 
-/** How a model whose chat template this is writes calls and reasoning, by the markup that the template has of them. */
+/** Format of calls and reasoning of a model with this chat template, by the markup in the template. */
 export function answerFormatOf(template: string): AnswerFormat {
   const tools = OTHER_MARKS.some((mark) => template.includes(mark)) ? undefined : markedIn(template, TOOL_MARKS);
   return { tools, reasoning: markedIn(template, REASONING_MARKS) };

@@ -9,7 +9,7 @@ export interface AnswerParserOptions {
   readonly format: AnswerFormat;
   /** The functions that may be called; empty: nothing is a call. */
   readonly tools: readonly OfferedTool[];
-  /** Where in the turn the text starts, see {@link responseStart}. */
+  /** Position in the turn at which the text starts, see {@link responseStart}. */
   readonly start: ResponseStart;
   /** Behind so many whole calls the turn is over; default: never. */
   readonly mostCalls?: number | undefined;
@@ -67,13 +67,13 @@ export class AnswerParser {
 }
 
 /**
- * Where in an assistant's turn a text starts: at its beginning, where reasoning may come; within reasoning that the prompt has
- * begun; at the content, where the prompt has ended the reasoning; or within content that the text continues.
+ * Position in an assistant's turn at which a text starts: at its beginning, where reasoning may come; within reasoning that the
+ * prompt has begun; at the content, where the prompt has ended the reasoning; or within content that the text continues.
  */
 export type ResponseStart = 'turn' | 'reasoning' | 'content' | 'continuation';
 
 /**
- * Where a text starts behind a prompt: some templates begin the reasoning, or end it at once.
+ * Position at which a text starts behind a prompt: some templates begin the reasoning, or end it at once.
  *
  * @param promptEnd the last characters of the prompt
  * @param begun     the content of the final turn where the text continues it; undefined or empty: the turn is new

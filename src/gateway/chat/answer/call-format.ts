@@ -3,7 +3,7 @@ import type { Reading, TextReader, TextSink } from './text-reader.js';
 import type { TurnWriter } from './turn-writer.js';
 import { ParameterTypes } from './typed-value.js';
 
-/** What a format reads with. */
+/** Reader of a format. */
 export class CallReading {
   private readonly types = new Map<string, ParameterTypes>();
   /** Takes text that is part of no call. */
@@ -51,11 +51,11 @@ export class CallReading {
   }
 }
 
-/** How a family of models writes calls into its text. */
+/** Format in which a family of models writes calls into its text. */
 export interface CallFormat {
-  /** What a call, or a list of them, begins with. */
+  /** Markup at the beginning of a call, or of a list of them. */
   readonly openers: readonly string[];
-  /** What closes a call, or a list of them, and is markup only behind one. */
+  /** Markup that closes a call, or a list of them, and is markup only behind one. */
   readonly closers: readonly string[];
   /** True if an answer that begins with `{` may be a call. */
   readonly isBare?: boolean;
@@ -65,7 +65,7 @@ export interface CallFormat {
   read(reading: CallReading, opener: string | undefined): Reading<void>;
 }
 
-/** How a family of models marks its reasoning: at the start of the turn, where the prompt has not begun it already. */
+/** Markup of reasoning in a family of models: at the start of the turn, if the prompt has not begun it already. */
 export interface ReasoningFormat {
   readonly begin: string;
   readonly end: string;

@@ -5,34 +5,34 @@ import type { Reading } from './text-reader.js';
 const START = '<|start|>';
 const CHANNEL = '<|channel|>';
 const MESSAGE = '<|message|>';
-/** What ends a message. */
+/** Markup that ends a message. */
 const ENDS = ['<|end|>', '<|call|>', '<|return|>'];
 
 /** Names of special tokens that mean something to {@link readHarmonyTurn}. */
 export const HARMONY_MARKERS: readonly string[] = [START, CHANNEL, MESSAGE, '<|constrain|>', ...ENDS];
 
-/** How reasoning is written, and what stands between it and a call. */
+/** Markup of reasoning, and between it and a call. */
 export const HARMONY_REASONING = {
   begin: `${CHANNEL}analysis${MESSAGE}`,
   end: '<|end|>',
   between: `${START}assistant`,
 } as const;
 
-/** What ends the header of a message. */
+/** Markup that ends the header of a message. */
 export const HARMONY_MESSAGE = MESSAGE;
 
 /** The header of an answer's message. */
 export const HARMONY_ANSWER = `${CHANNEL}final${MESSAGE}`;
 
-/** How a turn that need not call is written: an answer, or a call, in front of which the model may say what it is about to do. */
+/** Form of a turn that need not call: an answer, or a call, in front of which the model may say what it is about to do. */
 export const HARMONY_TURN = {
   answer: HARMONY_ANSWER,
   preamble: { begin: `${CHANNEL}commentary${MESSAGE}`, end: `<|end|>${START}assistant` },
-  /** What no text within a message has in it. */
+  /** Markup that no text within a message contains. */
   marks: [START, CHANNEL, MESSAGE, ...ENDS],
 } as const;
 
-/** What of a turn is read as more than content. */
+/** Parts of a turn that are read as more than content. */
 export interface HarmonyOptions {
   readonly hasReasoning: boolean;
   readonly hasCalls: boolean;

@@ -127,7 +127,7 @@ function* skipMembers(reading: CallReading): Reading<void> {
     yield* reader.skipSpace();
     if ((yield* readJsonString(reader)) === undefined) break;
   }
-  // What the end of the text has cut is markup that is not whole.
+  // Markup that the end of the text has cut is not whole.
   if (reader.isHolding && (yield* reader.peek()) === undefined) reader.release();
   if (reader.isHolding) reading.turn.writeContent(reader.release());
 }

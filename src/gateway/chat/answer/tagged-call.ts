@@ -8,11 +8,11 @@ export interface TagSet {
   readonly keyEnd: string;
   /** Between key and value; absent: nothing. White space in front of it says nothing. */
   readonly valueBegin?: string;
-  /** What ends a value: the first that comes. */
+  /** Markup that ends a value: the first that comes. */
   readonly valueEnds: readonly string[];
   /** The tags that end a call, the first of which also ends a value that nothing else has ended, where the call is over behind them. */
   readonly callEnds: readonly string[];
-  /** What begins the next call. */
+  /** Markup that begins the next call. */
   readonly callBegin: string;
   /** True if a line's end behind the key is markup. */
   readonly hasLineBreaks: boolean;
@@ -67,7 +67,7 @@ export function* readTaggedArguments(reading: CallReading, name: string, tags: T
         };
     const end = yield* readValue(reader, tags, { unread, isOnLines }, take);
     if (end === undefined) {
-      // What a value would have become is not known: it stays as it was written.
+      // The complete value is not known: it stays as it was written.
       if (value !== '') write(value);
       return;
     }

@@ -15,7 +15,7 @@ export class TextReader {
   private isCut = false;
   /** Half of a surrogate pair, which is no text without the other half. */
   private halfPair = '';
-  /** What was read since {@link hold}, but for what stands in `text` before `at`; undefined while nothing is held. */
+  /** Text read since {@link hold}, except the part in `text` before `at`; undefined while nothing is held. */
   private held: string[] | undefined;
 
   /** Takes the next piece. */
@@ -106,7 +106,7 @@ export class TextReader {
   *readTo(literals: readonly string[], sink: TextSink): Reading<string | undefined> {
     for (;;) {
       const { literal, begin } = this.firstOf(literals);
-      // What may yet become a literal waits.
+      // Text that may still become a literal waits.
       const end = begin ?? this.text.length;
       if (end > this.at) sink(this.text.slice(this.at, end));
       this.at = end;

@@ -3,7 +3,7 @@ import type { ToolParser } from './answer-format.js';
 import type { OfferedTool } from './events.js';
 
 /**
- * How the arguments of a call are written: as a JSON object, or, as the format of that name has it, each between tags, a string
+ * Form of the arguments of a call: a JSON object, or, as the format of that name has it, each between tags, a string
  * as it is and what else is as JSON.
  */
 export type ArgumentsForm = 'json' | 'glm' | 'qwen3-coder';
@@ -74,7 +74,7 @@ export function toolGrammar(
   };
 }
 
-/** What a format writes around calls, and around one of a function. */
+/** Markup that a format writes around calls, and around one of a function. */
 interface CallText {
   readonly prefix?: string;
   readonly separator: string;

@@ -63,7 +63,7 @@ export class TurnWriter {
     this.hasArguments = false;
   }
 
-  /** Of the call that was begun last. */
+  /** Arguments of the call that was begun last. */
   writeArguments(text: string): void {
     this.hasArguments = true;
     this.write({ kind: 'arguments', index: this.calls - 1, text });

@@ -40,7 +40,7 @@ export interface CallArguments {
   readonly named: readonly (readonly [name: string, value: Expression])[];
 }
 
-/** What a `set` or a `for` writes to. */
+/** Target of a `set` or a `for`. */
 export type Target =
   | { readonly kind: 'name'; readonly name: string }
   | { readonly kind: 'attribute'; readonly namespace: string; readonly name: string }

@@ -65,12 +65,12 @@ const SEQUENCE_METHODS: ReadonlyMap<string, Method<Sequence>> = new Map<string, 
   ],
 ]);
 
-/** What the sandbox of `transformers` lets nobody call: it would change a value. */
+/** Methods that the sandbox of `transformers` forbids: they would change a value. */
 const FORBIDDEN: Readonly<Record<string, readonly string[]>> = {
   list: ['append', 'clear', 'pop', 'reverse', 'insert', 'sort', 'extend', 'remove'],
   dict: ['clear', 'pop', 'popitem', 'setdefault', 'update'],
 };
-/** What Python has and this has not. */
+/** Methods that Python has and this implementation lacks. */
 const UNSUPPORTED: Readonly<Record<string, readonly string[]>> = {
   str: [
     'encode',

@@ -1,6 +1,6 @@
 import { fail } from './errors.js';
 
-/** What one rendering may do. Both numbers are the template's alone: no clock, so the same request always ends the same. */
+/** Limits of one rendering. Both depend on the template alone: no clock, so the same request always ends the same. */
 export interface WorkLimits {
   /** Nodes evaluated, items visited; about 20 ns each. */
   readonly steps: number;

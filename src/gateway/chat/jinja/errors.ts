@@ -1,4 +1,4 @@
-/** What a template does wrong: its syntax, an operation Python has not, `raise_exception`, or more work than it may do. */
+/** Error of a template: its syntax, an operation Python lacks, `raise_exception`, or more work than allowed. */
 export class TemplateError extends Error {
   override readonly name = 'TemplateError';
 }

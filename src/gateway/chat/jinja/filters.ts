@@ -29,7 +29,7 @@ export function applyFilter(name: string, value: Value, args: Arguments): Value 
   return filter(value, args);
 }
 
-/** What `attribute='a.b.0'` picks out of an item; the item itself without an attribute. */
+/** Value that `attribute='a.b.0'` picks out of an item; the item itself without an attribute. */
 function picker(attribute: Value | undefined, budget: Budget, fallback?: Value): (item: Value) => Value {
   if (attribute === undefined || attribute instanceof None) return (item) => item;
   const path = asText(attribute)?.split('.') ?? [attribute];

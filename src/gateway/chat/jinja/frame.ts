@@ -17,7 +17,7 @@ export class Rendering {
     this.output += text;
   }
 
-  /** What `body` writes, instead of into the output. */
+  /** Output of `body`, instead of writing it. */
   capture(body: () => void): string {
     const outer = this.output;
     this.output = '';

@@ -17,7 +17,7 @@ import {
 /** The sandbox of `transformers` has the same. */
 const MAX_RANGE = 100_000;
 
-/** What every template can name: Jinja's functions, and the two that `transformers` adds. */
+/** Names of every template: Jinja's functions, and the two that `transformers` adds. */
 export function globalValues(now: () => Date): Map<string, Value> {
   const define = (name: string, call: (args: Arguments) => Value): [string, Value] => [name, new Callable(name, call)];
   return new Map<string, Value>([

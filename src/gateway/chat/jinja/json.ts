@@ -32,7 +32,7 @@ const PYTHON: JsonMaker<Value> = {
 
 export interface JsonStyle {
   readonly ensureAscii: boolean;
-  /** What one level is indented by; `undefined` for everything on one line. */
+  /** Indentation of one level; `undefined` for everything on one line. */
   readonly indent: string | undefined;
   readonly itemSeparator: string;
   readonly keySeparator: string;

@@ -5,7 +5,7 @@ import { type Arguments, Callable, HostObject, list, Undefined, type Value } fro
 /** The variable `loop`. */
 export class LoopContext extends HostObject {
   readonly typeName = 'LoopContext';
-  /** Of the item that is visited. */
+  /** Index of the item that is visited. */
   index = 0;
   private lastChecked: Value | undefined;
 

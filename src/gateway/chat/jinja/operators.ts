@@ -52,7 +52,7 @@ function ofIntegers(operator: Operator, a: number | bigint, b: number | bigint, 
   return integer(ofLarge(operator, BigInt(a), BigInt(b), budget));
 }
 
-/** Of large ints the quotient is exact where it is whole. */
+/** The quotient of large ints is exact where it is whole. */
 function quotient(a: number | bigint, b: number | bigint): number {
   const isLarge = typeof a === 'bigint' || typeof b === 'bigint';
   return isLarge && BigInt(a) % BigInt(b) === 0n ? Number(BigInt(a) / BigInt(b)) : Number(a) / Number(b);
@@ -68,7 +68,7 @@ function ofSmall(operator: Operator, a: number, b: number): number {
     case '*':
       return a * b;
     case '//':
-      // Of safe integers the quotient may be rounded up to the next integer.
+      // The quotient of safe integers may be rounded up to the next integer.
       return (a - modulo(a, b)) / b;
     case '%':
       return modulo(a, b);

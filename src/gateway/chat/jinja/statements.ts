@@ -18,7 +18,7 @@ import {
   type Value,
 } from './values.js';
 
-/** How a statement ended: ordinarily, or by leaving or going on with the loop around it. */
+/** End of a statement: ordinary, or by `break` or `continue` of the loop around it. */
 type Outcome = 'done' | 'break' | 'continue';
 
 type Execute = (frame: Frame) => Outcome;
@@ -198,7 +198,7 @@ class StatementCompiler {
     };
   }
 
-  /** What a body writes, after the filters. */
+  /** Output of a body, after the filters. */
   private compileCapture(filters: readonly FilterStep[], body: readonly Statement[]): Evaluate {
     const execute = this.compileBody(body);
     const steps = filters.map((step) => this.expressions.compileFilter(step));

@@ -42,7 +42,7 @@ export class Template {
   }
 }
 
-/** What is nested so deeply that JavaScript's stack ends is the template's fault too. */
+/** Nesting so deep that JavaScript's stack ends is the template's fault too. */
 function guarded<T>(body: () => T): T {
   try {
     return body();

@@ -89,7 +89,7 @@ export class Callable {
   ) {}
 }
 
-/** What a call passes. */
+/** Arguments of a call. */
 export class Arguments {
   constructor(
     readonly positional: readonly Value[],
@@ -115,7 +115,7 @@ export class Arguments {
 export abstract class HostObject {
   abstract readonly typeName: string;
   abstract attribute(name: string): Value | undefined;
-  /** What calling the object does, where it can be called. */
+  /** Function of a callable object. */
   readonly call?: ((args: Arguments) => Value) | undefined;
 }
 
@@ -242,7 +242,7 @@ export function typeName(value: Value): string {
   return value.typeName;
 }
 
-/** What a `for` visits. @throws TemplateError for a value that cannot be iterated */
+/** Items that a `for` visits. @throws TemplateError for a value that cannot be iterated */
 export function iterate(value: Value, budget: Budget): readonly Value[] {
   if (value instanceof Sequence) {
     budget.charge(value.items.length / 8);

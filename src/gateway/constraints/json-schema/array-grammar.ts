@@ -44,7 +44,7 @@ function listed({ prefix, rest, min, max }: ArrayShape, values: ValueGrammar): E
   return tail;
 }
 
-/** How many items have been written, and how many of them count for each `contains`; both as far as it matters. */
+/** Number of written items, and number of them that count for each `contains`; both as far as it matters. */
 interface Counts {
   readonly items: number;
   readonly matches: readonly number[];

@@ -28,7 +28,7 @@ export function itemSchemas({ node, schema }: Reading, { document }: Expansion) 
   };
 }
 
-/** What the keywords of arrays allow, of arrays. */
+/** Arrays that the keywords of arrays allow. */
 export function arrayShape(reading: Reading, expansion: Expansion): Shape {
   const { node, schema } = reading;
   const { prefix, rest } = itemSchemas(reading, expansion);
@@ -76,7 +76,7 @@ export function withProperty(name: string, value: Conjunction, isRequired: boole
   return { ...ALL_OBJECTS, layers: [layer], required: new Set(isRequired ? [name] : []) };
 }
 
-/** What must hold as soon as a property is there: dependentRequired, dependentSchemas and the older dependencies. */
+/** Conditions that a present property adds: dependentRequired, dependentSchemas and the older dependencies. */
 export function dependencies(
   reading: Reading,
   { document }: Expansion,
@@ -94,7 +94,7 @@ export function dependencies(
   return found;
 }
 
-/** What the keywords of objects allow, of objects; shapes that hold together. */
+/** Objects that the keywords of objects allow; shapes that hold together. */
 export function objectShape(reading: Reading, expansion: Expansion): Shape[] {
   const { document, shapes } = expansion;
   const of = (...objects: ObjectShape[]): Shape => ({ ...ANY_VALUE, objects });

@@ -5,7 +5,7 @@ import { isJsonObject, jsonText, roundedNumbers } from '../../../shared/exact-js
 import { invalid, unsupported } from '../refusal.js';
 import type { SchemaObject } from './document.js';
 
-/** What the drafts read differently, where it matters here. */
+/** Differences of the drafts, where they matter here. */
 export interface Dialect {
   readonly isLegacy: boolean;
   readonly idKeyword: '$id' | 'id';

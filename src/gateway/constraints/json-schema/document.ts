@@ -12,7 +12,7 @@ export interface SchemaNode {
   readonly schema: boolean | SchemaObject;
   /** JSON pointer from the document's root. */
   readonly at: string;
-  /** What its references are relative to. */
+  /** Base URI of its references. */
   readonly base: string;
 }
 
@@ -23,9 +23,9 @@ export const isObject: (value: unknown) => value is SchemaObject = isJsonObject;
 /** One JSON Schema, its subschemas and what its references mean. */
 export class SchemaDocument {
   readonly root: SchemaNode;
-  /** Whether `$ref` hides all beside it, as until draft-07. */
+  /** True if `$ref` hides all keywords next to it, as until draft-07. */
   readonly isLegacy: boolean;
-  /** Whether unevaluatedItems or unevaluatedProperties is anywhere in it. */
+  /** True if unevaluatedItems or unevaluatedProperties is anywhere in it. */
   readonly hasUnevaluated: boolean;
   readonly always: SchemaNode;
   readonly never: SchemaNode;
@@ -40,7 +40,7 @@ export class SchemaDocument {
     const schema = parsed(source);
     const { isLegacy, idKeyword } = dialectOf(schema);
     this.isLegacy = isLegacy;
-    // Of the text as read: a key may be spelled with escapes.
+    // Keys of the parsed text: a key may be spelled with escapes.
     this.hasUnevaluated = /"unevaluated(Items|Properties)"/.test(jsonText(schema));
     this.always = this.#node(true, '', BASE);
     this.never = this.#node(false, '', BASE);
@@ -108,7 +108,7 @@ export class SchemaDocument {
   }
 
   /**
-   * What `$ref` or `$dynamicRef` of a node means.
+   * Target of `$ref` or `$dynamicRef` of a node.
    *
    * @throws RocmForgeError `CONSTRAINT_UNSUPPORTED` for what is outside of the document, or depends on the path taken
    */
@@ -170,7 +170,7 @@ function tooDeep() {
   return unsupported('json_schema', { at: '', keyword: 'nesting' }, sentence);
 }
 
-/** What lies deeper is refused before anything walks it by recursion. */
+/** Deeper nesting is refused before anything walks it by recursion. */
 function refuseDepth(value: unknown): void {
   let level: unknown[] = [value];
   for (let depth = 0; level.length > 0; depth++) {

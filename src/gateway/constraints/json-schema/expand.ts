@@ -23,7 +23,7 @@ import {
 } from './shape.js';
 import { withUnevaluated } from './unevaluated.js';
 
-/** How deep two schemas are compared to prove that they have no value in common. */
+/** Depth to which two schemas are compared to prove that they have no value in common. */
 const COMPARED_DEPTH = 4;
 /** Schemas that are opened within one another, in place. */
 const MOST_OPEN = 200;

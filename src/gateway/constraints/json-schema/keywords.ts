@@ -1,4 +1,4 @@
-/** How a keyword holds subschemas: as its value, as an array or as an object of them. */
+/** Container of a keyword's subschemas: its value, an array or an object of them. */
 type Holds = 'one' | 'list' | 'map' | 'one or list' | 'map or lists';
 
 /** Keywords under which subschemas are. */
@@ -73,7 +73,7 @@ const UNSUPPORTED: ReadonlySet<string> = new Set([
 export const NULLABLE = 'nullable';
 
 /**
- * Whether a keyword restricts no value: annotations of the standards, and keywords that no known dialect restricts values with
+ * True if a keyword restricts no value: annotations of the standards, and keywords that no known dialect restricts values with
  * (`propertyOrdering`, `ui:order`, `x-…`), which JSON Schema says are ignored.
  */
 export function isAnnotation(keyword: string): boolean {
@@ -105,7 +105,7 @@ function misspelled(name: string): string | undefined {
   return RESTRICTING.find((keyword) => keyword.toLowerCase() === name.toLowerCase() || isOneEditFrom(keyword, name));
 }
 
-/** Whether one letter is another, missing or too many. */
+/** True if one letter is another, missing or too many. */
 function isOneEditFrom(a: string, b: string): boolean {
   const [short, long] = a.length <= b.length ? [a, b] : [b, a];
   if (long.length - short.length > 1) return false;

@@ -123,7 +123,7 @@ function otherMember(others: readonly OtherNames[], values: ValueGrammar): Expre
   );
 }
 
-/** What comes between the braces, from a member on, when so many have been written. */
+/** Text between the braces, from a member on, after so many members. */
 class Body {
   readonly #least: number;
   readonly #most: number;
@@ -224,7 +224,7 @@ function otherNames(object: ObjectShape, named: readonly string[], values: Value
   return [...found.values()];
 }
 
-/** What holds for a name that is not listed and matches these patterns. */
+/** Schema for a name that is not listed and matches these patterns. */
 function othersOf({ layers }: ObjectShape, matched: ReadonlySet<Automaton>): Conjunction {
   return conjoin(
     ...layers.map(({ patterns, additional }) => {

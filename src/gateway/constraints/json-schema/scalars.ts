@@ -18,7 +18,10 @@ const TYPES: Readonly<Record<string, Partial<Shape>>> = {
   object: { objects: [ALL_OBJECTS] },
 };
 
-/** Whether `nullable` adds null to what `type` lists: OpenAPI 3.0.3 gives it no meaning without `type`, and `enum` holds beside it. */
+/**
+ * True if `nullable` adds null to the types of `type`: OpenAPI 3.0.3 gives it no meaning without `type`, and `enum` holds in
+ * addition.
+ */
 export function isNullable(schema: SchemaObject): boolean {
   return schema[NULLABLE] === true && schema.type !== undefined;
 }
@@ -66,7 +69,7 @@ export function numberSets(reading: Reading, { numbers }: Expansion): { keyword:
   return [...found, { keyword: 'multipleOf', set: { isInteger: false, automaton } }];
 }
 
-/** What a schema says of strings, one set each: a string is in all of them. */
+/** Restrictions of strings in a schema, one set each: a string is in all of them. */
 export function stringSets(reading: Reading, expansion: Expansion): { keyword: string; set: StringSet }[] {
   const found: { keyword: string; set: StringSet }[] = [];
   const min = reading.least('minLength');
@@ -86,7 +89,7 @@ export function stringSets(reading: Reading, expansion: Expansion): { keyword: s
   return [...found, { keyword: 'format', set: { ...ALL_STRINGS, automaton } }];
 }
 
-/** What `type` and the keywords of numbers and strings allow. */
+/** Values that `type` and the keywords of numbers and strings allow. */
 export function scalarShape(reading: Reading, expansion: Expansion): Shape {
   const { shapes } = expansion;
   return shapes.intersection(
@@ -96,7 +99,7 @@ export function scalarShape(reading: Reading, expansion: Expansion): Shape {
   );
 }
 
-/** What `const` and `enum` allow. */
+/** Values that `const` and `enum` allow. */
 export function constantShape(reading: Reading, expansion: Expansion): Shape {
   const parts: Shape[] = [];
   if (reading.has('const')) parts.push(valuesShape([reading.schema.const], reading, expansion));

@@ -32,7 +32,7 @@ export interface ArrayShape {
   readonly max: number;
   readonly contains: readonly Containing[];
   readonly isUnique: boolean;
-  /** How many items, from the first, a keyword beside unevaluatedItems has looked at. */
+  /** Number of items, from the first, that a keyword next to unevaluatedItems has evaluated. */
   readonly evaluated: number;
 }
 
@@ -44,12 +44,12 @@ export interface Containing {
   readonly max: number;
 }
 
-/** What one schema object says of properties: `additional` is for those it names in no other way. */
+/** Properties of one schema object: `additional` is for those it names in no other way. */
 export interface Layer {
   readonly properties: ReadonlyMap<string, Conjunction>;
   readonly patterns: readonly { readonly names: Automaton; readonly value: Conjunction }[];
   readonly additional: Conjunction | undefined;
-  /** Whether unevaluatedProperties takes what is named here for evaluated. */
+  /** True if unevaluatedProperties takes the names here for evaluated. */
   readonly evaluates: boolean;
 }
 
@@ -106,7 +106,7 @@ export function conjoin(...conjunctions: readonly Conjunction[]): Conjunction {
 
 const isTrue = ({ node, isNegated }: Literal) => node.schema === !isNegated;
 const isFalse = ({ node, isNegated }: Literal) => node.schema === isNegated;
-/** Whether nothing satisfies it, by what it says of itself. */
+/** True if nothing satisfies it, by its own keywords. */
 export const isNever = (conjunction: Conjunction) => conjunction.some(isFalse);
 
 /** The operations on shapes, with the automata of one constraint. */
@@ -115,7 +115,7 @@ export class Shapes {
     readonly numbers: NumberAutomata,
     readonly work: Budget,
     readonly alternatives: number,
-    /** Whether unevaluated keywords ask which alternative has looked at what: then one that allows all hides no other. */
+    /** True if unevaluated keywords depend on the alternative that matched: then one that allows all hides no other. */
     readonly isAnnotated: boolean,
   ) {}
 
@@ -123,7 +123,7 @@ export class Shapes {
     const distinct = shapes.filter((shape) => shape !== NO_VALUE);
     if (distinct.length === 1) return distinct[0]!;
     if (!this.isAnnotated && distinct.includes(ANY_VALUE)) return ANY_VALUE;
-    // What two alternatives have both, such as all strings, is there once.
+    // The common part of two alternatives, such as all strings, is there once.
     return this.#bounded({
       constants: new Set(distinct.flatMap(({ constants }) => [...constants])),
       numbers: [...new Set(distinct.flatMap(({ numbers }) => numbers))],
@@ -158,7 +158,7 @@ export class Shapes {
     const count = numbers.length + strings.length + arrays.length + objects.length;
     this.work.spend(count);
     if (count > this.alternatives) {
-      this.work.exceed(`its alternatives multiply to more than ${this.alternatives}; write fewer beside one another`);
+      this.work.exceed(`its alternatives multiply to more than ${this.alternatives}; write fewer of them side by side`);
     }
     return shape;
   }
@@ -202,7 +202,7 @@ function isEmptyStrings({ automaton, min, max, values }: StringSet): boolean {
   return max < min || values?.length === 0 || (automaton !== undefined && isEmpty(automaton));
 }
 
-/** What holds for the item at an index. */
+/** Schema for the item at an index. */
 export const itemAt = ({ prefix, rest }: Pick<ArrayShape, 'prefix' | 'rest'>, index: number) => prefix[index] ?? rest;
 
 function bothArrays(a: ArrayShape, b: ArrayShape): ArrayShape {
@@ -236,7 +236,7 @@ function bothObjects(a: ObjectShape, b: ObjectShape): ObjectShape {
   };
 }
 
-/** What holds for the property of this name. */
+/** Schema for the property of this name. */
 export function valueAt({ layers }: ObjectShape, name: string): Conjunction {
   return conjoin(
     ...layers.map(({ properties, patterns, additional }) => {

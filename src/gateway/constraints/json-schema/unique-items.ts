@@ -8,7 +8,7 @@ import type { ValueGrammar } from './value-grammar.js';
 export const MOST_UNIQUE = 8;
 
 /**
- * What stands between the brackets of an array of different constants.
+ * Text between the brackets of an array of different constants.
  *
  * @returns undefined where the items are not a few constants
  */

@@ -3,10 +3,10 @@ import type { ExecuteResponse, SlotOutput } from '../../../shared/generated/rocm
 import type { Logger } from '../../../shared/log.js';
 import { type PlannedSlice, type StepPlan, sampledSlices } from '../scheduler/step-plan.js';
 
-/** Of a certain token; sums are rounded. */
+/** Probability of a certain token; sums are rounded. */
 const MOST_LOGPROB = 0.01;
 
-/** How many log probabilities of prompt tokens a slice returns. */
+/** Number of log probabilities of prompt tokens that a slice returns. */
 export function promptOutputsOf({ promptLogprobs, count, sample }: PlannedSlice): number {
   return promptLogprobs ? count - Number(sample) : 0;
 }
@@ -50,7 +50,7 @@ function checkOutput(output: SlotOutput, slot: number, logprobs: number, vocabul
   const { tokenId, topIds, topLogprobs } = output;
   if (output.slot !== slot) throw wrong(`slot ${output.slot}`, `slot ${slot}`);
   if (tokenId >= vocabularySize) throw wrong(`token ${tokenId}`, `one below ${vocabularySize}`);
-  // Where nothing is likely there is nothing to tell.
+  // If no token is likely there is nothing to report.
   const expected = output.nonFinite ? 0 : Math.max(0, logprobs - 1);
   if (topIds.length !== expected || topLogprobs.length !== expected) {
     throw wrong(`${topIds.length} ids and ${topLogprobs.length} log probabilities`, `${expected} of each`);
@@ -88,6 +88,6 @@ function wrong(is: string, expected: string): RocmForgeError {
 /** Counts what f16 could not hold in a step, and tells of it the first time. */
 export function countSaturated(counters: { saturatedActivations: number }, count: number, log: Logger): void {
   if (count > 0 && counters.saturatedActivations === 0)
-    log.warn({ count }, 'activations are beyond f16’s range: its largest number stands for them');
+    log.warn({ count }, 'activations are beyond f16’s range: they are replaced by its largest number');
   counters.saturatedActivations += count;
 }

@@ -12,13 +12,13 @@ export interface ConnectionProblem {
   readonly isMismatch: boolean;
 }
 
-/** What an HTTP/2 client sends first: the preface of RFC 9113 and an empty SETTINGS frame. */
+/** First bytes of an HTTP/2 client: the preface of RFC 9113 and an empty SETTINGS frame. */
 const HTTP2_PREFACE = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0', 'latin1');
 /** The type of a frame is its fourth byte. */
 const SETTINGS_TYPE_AT = 3;
 const SETTINGS_TYPE = 4;
 
-/** How an attempt to connect ended. */
+/** Outcome of an attempt to connect. */
 type Attempt =
   /** Bytes came: what the server sends first. */
   | { readonly is: 'answered'; readonly first: Buffer }

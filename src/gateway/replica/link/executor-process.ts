@@ -9,7 +9,7 @@ import type { SplitKind } from '../../../shared/split.js';
 import { LineSplitter } from './line-splitter.js';
 import { makePrivateFolder } from './private-folder.js';
 
-/** How the executor that a gateway starts is to run. */
+/** Options of an executor that a gateway starts. */
 export interface ExecutorProcessOptions {
   readonly device: 'auto' | 'hip' | 'cuda' | 'host';
   readonly gpu?: number | undefined;
@@ -29,19 +29,19 @@ export interface ExecutorProcessOptions {
   readonly program?: string | undefined;
 }
 
-/** How a process ended. */
+/** End of a process. */
 export interface Exit {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
   /** The last lines it wrote to stderr. */
   readonly stderrTail: readonly string[];
-  /** What it was doing on its device. */
+  /** Its last activity on its device. */
   readonly record: FaultRecord | undefined;
 }
 
 const STDERR_LINES_KEPT = 20;
 
-/** How long a process is waited for after SIGKILL. One that sits in a driver call may not end before the machine does. */
+/** Time to wait for a process after SIGKILL. One that sits in a driver call may not end before the machine does. */
 const UNKILLABLE_MS = 5000;
 
 /** An executor that this gateway started, on a socket in a private folder. */

@@ -21,7 +21,7 @@ import { StepWatch } from '../../../shared/step-watch.js';
 import type { LinkCredentials } from './remote-executor.js';
 import { checkInfo, checkModel, type SessionTerms } from './session-terms.js';
 
-/** Who hears of a session's steps. `lost` comes once, and nothing after it. */
+/** Listener of a session's steps. `lost` comes once, and nothing after it. */
 export interface SessionListener {
   /** @throws RocmForgeError what is wrong with the answer; the session is lost by it */
   result(response: ExecuteResponse): void;
@@ -29,11 +29,11 @@ export interface SessionListener {
   lost(error: RocmForgeError, isAnswer: boolean): void;
 }
 
-/** How a session comes about, and who hears of it. */
+/** Terms of a session, and its listener. */
 export interface SessionOpening {
-  /** How long to wait for somebody to listen at the address, and then to answer. */
+  /** Time to wait for a listener at the address, and then for its response. */
   readonly connectTimeoutMs: number;
-  /** How long the load may go without progress. */
+  /** Time that the load may take without progress. */
   readonly loadTimeoutMs: number;
   /** Aborted when no answer can come any more; its reason is a text that completes "no executor answers at ADDRESS: …". */
   readonly abandoned: AbortSignal;
@@ -46,9 +46,9 @@ export interface SessionOpening {
 /** Between tries to connect to an executor that does not listen yet; the most that these waits grow to at an address of others. */
 const RECONNECT_MS = 20;
 const MOST_REMOTE_RECONNECT_MS = 200;
-/** How often an executor hears of its gateway though there is nothing to do; well within any lease. */
+/** Interval of messages to an idle executor; well within any lease. */
 const HEARTBEAT_MS = 500;
-/** How long an executor may take to answer what it had been given, once nothing more comes. */
+/** Time that an executor may take to finish its steps once nothing more is sent. */
 const HAND_OVER_MS = 1000;
 
 /** One epoch of one executor: a connection, a loaded model and the stream of steps. */
@@ -135,7 +135,7 @@ export class ExecutorSession {
     const stream = this.client.execute();
     this.stream = stream;
     stream.on('data', (response: ExecuteResponse) => {
-      // What an old epoch still had to say.
+      // The rest of an old epoch.
       if (response.epoch !== this.epoch) return;
       this.watch.end();
       try {
@@ -187,7 +187,7 @@ export class ExecutorSession {
     const { stream } = this;
     this.listener = undefined;
     clearInterval(this.heartbeat);
-    // What is still written to a stream that was ended is an error.
+    // Writing to a stream that has ended is an error.
     this.stream = undefined;
     if (stream !== undefined) {
       await new Promise<void>((resolve) => {
@@ -215,7 +215,7 @@ export class ExecutorSession {
     });
   }
 
-  /** What the executor tells of its device; undefined where it does not within the time. */
+  /** Device statistics of the executor; undefined if it does not report them in time. */
   deviceStats(timeoutMs: number): Promise<GetDeviceStatsResponse | undefined> {
     return new Promise((resolve) => {
       const call = this.client.getDeviceStats({}, (error, stats) => resolve(error ? undefined : stats));

@@ -3,7 +3,7 @@ import { describeFault, type Fault, keepFault } from '../../../shared/fault-log.
 import type { Logger } from '../../../shared/log.js';
 import type { Exit } from './executor-process.js';
 
-/** What is known of an executor process that ended without being asked to. */
+/** Facts about an executor process that ended unexpectedly. */
 export interface EndedExecutor {
   readonly pid: number | undefined;
   /** Which of the gateway's executors it was. */

@@ -25,7 +25,7 @@ export interface Loss {
 }
 
 export interface LossCircumstances {
-  /** How the process ended; undefined for an executor at an address, and for one that could not be killed. */
+  /** End of the process; undefined for an executor at an address, and for one that could not be killed. */
   readonly exit: Pick<Exit, 'code' | 'signal'> | undefined;
   /** A step missed its deadline: the gateway ended the executor. */
   readonly isHung: boolean;
@@ -37,7 +37,7 @@ export interface LossCircumstances {
   readonly outOfMemoryKills: number;
 }
 
-/** What the end of an executor says. Pure. */
+/** Conclusions from the end of an executor. Pure. */
 export function judgeLoss({ exit, isHung, isAnswer, isReplaced, outOfMemoryKills }: LossCircumstances): Loss {
   if (isReplaced) return { reason: 'replaced', isEvidence: false };
   if (isHung) return { reason: 'hung', isEvidence: true };
@@ -51,7 +51,7 @@ export function judgeLoss({ exit, isHung, isAnswer, isReplaced, outOfMemoryKills
 }
 
 /**
- * How often the kernel has ended a process of this process's control group for want of memory; 0 where nobody counts.
+ * Number of processes of this control group that the kernel has ended for want of memory; 0 where it is not counted.
  *
  * @param root where `/proc` and `/sys` are; for tests
  */

@@ -87,7 +87,7 @@ function namesIn(place: string): readonly string[] {
   }
 }
 
-/** Where room is short, a folder whose owner nobody knows is better than none. */
+/** If there is little room, a folder of an unknown owner is better than none. */
 function noteOwner(folder: string): void {
   try {
     const owner = ownerOf(process.pid);

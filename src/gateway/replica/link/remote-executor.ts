@@ -16,13 +16,13 @@ export interface RemoteExecutor {
   readonly key?: string | undefined;
 }
 
-/** What a client of the executor is made with. */
+/** Options of a client of the executor. */
 export interface LinkCredentials {
   readonly channel: ChannelCredentials;
   readonly interceptors: readonly Interceptor[];
 }
 
-/** Of an executor on a socket in a folder of our own. */
+/** Executor on a socket in a folder of our own. */
 export const LOCAL_LINK: LinkCredentials = { channel: credentials.createInsecure(), interceptors: [] };
 
 /**

@@ -11,12 +11,12 @@ import type { StepDeadline } from '../../../shared/step-deadline.js';
 import { MOST_CHOSEN_SEQUENCES, MOST_STATE_SNAPSHOTS, MOST_STEP_TOKENS } from '../../../shared/step-limits.js';
 import { BLOCK_TOKENS, blocksFor } from '../scheduler/block-manager.js';
 
-/** What a session is to be. */
+/** Terms of a session. */
 export interface SessionTerms {
   readonly load: LoadModelRequest;
   /** Token ids that the gateway can turn into text. */
   readonly vocabularySize: number;
-  /** How long steps took so far; it outlives the session, so that a new executor is held to what the last one did. */
+  /** Durations of steps so far; they outlive the session, so that a new executor is measured against the last one. */
   readonly deadline: StepDeadline;
   readonly clock: StallTolerantClock;
   /** The device of the first executor: streams do not go on with the arithmetic of another. */
@@ -32,7 +32,7 @@ export interface SessionTerms {
  */
 export function checkInfo({ version, platform, target }: GetInfoResponse, { device }: SessionTerms): void {
   if (version !== packageVersion) {
-    throw wrong(`is of version "${version}", this gateway of ${packageVersion}: both must come from one release`);
+    throw wrong(`has version "${version}", this gateway ${packageVersion}: both must have the same version`);
   }
   if (device === undefined || (device.platform === platform && device.target === target)) return;
   throw new RocmForgeError(

@@ -44,7 +44,7 @@ export function encodeStep(plan: StepPlan, epoch: bigint, masks?: StepMasks): Ex
 }
 
 /**
- * What a frame says of a request is written once before any step has it: one that cannot be written would end the stream of
+ * The part of a request in a frame is written once before any step has it: one that cannot be written would end the stream of
  * steps, and look like a fault of the executor to everybody in it.
  *
  * @throws RocmForgeError `INTERNAL`: the request should have been refused before

@@ -94,16 +94,16 @@ export interface Circumstances {
 
 export const RESTART_WINDOW_MS = 60_000;
 export const PROBE_INTERVAL_MS = 30_000;
-/** How often an executor that is another gateway's is asked again, and how long requests wait for it. */
+/** Interval at which an executor of another gateway is tried again, and time that requests wait for it. */
 const BUSY_RETRY_MS = 500;
 export const BUSY_LIMIT_MS = 30_000;
 const FIRST_BACKOFF_MS = 50;
 const LONGEST_BACKOFF_MS = 5_000;
-/** How long after a refused load none is tried: the first time, and twice as long with each. */
+/** Time without loads after a refused one: the first time; it doubles with each. */
 const FIRST_REFUSAL_MS = 1_000;
 
 export const BEGINNING: Supervision = { state: 'starting', deaths: [], probing: false };
-/** Of an executor that is started when it is asked for. */
+/** State of an executor that is started on demand. */
 export const UNLOADED: Supervision = { state: 'unloaded', deaths: [], probing: false };
 
 /** True if a request has reason to wait: an executor serves, or one is started for it. */
@@ -112,7 +112,7 @@ export function canServe({ state, demanded = false }: Supervision): boolean {
   return demanded && state !== 'failed' && state !== 'stopped';
 }
 
-/** What an event leads to. An event that means nothing in a state changes nothing: it came late. */
+/** State after an event. An event that means nothing in a state changes nothing: it came late. */
 export function decide(
   before: Supervision,
   event: SupervisorEvent,

@@ -4,7 +4,7 @@ import type { ExecutorSession } from './executor-session.js';
 import type { Loss } from './loss.js';
 import type { SupervisorState } from './supervision.js';
 
-/** Who hears of executors that come and go. */
+/** Listener of the starts and losses of executors. */
 export interface SupervisorListener {
   /** @param cause why, of states that have one */
   state(state: SupervisorState, cause?: RocmForgeError): void;

@@ -37,7 +37,7 @@ export interface SupervisorOptions {
   readonly confirmContent: (checksum: bigint) => void;
   /** The least time a step gets before the executor counts as hung, in milliseconds. */
   readonly stepTimeoutMs: number;
-  /** How long a load may go without progress. */
+  /** Time that a load may take without progress. */
   readonly loadTimeoutMs: number;
   /** Deaths within a minute after which starting anew is given up for a while. */
   readonly maxRestarts: number;
@@ -51,11 +51,11 @@ export interface SupervisorOptions {
 
 const CONNECT_TIMEOUT_MS = 20_000;
 const WATCH_INTERVAL_MS = 50;
-/** How long an executor may take to end by itself: a driver gives gigabytes back before its process's end. */
+/** Time that an executor may take to end by itself: a driver frees gigabytes before its process ends. */
 const GRACE_MS = 2000;
 /** And one that hangs, which most likely will not. */
 const HUNG_GRACE_MS = 100;
-/** What the command exits with when it could tell why it does not work. */
+/** Exit code of the command if it has reported why it does not work. */
 const EXIT_TOLD = 1;
 
 /**
@@ -67,7 +67,7 @@ export class Supervisor {
   private supervision: Supervision;
   private session: ExecutorSession | undefined;
   private process: ExecutorProcess | undefined;
-  /** Who this gateway is to an executor that several may reach, and where its epochs begin. */
+  /** Identity of this gateway at an executor that several may reach, and its first epoch. */
   private readonly identity = randomBytes(8).readBigUInt64LE();
   private readonly firstEpoch = randomBytes(6).readUIntLE(0, 6);
   private started = 0;
@@ -87,16 +87,16 @@ export class Supervisor {
   private lostAt: number | undefined;
   private readonly deadline = new StepDeadline();
   private readonly clock = new StallTolerantClock(WATCH_INTERVAL_MS);
-  /** What this control group had been denied when the executor started. */
+  /** Memory failures of this control group when the executor started. */
   private outOfMemoryKills = 0;
   private device: SessionTerms['device'];
   private arithmetic: string | undefined;
   private timer: NodeJS.Timeout | undefined;
   private readonly watch: NodeJS.Timeout;
-  /** Of the first start, until it has served or failed. */
+  /** Promise of the first start, until it has served or failed. */
   private first: { resolve(): void; reject(error: RocmForgeError): void } | undefined;
   private ended: Promise<unknown> = Promise.resolve();
-  /** Of the address of an executor elsewhere, while none answers there. */
+  /** State of the address of a remote executor while none responds there. */
   private silence: Silence | undefined;
 
   constructor(
@@ -107,7 +107,7 @@ export class Supervisor {
     this.supervision = options.onDemand ? UNLOADED : BEGINNING;
     this.watch = setInterval(() => {
       this.clock.tick();
-      // What has come while this process was held up is read first.
+      // Messages that have arrived while this process was held up are read first.
       setImmediate(() => this.checkProgress());
     }, WATCH_INTERVAL_MS);
     this.watch.unref();
@@ -147,7 +147,7 @@ export class Supervisor {
     return this.process?.pid;
   }
 
-  /** Where the executor listens. */
+  /** Address of the executor. */
   get address(): string | undefined {
     const { executor } = this.options;
     return 'spawn' in executor ? this.process?.address : executor.address;
@@ -176,7 +176,7 @@ export class Supervisor {
   /** For the engine: the session's stream broke. */
   sessionLost(epoch: bigint, error: RocmForgeError, isAnswer: boolean): void {
     if (epoch !== this.epoch) return;
-    // Who wrote to the model file is no request.
+    // The writer of the model file is not a request.
     this.isAnswer = isAnswer && error.reason !== 'MODEL_FILE_CHANGED';
     this.happen('broken', error);
   }
@@ -188,7 +188,7 @@ export class Supervisor {
    * @returns false where none serves
    */
   replace(): boolean {
-    // What was under way has ended.
+    // Everything that was under way has ended.
     if (this.state === 'unloaded' || this.state === 'failed') this.arithmetic = undefined;
     if (this.state !== 'serving') return false;
     this.isReplaced = true;
@@ -236,7 +236,7 @@ export class Supervisor {
       if (cause !== undefined) {
         this.cause ??= cause;
         this.lastProblem = this.cause;
-        // Of a first start that fails the caller hears: one line is enough.
+        // The caller receives the failure of a first start: one line is enough.
         this.log[this.first === undefined ? 'warn' : 'info']({ reason: cause.reason }, cause.message);
       }
     }
@@ -344,7 +344,7 @@ export class Supervisor {
       if (!this.isCurrent(epoch, process)) return;
       const error = this.judgeFileChange(asRocmForgeError(thrown));
       if (error.reason === 'EXECUTOR_BUSY') {
-        // Who was turned away has started nothing.
+        // A rejected gateway has started nothing.
         this.started -= 1;
         this.happen('busy', error);
         return;
@@ -374,7 +374,7 @@ export class Supervisor {
     checkModelFile();
     if (!('spawn' in executor)) return executor.address;
     this.outOfMemoryKills = outOfMemoryKills();
-    // What `auto` chose first is what streams under way were computed with.
+    // The first choice of `auto` is what streams under way were computed with.
     const device = (this.device?.platform as typeof executor.spawn.device | undefined) ?? executor.spawn.device;
     const child = new ExecutorProcess({ ...executor.spawn, device }, stepTimeoutMs, this.log);
     this.process = child;
@@ -455,7 +455,7 @@ export class Supervisor {
   private async terminate(child: ExecutorProcess | undefined): Promise<void> {
     const { session } = this;
     this.session = undefined;
-    // Of an executor at an address only the connection was ours.
+    // Only the connection to an executor at an address was ours.
     if (child === undefined && this.state === 'stopped') {
       await session?.handOver();
       return;

@@ -19,7 +19,7 @@ export class Blame {
   private readonly blamed = new Map<Sequence, number>();
   /** The suspects that run alone now; undefined while nobody has to. */
   private group: Set<Sequence> | undefined;
-  /** Who faulted alone, and waits for the control. */
+  /** Suspect that faulted alone, and waits for the canary request. */
   private accused: Sequence | undefined;
   private controlling: Sequence | undefined;
 

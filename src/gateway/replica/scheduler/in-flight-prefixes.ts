@@ -34,7 +34,7 @@ export class InFlightPrefixes {
     this.hashes.clear();
   }
 
-  /** Who computes at least half of what a sequence would have to from block `first` on. Arguments as of {@link promise}. */
+  /** Producer of at least half of what a sequence needs from block `first` on. Arguments as for {@link promise}. */
   find(sequence: Sequence, first: number, hash: number): InFlightPrefix | undefined {
     const ids = sequence.tokens();
     let producer: Sequence | undefined;

@@ -1,13 +1,13 @@
 import type { Sequence } from '../../request/sequence.js';
 
-/** What waits. */
+/** Entry of the queue. */
 export interface Waiting {
   readonly sequences: number;
   /** That are known of them. */
   readonly tokens: number;
 }
 
-/** What one peer has in the scheduler. */
+/** Sequences of one peer in the scheduler. */
 interface Peer {
   /** By priority. */
   readonly waiting: Sequence[];
@@ -46,13 +46,13 @@ export class PeerQueue {
     return this.peers.size;
   }
 
-  /** How many sequences of a peer wait, and how many tokens are known of them. */
+  /** Number of waiting sequences of a peer, and of their known tokens. */
   waitingOf(peer: string): Waiting {
     const { waiting, tokens } = this.peers.get(peer) ?? { waiting: [], tokens: 0 };
     return { sequences: waiting.length, tokens };
   }
 
-  /** What waits of each peer. */
+  /** Waiting sequences by peer. */
   *holdings(): Generator<readonly [peer: string, held: Waiting]> {
     for (const peer of this.peers.keys()) yield [peer, this.waitingOf(peer)];
   }

@@ -20,7 +20,7 @@ export function unread(running: readonly Sequence[]): Sequence | undefined {
 }
 
 /**
- * Who gives up its blocks for a running sequence: of those of the lowest priority, no higher than that one's, one of the
+ * Sequence that gives up its blocks for a running one: of those of the lowest priority, no higher than that one's, one of the
  * peer that holds the most slots; of those, the newest. That may be the one in need itself.
  *
  * @param running by priority
@@ -37,7 +37,7 @@ export function victimFor(needy: Sequence, running: readonly Sequence[], slotsOf
 }
 
 /**
- * Who gives up its slot for the next one that waits: the newest sequence of the peer that holds the most slots, if those
+ * Sequence that gives up its slot for the next waiting one: the newest of the peer that holds the most slots, if those
  * are at least two more than the waiting one's peer holds, and none of a higher priority.
  *
  * Each such exchange makes what peers hold more equal, so nobody is sent to and fro; and a peer's highest-priority sequence

@@ -9,11 +9,11 @@ import type { FoundWindow, WindowBlocks } from './window-blocks.js';
 /** The blocks of a prompt's beginning that were computed before. */
 export interface FoundPrefix {
   readonly blocks: readonly number[];
-  /** What layers with a window see of it. */
+  /** Blocks of layers with a window. */
   readonly windowed: FoundWindow;
   /** Its number in the block manager. */
   readonly prefix: number;
-  /** How many more blocks were found, behind which no state stands. */
+  /** Number of further blocks that were found, with no state behind them. */
   readonly beyond: number;
   /** Its hash, as {@link InFlightPrefixes} goes on from. */
   readonly hash: number;
@@ -29,7 +29,7 @@ export class PrefixCache {
   constructor(
     private readonly blocks: BlockManager,
     private readonly windows: WindowBlocks,
-    /** Of a recurrent model. */
+    /** Snapshots of a recurrent model. */
     private readonly snapshots: StateSnapshots | undefined,
     private readonly enabled: boolean,
   ) {}
@@ -78,7 +78,7 @@ export class PrefixCache {
     if (beyond > 0) snapshots.branch(sequence, (blocks.length + beyond) * BLOCK_TOKENS);
   }
 
-  /** How much of a run of prefixes there is for windows and states alike. */
+  /** Length of a run of prefixes that is present for windows and states alike. */
   private reachOf(prefixes: readonly number[]): FoundWindow {
     let found = this.windows.find(prefixes);
     if (this.snapshots === undefined) return found;
@@ -89,7 +89,7 @@ export class PrefixCache {
     }
   }
 
-  /** Who computes what a sequence needs next. */
+  /** Producer of what a sequence needs next. */
   waitsFor(sequence: Sequence, found: FoundPrefix): InFlightPrefix | undefined {
     const { length } = found.blocks;
     const inFlight = this.isFor(sequence) ? this.inFlight.find(sequence, length, found.hash) : undefined;

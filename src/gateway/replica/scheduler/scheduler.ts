@@ -28,11 +28,11 @@ export interface SchedulerOptions {
   readonly maxStepTokens: number;
   /** KV blocks of the executor, the null block included. */
   readonly kvBlocks: number;
-  /** Of layers with a window; absent where there are none. */
+  /** Blocks of layers with a window; absent where there are none. */
   readonly windowed?: WindowLimits | undefined;
   /** Slots have states: a sequence goes on where its last slice ended, or from its start. */
   readonly isRecurrent?: boolean;
-  /** Of such states the executor has so many snapshots; default none. */
+  /** Number of snapshots of such states in the executor; default none. */
   readonly snapshots?: number;
   /** For tests, whose prompts are short: where they are taken. */
   readonly snapshotRule?: SnapshotRule;
@@ -55,7 +55,7 @@ export class Scheduler {
   readonly blocks: BlockManager;
   readonly windows: WindowBlocks;
   readonly snapshots: StateSnapshots;
-  /** Who may be in the next step; see {@link Blame}. */
+  /** Sequences that may be in the next step; see {@link Blame}. */
   mayRun: (sequence: Sequence) => boolean = () => true;
   readonly counters = {
     preemptions: 0,
@@ -69,7 +69,7 @@ export class Scheduler {
     draftTokens: 0,
     acceptedDraftTokens: 0,
   };
-  /** Who waits, and who holds how many slots. */
+  /** Waiting sequences, and slots by peer. */
   readonly queue = new PeerQueue();
   private running: Sequence[] = [];
   private readonly ending = new Set<Sequence>();
@@ -224,7 +224,7 @@ export class Scheduler {
       if (this.waitsForPrefix(sequence, found)) continue;
       const budget = rows.leftFor(sequence);
       if (!this.admit(sequence, budget, found)) {
-        // What nobody reads gives its blocks up, too; when it had no step under way, they are here already.
+        // A stream that is not read gives up its blocks, too; if it had no step under way, they are here already.
         if (this.yieldSlot(unread(this.running)) && !this.isDraining) continue;
         break;
       }
@@ -272,7 +272,7 @@ export class Scheduler {
         }
       }
       index += sampled.length;
-      sequence.makeUp();
+      sequence.retryMissed();
       if (sequence.state === 'running' || sequence.state === 'draining') {
         this.cache.register(sequence);
         this.windows.leave(sequence);
@@ -359,7 +359,7 @@ export class Scheduler {
     return this.options.maxSequences - this.running.length - extraLogits;
   }
 
-  /** How far a sequence goes in a step. */
+  /** Number of tokens that a sequence advances in a step. */
   private countOf(sequence: Sequence, budget: number, extraLogits: number): number {
     const { scheduled } = sequence;
     const most = Math.min(sequence.behind, budget);
@@ -494,7 +494,7 @@ export class Scheduler {
     if (victim !== undefined && !this.waitsForPrefix(next, this.cache.find(next))) this.yieldSlot(victim);
   }
 
-  /** Who waits next asks for a snapshot before the one that computes what they share is past it. */
+  /** The next waiting sequence requests a snapshot before the producer of their shared prefix is past it. */
   private askAhead(): void {
     if (this.snapshots.count === 0 || this.queue.size === 0) return;
     const next = this.queue.next((candidate) => this.mayStart(candidate));

@@ -3,19 +3,19 @@ import type { Sequence } from '../../request/sequence.js';
 import { BLOCK_TOKENS } from './block-manager.js';
 import { BlockPool } from './block-pool.js';
 
-/** Where snapshots are worth their place, and the step more that a prompt is cut for. All in tokens. */
+/** Thresholds from which on a snapshot, and the additional step for it, are worth their cost. All in tokens. */
 export interface SnapshotRule {
   /** That a snapshot must be ahead of the one before it: fewer are computed anew sooner than a step more is run. */
   readonly least: number;
   /** After which a long prompt has another. */
   readonly every: number;
-  /** Of a prompt, behind its last snapshot: in a chat's next turn what begins the answer may have become something else. */
+  /** Tokens of a prompt behind its last snapshot: in a chat's next turn the beginning of the answer may have changed. */
   readonly ending: number;
 }
 
 const RULE: SnapshotRule = { least: 128, every: 1024, ending: 8 };
 
-/** Of all snapshots, the part that one prompt may take on its way, and the part that sequences which generate may hold. */
+/** Share of all snapshots that one prompt may take on its way, and share that generating sequences may hold. */
 const PROMPT_SHARE = 1 / 4;
 const GENERATING_SHARE = 1 / 2;
 
@@ -61,7 +61,7 @@ export class StateSnapshots {
     return this.pool.freeCount;
   }
 
-  /** Of prefixes that continue each other, how many there are up to the longest that has a snapshot. */
+  /** Number of prefixes that continue each other, up to the longest that has a snapshot. */
   find(prefixes: readonly number[]): number {
     return 1 + prefixes.findLastIndex((prefix) => this.pool.noted(prefix) !== undefined);
   }
@@ -99,7 +99,7 @@ export class StateSnapshots {
     return this.count > 0 && this.endOf(options.promptIds.length) >= this.rule.least;
   }
 
-  /** Where a slice from the sequence's next position on is to end: as given, or sooner, where a snapshot is worth the cut. */
+  /** End of a slice from the sequence's next position on: as given, or sooner, where a snapshot is worth the cut. */
   cut(sequence: Sequence, end: number): number {
     return this.placeIn(sequence, end) ?? end;
   }

@@ -18,7 +18,7 @@ export interface PlannedAppend {
   readonly windowBlocks: readonly number[];
 }
 
-/** What one step is to do. Blocks and slots are allotted; nothing is sent yet. */
+/** Work of one step. Blocks and slots are allotted; nothing is sent yet. */
 export interface StepPlan {
   readonly stepId: number;
   readonly closes: readonly number[];
@@ -36,13 +36,13 @@ export interface PlannedSlice {
   readonly sample: boolean;
   /** True if each position whose next token is in the prompt returns that token's log probability. */
   readonly promptLogprobs: boolean;
-  /** Of a slice that says its tokens: the last that is known, and draft tokens at those after it. Each position is sampled then. */
+  /** Tokens of a slice that states them: the last known one, and draft tokens after it. Each position is sampled then. */
   readonly tokens?: readonly number[] | undefined;
-  /** Of a sample that is constrained: its mask, or that it depends on a token that is under way. */
+  /** Mask of a constrained sample, or a mark that it depends on a token that is under way. */
   readonly mask?: TokenMask | 'pending' | undefined;
-  /** Of a slice with draft tokens that is constrained: each position's, instead. */
+  /** Masks of a constrained slice with draft tokens: one a position, instead. */
   readonly draftTokenMasks?: readonly TokenMask[] | undefined;
-  /** How far the draft tokens are those of a lookup: what follows is sure by its mask. */
+  /** Number of draft tokens that lookup has found: those that follow are forced by their masks. */
   readonly fromLookup?: number | undefined;
   /** Snapshots of recurrent states that it goes from and to, in place of its slot's own. */
   readonly fromSnapshot?: number | undefined;
@@ -55,7 +55,7 @@ export interface StepToken {
   readonly index: number;
 }
 
-/** What has come back. */
+/** Results of a step. */
 export interface StepResult {
   readonly slices: readonly PlannedSlice[];
   readonly tokens: readonly StepToken[];

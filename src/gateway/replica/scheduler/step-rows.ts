@@ -1,6 +1,6 @@
 import type { Sequence } from '../../request/sequence.js';
 
-/** What sequences of one priority have of a step. */
+/** Share of a step that sequences of one priority have. */
 interface Level {
   /** The most rows of one peer. */
   readonly share: number;

@@ -4,7 +4,7 @@ import { BLOCK_TOKENS, blocksFor } from './block-manager.js';
 import { BlockPool } from './block-pool.js';
 import { isProtected } from './preemption.js';
 
-/** What an executor has for layers with a window. */
+/** Capacity of an executor for layers with a window. */
 export interface WindowLimits {
   /** Positions that a row sees, its own included. */
   readonly window: number;
@@ -71,7 +71,7 @@ export class WindowBlocks {
     let reserved = 0;
     for (const other of running) {
       if (other === sequence || !isProtected(other)) continue;
-      // What it shares is not free when it leaves.
+      // Shared blocks are not free when their sequence leaves.
       const own = other.windowBlocks.filter((block) => !this.pool.isShared(block)).length;
       reserved += Math.max(0, this.neededOf(other.lastPosition) - own);
     }
@@ -140,7 +140,7 @@ export class WindowBlocks {
     const blocks = prefixes.map((prefix) => this.pool.noted(prefix));
     const startOf = (count: number) => firstSeenBlock(count * BLOCK_TOKENS, this.window, BLOCK_TOKENS);
     let longest = 0;
-    /** Where the run of blocks that are there begins. */
+    /** Beginning of the run of present blocks. */
     let first = 0;
     for (const [i, block] of blocks.entries()) {
       const count = i + 1;

@@ -17,14 +17,14 @@ export const INLINE_CHARACTERS = 8192;
 /** The most ids that are turned into text at once on the calling thread: 1.2 µs each. */
 export const INLINE_IDS = 4096;
 
-/** How long texts may hold up the loop at once, all together. */
+/** Time that all texts together may block the event loop at once. */
 const INLINE_MS = 5;
 
 const THREADS = 2;
 const JOB_TIME_LIMIT_MS = 10_000;
 const MAX_JOBS = 256;
 const MAX_JOB_BYTES = 32 << 20;
-/** What a job holds beside its text. */
+/** Bytes of a job in addition to its text. */
 const JOB_BYTES = 4096;
 
 export interface EncodeServiceOptions {
@@ -36,10 +36,10 @@ export interface EncodeServiceOptions {
   readonly template?: TemplateSettings | undefined;
   /** Threads, each with a tokenizer of its own (about 0.1 GB for 128,000 tokens), started when they are needed; default 2. */
   readonly threads?: number;
-  /** How long a text, or a chat template, may take in its thread; default 10 s. */
+  /** Time that a text, or a chat template, may take in its thread; default 10 s. */
   readonly jobTimeLimitMs?: number;
   readonly inlineCharacters?: number;
-  /** What all that is done at once on this thread may take; default: one of its own. */
+  /** Budget for everything that is done at once on this thread; default: one of its own. */
   readonly budget?: EventLoopBudget;
   /** The most jobs that wait for a thread; default 256. */
   readonly maxJobs?: number;
@@ -47,7 +47,7 @@ export interface EncodeServiceOptions {
   readonly workerFile: string;
 }
 
-/** What may be done at once on a thread that serves, by all services there together. */
+/** Budget of a serving thread, shared by all services there. */
 export const inlineBudget = (): EventLoopBudget => new EventLoopBudget(INLINE_MS);
 
 /**

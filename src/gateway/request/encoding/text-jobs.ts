@@ -16,14 +16,14 @@ export interface OpenedGeneration {
 
 /** A request that came in another protocol, in ours. */
 export interface TranslatedGeneration {
-  /** Of a GenerateStreamRequest. */
+  /** Bytes of a GenerateStreamRequest. */
   readonly bytes: Uint8Array;
   readonly requestId: string;
-  /** What its answer depends on beside; the protocol knows. */
+  /** Further data that its response depends on; the protocol knows it. */
   readonly options: unknown;
 }
 
-/** What a thread is started with. */
+/** Data that a thread is started with. */
 export interface EncodeWorkerData {
   /** See `ModelFile`. */
   readonly modelPath: string;
@@ -31,11 +31,11 @@ export interface EncodeWorkerData {
   readonly facts: LimitFacts;
   /** In place of the model file's. */
   readonly template: TemplateSettings;
-  /** What the model must be, see `contentIdentity`: a thread must not encode with another vocabulary. */
+  /** Identity of the model, see `contentIdentity`: a thread must not encode with another vocabulary. */
   readonly identity: string;
 }
 
-/** What text threads do: what goes in and what comes out, by kind. */
+/** Jobs of text threads: input and output by kind. */
 export interface TextJobs {
   /** An input to its ids. */
   prompt: { readonly input: PromptInput; readonly output: Uint32Array };
@@ -83,7 +83,7 @@ export type TextJob = {
   readonly [K in TextJobKind]: { readonly kind: K; readonly input: TextJobs[K]['input'] };
 }[TextJobKind];
 
-/** What a thread tells: that it can take jobs, that a chat template runs now, and how a job ended. */
+/** Messages of a thread: that it can take jobs, that a chat template runs now, and the end of a job. */
 export type TextThreadMessage =
   | { readonly event: 'ready' }
   | { readonly event: 'template' }

@@ -7,7 +7,7 @@ import type { LimitFacts } from '../limits.js';
 import type { ModelFile } from '../model-file.js';
 import type { EncodeWorkerData, TextJob, TextJobKind, TextJobs, TextThreadMessage } from './text-jobs.js';
 
-/** Who asks for a job. */
+/** Owner of a job. */
 export interface CallContext extends Caller {
   /** Aborted when the answer is not wanted any more. */
   readonly signal: AbortSignal;
@@ -20,21 +20,21 @@ export interface TextThreadsOptions {
   readonly facts: LimitFacts;
   readonly template: TemplateSettings;
   readonly threads: number;
-  /** How long a job may take once a thread has begun it. */
+  /** Time that a job may take once a thread has begun it. */
   readonly jobTimeLimitMs: number;
   /** The most jobs that wait, and the most bytes of what they hold. */
   readonly maxJobs: number;
   readonly maxBytes: number;
 }
 
-/** How long a thread may take to read its vocabulary. */
+/** Time that a thread may take to read its vocabulary. */
 const START_TIME_LIMIT_MS = 120_000;
 const RETRY_MS = 1000;
 /** Principals whose turns are remembered, so that those who come and go do not fill the memory. */
 const MOST_TURNS = 4096;
 /** A thread's heap, beyond which it ends, and not the process: a template can double a string as often as it likes. */
 const MAX_HEAP_MB = 1024;
-/** Of which for what is new: more is not given back between jobs. */
+/** Part of the heap for V8's young generation: more is not given back between jobs. */
 const YOUNG_HEAP_MB = 16;
 
 interface Waiting {
@@ -106,7 +106,7 @@ export class TextThreads {
       this.waiting = this.waiting.filter((job) => !this.isGone(job));
       if (this.waiting.length <= maxJobs && sumOf(this.waiting) <= maxBytes) return;
       const held = new Map<string, number>();
-      // Of jobs and of bytes, whichever are short.
+      // The limit of jobs or of bytes, whichever is reached.
       const weigh = ({ bytes }: Waiting) => bytes / maxBytes + 1 / maxJobs;
       for (const job of this.waiting) {
         const { principal } = job.caller;

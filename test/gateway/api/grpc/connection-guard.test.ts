@@ -6,7 +6,7 @@ import { ConnectionGuard } from '../../../../src/gateway/api/grpc/connection-gua
 import { OpenFiles } from '../../../../src/gateway/api/grpc/open-files.js';
 
 const MOST = 16;
-/** What {@link ConnectionGuard} sees of a socket. */
+/** The part of a socket that {@link ConnectionGuard} sees. */
 class FakeSocket extends EventEmitter {
   isOpen = true;
   allowHalfOpen = false;
@@ -211,7 +211,7 @@ describe('two servers of one process', () => {
     guard = guardOf(1024, files);
     other = guardOf(1024, files);
   };
-  /** What a server does, of the two. */
+  /** Runs an action at one of two servers. */
   const at = <T>(server: ConnectionGuard, act: () => T): T => {
     const before = guard;
     guard = server;

@@ -6,7 +6,7 @@ import { HeaderWatch } from '../../../../src/gateway/api/grpc/header-watch.js';
 const LOOK_MS = 500;
 const NAME = '203.0.113.7:4711';
 
-/** What {@link HeaderWatch} sees of a connection and its HTTP/2. */
+/** The part of a connection and its HTTP/2 that {@link HeaderWatch} sees. */
 class FakeSession extends EventEmitter {
   destroyed = false;
   readonly socket = {

@@ -36,7 +36,7 @@ function nameOf(descriptor: Uint8Array): string {
   return reader.string();
 }
 
-/** What buf makes of the .proto files now, by name. */
+/** Descriptors that buf makes of the .proto files now, by name. */
 function builtByBuf(): Map<string, Buffer> {
   const set = execFileSync(buf, ['build', '--as-file-descriptor-set', '--exclude-source-info', '-o', '-'], {
     cwd: packageRoot,

@@ -100,7 +100,7 @@ describe.skipIf(!hasOpenssl)('the gRPC server over TLS', () => {
     expect((await generate(client(), MESSAGE)).tokenIds.length).toBe(4);
     expect(await asked(client(undefined, credentials.createInsecure()))).toBe('UNAVAILABLE');
     expect(await asked(client(undefined, credentials.createSsl(clients.caPem)))).toBe('UNAVAILABLE');
-    // Who does not trust the server ends a handshake that the server has finished.
+    // A client that does not trust the server ends a handshake that the server has finished.
     expect(server.gateway.server.failedHandshakes()).toBe(1);
   });
 
@@ -185,7 +185,7 @@ describe.skipIf(!hasOpenssl)('the gRPC server over TLS', () => {
     await expect.poll(() => calls({ key, cert })).toBe('refused');
     expect(await calls({ session: old })).toBe('refused');
     expect(await calls({ session: old, key, cert })).toBe('refused');
-    // Who is refused gets a ticket all the same, before anybody looks at the certificate.
+    // A refused client gets a ticket all the same, before anybody looks at the certificate.
     expect(ticket?.equals(old as Buffer)).toBe(false);
     expect(await calls({ session: ticket })).toBe('refused');
   });

@@ -9,7 +9,7 @@ const HEAD = [
   'Transfer-Encoding: chunked',
   'Connection: close',
 ].join('\r\n');
-/** What a body of this many bytes is as chunks of one byte each. */
+/** A body of this many bytes as chunks of one byte each. */
 const inPieces = (body: string) => [...body].map((byte) => `1\r\n${byte}\r\n`).join('');
 
 it('a body in pieces of one byte is read, and refused when its pieces cost more than a body may', async () => {

@@ -11,7 +11,7 @@ const LENIENT = { verbose: false };
 const STRICT = { verbose: false, strictFields: true };
 const bodies = Object.entries(CLIENT_BODIES);
 
-/** What reading a body came to: the ignored fields, or the field that it is refused for. */
+/** Result of reading a body: the ignored fields, or the field that it is refused for. */
 function read(
   kind: AnswerKind,
   body: unknown,
@@ -67,7 +67,7 @@ function nullOptional(body: object): object {
 
 type Place = readonly (string | number)[];
 
-/** Where objects stand that a form reads field by field. */
+/** Paths of objects that a form reads field by field. */
 function objectsIn(body: object): readonly Place[] {
   const { messages = [] } = body as { messages?: readonly unknown[] };
   return [[], ...messages.map((_, i) => ['messages', i])];

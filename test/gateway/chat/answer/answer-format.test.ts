@@ -6,7 +6,7 @@ import {
   mentionsTools,
 } from '../../../../src/gateway/chat/answer/answer-format.js';
 
-/** How templates write a call, and what follows from it. */
+/** Calls as templates write them, and what follows from it. */
 const TEMPLATES: readonly (readonly [string, string, AnswerFormat])[] = [
   ['Qwen 2.5', `{{- '<tool_call>\\n{"name": "' }}`, { tools: 'hermes' }],
   ['Qwen 3', `{{- '<tool_call>' }}{{- '</think>' }}`, { tools: 'hermes', reasoning: 'think' }],

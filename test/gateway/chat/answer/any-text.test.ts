@@ -132,7 +132,8 @@ describe.each(TOOL_PARSERS)('any text of pieces of %s', (tools) => {
     fc.assert(
       fc.property(anyText(tools), (pieces) => {
         const all = told(readTurn(formatOf(tools), pieces));
-        // What a header of harmony says beside channel and recipient, and members of a call beside those that are known, are markup.
+        // Parts of a header of harmony next to channel and recipient, and members of a call next to those that are known, are
+        // markup.
         const markup = /<\|(start|channel)\|>(?:(?!<\|(?:message|end|call|return)\|>).)*<\|message\|>/gs;
         const words =
           pieces

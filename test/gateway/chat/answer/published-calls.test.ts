@@ -45,7 +45,7 @@ const tools = ['weather', 'clock'].map((name) => ({
 const weather = callOf('weather', ARGUMENTS, 0);
 const clock = callOf('clock', {}, 1);
 
-/** What a template writes of an assistant's turn behind the prompt that asks for it; undefined where it takes no such turn. */
+/** An assistant's turn as a template writes it behind its prompt; undefined if it takes no such turn. */
 function turnOf(source: string, toolCalls: readonly ChatToolCall[]): { text: string; prompt: string } | undefined {
   const { metadata } = smallSpm({ 'tokenizer.chat_template': source }).read();
   const template = new ChatTemplate(metadata, tokenizer);

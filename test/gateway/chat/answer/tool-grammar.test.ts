@@ -4,7 +4,7 @@ import { type ArgumentsForm, toolGrammar } from '../../../../src/gateway/chat/an
 import { ToolChoiceMode } from '../../../../src/shared/generated/rocmforge/v1/inference.js';
 import { readTurn, TOOLS } from './turns.js';
 
-/** What a grammar's rule of each form derives for `{"place": "Rome"}`, and for `{}`. */
+/** Texts that a grammar's rule of each form derives for `{"place": "Rome"}`, and for `{}`. */
 const ARGUMENTS: Readonly<Record<ArgumentsForm, readonly [string, string]>> = {
   json: ['{"place": "Rome"}', '{}'],
   glm: ['<arg_key>place</arg_key>\n<arg_value>Rome</arg_value>\n', ''],

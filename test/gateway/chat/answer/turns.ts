@@ -99,7 +99,7 @@ export function cut(text: string, at: readonly number[]): string[] {
   return [...places, text.length].map((end, i) => text.slice(places[i - 1] ?? 0, end));
 }
 
-/** Of a text of so many characters all splits are tried. */
+/** Length up to which all splits of a text are tried. */
 const SHORT = 11;
 
 /** All sets of some of the numbers 0 .. count - 1. */

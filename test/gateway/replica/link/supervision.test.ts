@@ -19,7 +19,7 @@ const EVENTS = [
   ...(['load', 'unload', 'refused'] as const),
 ];
 
-/** What each event does in each state: the next state and the actions; absent: nothing at all. */
+/** Effect of each event in each state: the next state and the actions; absent: nothing at all. */
 const TABLE: Readonly<Record<SupervisorState, Partial<Record<SupervisorEvent, string>>>> = {
   starting: {
     answered: 'warming',
@@ -115,7 +115,7 @@ it('an executor that is another gateway’s counts no deaths, and is asked on wh
   expect(decide({ ...long, state: 'starting' }, 'ready', AT).after).toEqual({ ...BEGINNING, state: 'serving' });
 });
 
-/** What events lead to, one after the other: the states, and the actions of the last. */
+/** Effect of events, one after the other: the states, and the actions of the last. */
 function after(before: Supervision, ...events: readonly SupervisorEvent[]) {
   const states: SupervisorState[] = [];
   let step: ReturnType<typeof decide> = { after: before, actions: [] };
@@ -157,7 +157,7 @@ it('a load that was asked for and refused is tried again when it is asked for ag
     expect(refused.actions.map((action) => action.do)).toEqual(['refuse', 'wait']);
     expect(canServe(refused.after)).toBe(false);
     for (const action of refused.actions) if (action.do === 'wait') waits.push(action.ms);
-    // Who asks before the time is over starts nothing.
+    // A request before the time is over starts nothing.
     expect(after(refused.after, 'load').actions).toEqual([]);
     const due = after(refused.after, 'due');
     expect([due.after.state, due.actions]).toEqual(['unloaded', []]);

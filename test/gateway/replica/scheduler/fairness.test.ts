@@ -48,7 +48,7 @@ describe('a flood of one peer', () => {
     const world = flooded(40, 4000, 2, { ...roomy, kvBlocks: 2000, prefixCache: false });
     const steps = stepsToFirstToken(world, sequenceOf(ids(20, 7), 8, { peer: 'other' }));
     expect(steps).toBeLessThanOrEqual(quiet() + 4);
-    // What the other one does not need is not left idle.
+    // The part that the other one does not need is not left idle.
     step(world);
     expect(world.executor.rows.at(-1)).toBeGreaterThanOrEqual(roomy.maxStepTokens - 2);
   });

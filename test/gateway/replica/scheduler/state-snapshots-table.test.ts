@@ -6,7 +6,7 @@ import type { Sequence } from '../../../../src/gateway/request/sequence.js';
 import { runs, scaled, seed } from '../../../support/run-size.js';
 import { sequenceOf } from '../../../support/scheduler-world.js';
 
-/** What a table of snapshots ought to be: who holds which, what each is of, and in which order the free ones are taken. */
+/** Reference of a table of snapshots: the holders, the prefix of each, and the order in which free ones are taken. */
 class Model {
   readonly free: number[];
   readonly prefixes = new Map<number, number>();

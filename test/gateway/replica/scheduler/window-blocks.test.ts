@@ -70,7 +70,7 @@ describe('a sequence in windowed layers', () => {
 describe('a prefix that was computed before is found in windowed layers', () => {
   const prompt = ids(200);
 
-  /** What a prompt that goes on where the first ended finds, with so many windowed blocks taken in between. */
+  /** Cache hits of a prompt that continues the first, with so many windowed blocks taken in between. */
   function found(between: number): number {
     const world = new World({ ...roomy, windowed: windowed(41) }, 2);
     finish(world, sequenceOf(prompt, 1));

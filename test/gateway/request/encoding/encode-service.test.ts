@@ -115,7 +115,7 @@ async function startHung(settings: Partial<EncodeServiceOptions> = {}) {
     failure = error;
   });
   while (!existsSync(hung) && failure === undefined) await new Promise((resolve) => setImmediate(resolve));
-  // What the thread told before it wrote the file is heard in the next turn of the loop.
+  // Messages that the thread sent before it wrote the file arrive in the next turn of the loop.
   await new Promise((resolve) => setImmediate(resolve));
   return { ...started, looping, release: () => vi.advanceTimersByTime(TIME_LIMIT_MS) };
 }

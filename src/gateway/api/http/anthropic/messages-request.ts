@@ -35,13 +35,13 @@ function readMessages(fields: Fields): JsonGeneration {
   // One message is answered with one.
   fields.mustBe('n', 1);
   fields.reportUnless('service_tier', 'auto', 'standard_only');
-  // What only sorts requests for whoever pays for them; prompts' beginnings are kept without being asked to.
+  // Billing metadata is ignored; prefix caching needs no request.
   fields.ignore('metadata', 'cache_control');
   // Clients manage their contexts themselves where a server does not.
   fields.ignore('context_management');
   const format = outputFormatOf(fields);
   if (format !== undefined && message.constraint !== undefined) {
-    fields.refuse('output_config', 'has a format beside another constraint; send one of them');
+    fields.refuse('output_config', 'has a format and another constraint; send one of them');
   }
   message.constraint ??= format;
   if ((fields.list('mcp_servers') ?? []).length > 0) fields.unsupported('mcp_servers');
@@ -88,7 +88,7 @@ function thinkingOf(fields: Fields): Pick<ChatInput, 'templateVariablesJson' | '
   return { templateVariablesJson: variablesJson(undefined, variables), reasoningTokens };
 }
 
-/** What the answer's text must be: `output_config.format`, or `output_format` as it was called before. */
+/** Constraint on the answer's text: `output_config.format`, or `output_format` as it was called before. */
 function outputFormatOf(fields: Fields): Constraint | undefined {
   const output = fields.object('output_config');
   output?.ignore('effort');

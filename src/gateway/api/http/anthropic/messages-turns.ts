@@ -60,7 +60,7 @@ function readBlock(block: Fields, turn: ChatMessage, results: ChatMessage[]): vo
   const isOf = (role: string): boolean => turn.role === role;
   if (type === 'text') turn.content += textBlock(block);
   else if (type === 'tool_use' && isOf('assistant')) {
-    // What a model wrote in place of an object is answered as it is, and of a call that was cut as text.
+    // Arguments that are not an object are returned unchanged, and those of a call that was cut as text.
     const input = block.any('input') ?? {};
     turn.toolCalls.push({
       id: block.string('id') ?? block.refuse('id', 'is missing'),

@@ -5,7 +5,7 @@ import { perPrompt, promptsOf } from '../openai/completion-request.js';
 import type { JsonGeneration } from '../request.js';
 import { messageOf, samplingOf, stopOf } from '../sampling-fields.js';
 
-/** What llama.cpp's server samples with where a request says nothing (its `common_params_sampling`). */
+/** Default sampling parameters of llama.cpp's server (its `common_params_sampling`). */
 const DEFAULTS = { temperature: 0.8, topK: 40, topP: 0.95, minP: 0.05 } as const;
 
 /** The same by its names. */
@@ -52,13 +52,13 @@ export function llamaCompletionRequest(body: unknown, policy: FieldPolicy): Json
   fields.mustBe('post_sampling_probs', false);
   fields.mustBe('n_keep', 0);
   fields.mustBe('n_cmpl', 1);
-  // Where and how something is computed, which changes nothing that is answered.
+  // Fields about the place and the way of computing, which change nothing in the response.
   fields.ignore('cache_prompt', 'id_slot', 'n_discard', 'n_indent', 'user');
   const responseFields = fields.strings('response_fields');
   const includeTokens = fields.boolean('return_tokens') ?? false;
   const returnProgress = fields.boolean('return_progress') ?? false;
   const timingsPerToken = fields.boolean('timings_per_token') ?? false;
-  if (isStream && inputs.length > 1) fields.refuse('stream', 'is not taken with several prompts');
+  if (isStream && inputs.length > 1) fields.refuse('stream', 'requires a single prompt');
   const messages = perPrompt(message, inputs, fields);
   fields.end();
   const form = { kind: 'llama', isStream, includeUsage: false, includeTokens, logprobs, echo: false } as const;
@@ -68,7 +68,7 @@ export function llamaCompletionRequest(body: unknown, policy: FieldPolicy): Json
   return { messages, form: { ...form, timingsPerToken, returnProgress, settings, ...wanted } };
 }
 
-/** What a request is sampled with, by llama.cpp's names. The seed is told by the answer, where it is drawn. */
+/** Sampling parameters of a request, by llama.cpp's names. The response reports the seed, if it is drawn. */
 function settingsOf(
   { sampling, stop }: GenerateStreamRequest,
   given: Readonly<Record<string, unknown>>,

@@ -12,11 +12,11 @@ import { JsonText, jsonOf, Listed } from '../json-slices.js';
 import type { AnswerFacts, AnswerForm, ResponseWriter } from '../request.js';
 import { countsOf, progressOf, Timings, type TokenCounts } from '../timings.js';
 
-/** What the end of a completion tells, wherever it comes from. */
+/** Facts at the end of a completion, from any source. */
 interface End extends TokenCounts {
   readonly finishReason: FinishReason;
   readonly stopMatch: StopMatch | undefined;
-  /** Of 64 bits. */
+  /** A number of 64 bits. */
   readonly seed: bigint;
   readonly promptText: string;
 }
@@ -25,7 +25,7 @@ interface End extends TokenCounts {
 export class LlamaResponse implements ResponseWriter {
   private readonly timings = new Timings();
   private readonly texts = new Map<number, string>();
-  /** Of all completions so far. */
+  /** Totals of all completions so far. */
   private tokens = 0;
 
   constructor(
@@ -78,7 +78,7 @@ export class LlamaResponse implements ResponseWriter {
     const { index, text, tokenIds, logprobs } = event.value;
     this.texts.set(index, (this.texts.get(index) ?? '') + text);
     this.tokens += tokenIds.length;
-    // How many the prompt has is told with the end.
+    // The number of prompt tokens comes with the end.
     const counts = { ...countsOf(undefined), tokens: this.tokens };
     const timings = this.form.timingsPerToken ? { timings: this.timings.told(counts) } : {};
     const told = (content: string, tokens: readonly number[], of: readonly TokenLogprobs[]) =>
@@ -159,7 +159,7 @@ export class LlamaResponse implements ResponseWriter {
     return finishReason === FinishReason.LENGTH && isFull && (most < 0 || tokens < most);
   }
 
-  /** Where the end of the text is ignored, its tokens are biased away, as llama.cpp tells it: `null` is minus infinity. */
+  /** If the end of the text is ignored, its tokens are biased away, as llama.cpp reports it: `null` is minus infinity. */
   private settings(): Readonly<Record<string, unknown>> {
     const { settings = {} } = this.form;
     if (settings.ignore_eos !== true) return settings;

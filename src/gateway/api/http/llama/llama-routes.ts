@@ -4,7 +4,7 @@ import type { HttpContext } from '../context.js';
 import type { Exchange } from '../exchange.js';
 import { DEFAULT_SETTINGS } from './llama-completion-request.js';
 
-/** How llama.cpp writes that a seed is drawn for each request. */
+/** llama.cpp's value for a seed that is drawn for each request. */
 const RANDOM_SEED = 2 ** 32 - 1;
 
 /**

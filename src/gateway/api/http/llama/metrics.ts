@@ -5,7 +5,7 @@ import type { CompletionTotals } from '../../../request/completion-totals.js';
 import type { HttpContext } from '../context.js';
 import type { Exchange } from '../exchange.js';
 
-/** What is counted, as far as llama.cpp has names for it. */
+/** Counters for which llama.cpp has names. */
 export interface LlamaCounts {
   completions(): Readonly<CompletionTotals>;
   replicas(): ReplicaCounts;
@@ -15,10 +15,10 @@ type Read = (completions: Readonly<CompletionTotals>, replicas: ReplicaCounts) =
 
 const rate = (count: number, us: number): number => (us === 0 ? 0 : (1e6 * count) / us);
 
-/** Of all completions that have ended, and of all steps; rates are over all of their time. */
+/** Totals of all completions that have ended, and of all steps; rates are over all of their time. */
 const METRICS: readonly (readonly [kind: typeof Counter | typeof Gauge, name: string, help: string, read: Read])[] = [
   [Counter, 'prompt_tokens_total', 'Tokens of prompts that were computed', (all) => all.promptTokens],
-  [Counter, 'prompt_tokens_cached_total', 'Tokens of prompts that were found computed', (all) => all.cachedTokens],
+  [Counter, 'prompt_tokens_cached_total', 'Prompt tokens found in the prefix cache', (all) => all.cachedTokens],
   [Counter, 'prompt_seconds_total', 'Time of prompts', (all) => all.prefillUs / 1e6],
   [Counter, 'tokens_predicted_total', 'Tokens generated', (all) => all.completionTokens],
   [Counter, 'tokens_predicted_seconds_total', 'Time of generation', (all) => all.decodeUs / 1e6],

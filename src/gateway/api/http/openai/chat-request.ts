@@ -48,7 +48,7 @@ export function chatRequest(body: unknown, policy: FieldPolicy, defaults: FormDe
   const includeReasoning = fields.boolean('include_reasoning') ?? true;
   const returnProgress = fields.boolean('return_progress') ?? false;
   const timingsPerToken = fields.boolean('timings_per_token') ?? false;
-  // Where something is computed, which changes nothing that is answered.
+  // Field about the place of computing, which changes nothing in the response.
   fields.ignore('cache_prompt', 'id_slot');
   fields.end();
   return {
@@ -123,7 +123,7 @@ function messagesOf(fields: Fields): ChatMessage[] {
     };
     message.unsupported('audio', 'function_call');
     if ((message.list('images') ?? []).length > 0) message.unsupported('images');
-    // What other servers and their clients add to a turn.
+    // Additions of other servers and their clients to a turn.
     message.ignore('refusal', 'annotations', 'reasoning', 'reasoning_details', 'extra_content', 'cache_control');
     message.ignore('type', 'id', 'thinking');
     message.end();
@@ -131,7 +131,7 @@ function messagesOf(fields: Fields): ChatMessage[] {
   });
 }
 
-/** What an earlier turn thought, where it is a part of its content. */
+/** Reasoning of an earlier turn, if it is a part of its content. */
 function thoughtsOf(message: Fields): string {
   const content = message.any('content');
   if (!Array.isArray(content)) return '';
@@ -200,5 +200,5 @@ function legacyFunctions(fields: Fields): void {
 
 function textAlone(fields: Fields): void {
   const modalities = fields.strings('modalities') ?? ['text'];
-  if (modalities.join() !== 'text') fields.refuse('modalities', 'is taken with ["text"] alone');
+  if (modalities.join() !== 'text') fields.refuse('modalities', 'must be ["text"]');
 }

@@ -17,7 +17,7 @@ export function messageOf({ text, reasoning, toolCalls }: Completion): Readonly<
   };
 }
 
-/** What a chunk adds to a turn, as OpenAI's `delta`. */
+/** Addition of a chunk to a turn, as OpenAI's `delta`. */
 export function deltaOf({ text, reasoning, toolCalls }: GenerateChunk): Readonly<Record<string, unknown>> {
   const isContent = text !== '' || (reasoning === '' && toolCalls.length === 0);
   return {

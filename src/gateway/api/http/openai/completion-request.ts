@@ -6,7 +6,7 @@ import type { JsonGeneration } from '../request.js';
 import { maxTokensOf, messageOf, samplingOf, stopOf } from '../sampling-fields.js';
 import { streamOf } from './stream-fields.js';
 
-/** What OpenAI's completions generate where nobody says how much. */
+/** Default number of tokens of OpenAI's completions. */
 const DEFAULT_MAX_TOKENS = 16;
 
 /**
@@ -27,7 +27,7 @@ export function completionRequest(body: unknown, policy: FieldPolicy): JsonGener
     output: { logprobs, echo, promptLogprobs: echo ? logprobs : undefined },
   });
   const best = fields.integer('best_of', 1, 64);
-  if (best !== undefined && best !== (message.n ?? 1)) fields.refuse('best_of', 'is taken with the value of n alone');
+  if (best !== undefined && best !== (message.n ?? 1)) fields.refuse('best_of', 'must equal n');
   if (fields.string('suffix')) fields.unsupported('suffix');
   fields.ignore('user');
   fields.mustBe('return_token_ids', false);
@@ -56,7 +56,7 @@ const MOST_PROMPTS = 64;
 type Input = NonNullable<GenerateStreamRequest['input']>;
 
 /**
- * What a request is to continue: a text, or ids; or a list of such, each with an answer of its own. As llama.cpp has them, a
+ * Text that a request continues: a text, or ids; or a list of such, each with an answer of its own. As llama.cpp has them, a
  * text may be an object's `prompt_string`, and a list with single ids in it is one prompt, of ids and texts in turn.
  */
 export function promptsOf(

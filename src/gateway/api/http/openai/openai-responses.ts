@@ -13,7 +13,7 @@ import { countsOf, progressOf, Timings, type TokenCounts } from '../timings.js';
 import { deltaOf, messageOf } from './chat-turn.js';
 import { CompletionLogprobs, chatLogprobs } from './logprobs.js';
 
-/** What the two forms differ in. */
+/** Differences of the two forms. */
 interface Shape {
   readonly idPrefix: string;
   readonly object: string;
@@ -58,12 +58,12 @@ export class OpenAiResponse implements ResponseWriter {
   private head = '';
   /** Completions that have been told of. */
   private readonly begun = new Set<number>();
-  /** Of each completion that is streamed. */
+  /** State of each completion that is streamed. */
   private readonly completionLogprobs = new Map<number, CompletionLogprobs>();
   private readonly timings = new Timings();
-  /** Of all completions that have ended. */
+  /** Totals of all completions that have ended. */
   private counts = countsOf(undefined);
-  /** Of all prompts that have begun, and found computed of those before the last. */
+  /** Tokens of all prompts that have begun, and cache hits of those before the last. */
   private promptTokens = 0;
   private cachedBefore = 0;
   /** Tokens of all completions that have come so far. */
@@ -211,7 +211,7 @@ export class OpenAiResponse implements ResponseWriter {
   }
 }
 
-/** What llama.cpp tells of a request that asks for more. */
+/** Additional fields of llama.cpp, on request. */
 function verbose(promptText: string | undefined): Readonly<Record<string, unknown>> {
   return promptText ? { __verbose: { prompt: promptText } } : {};
 }

@@ -1,6 +1,6 @@
 import type { ChatMessage } from '../../../../shared/generated/rocmforge/v1/inference.js';
 
-/** What the Responses API reads of responses that are stored: what a request refers to. */
+/** Stored responses that the Responses API reads: those that a request refers to. */
 export interface StoredContext {
   /** The conversation of the response that `previous_response_id` names, with its output; without instructions. */
   readonly turns: readonly ChatMessage[];
@@ -8,14 +8,14 @@ export interface StoredContext {
   readonly items: Readonly<Record<string, unknown>>;
 }
 
-/** What a request of the Responses API refers to. */
+/** Stored responses that a request of the Responses API refers to. */
 export interface StoredReferences {
   readonly responseId: string | undefined;
-  /** Of output items. */
+  /** Ids of output items. */
   readonly itemIds: readonly string[];
 }
 
-/** How an answer of the Responses API is written: plain data, as {@link AnswerForm}. */
+/** Form of an answer of the Responses API: plain data, as {@link AnswerForm}. */
 export interface ResponsesForm {
   /** Set where the request cannot be read before these are looked up; then nothing else holds. */
   readonly needs?: StoredReferences;

@@ -46,7 +46,7 @@ class Turns {
   }
 }
 
-/** What else clients send back of an item. */
+/** Further fields of an item that clients send back. */
 const OF_ITEMS = ['id', 'status', 'phase', 'namespace', 'created_by'] as const;
 
 function readItem(item: Fields, turns: Turns, stored: Pick<StoredContext, 'items'>): void {
@@ -130,7 +130,7 @@ function textOf(item: Fields, name: string): string {
     .join('');
 }
 
-/** What was thought: the content, or what stands for it where a client kept nothing else. */
+/** Reasoning: the content, or its replacement if a client kept nothing else. */
 function reasoningOf(item: Fields): string {
   const partsOf = (name: string): string =>
     (item.objects(name) ?? [])
@@ -152,7 +152,7 @@ const PREFIX = 'rocmforge1.';
 /** Reasoning as `encrypted_content`: nothing in it is secret from the client, which was sent the same text. */
 export const encodedReasoning = (text: string): string => `${PREFIX}${Buffer.from(text).toString('base64url')}`;
 
-/** What {@link encodedReasoning} has made; empty for what another server has encrypted. */
+/** Text that {@link encodedReasoning} has encoded; empty for text that another server has encrypted. */
 function decodedReasoning(encoded = ''): string {
   return encoded.startsWith(PREFIX) ? Buffer.from(encoded.slice(PREFIX.length), 'base64url').toString() : '';
 }

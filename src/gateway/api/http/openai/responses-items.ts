@@ -64,7 +64,7 @@ export class OutputItems {
     this.open = undefined;
   }
 
-  /** Where the open item stands. */
+  /** Index of the open item. */
   private get at(): Json {
     return { item_id: this.open?.item.id, output_index: this.items.length - 1 };
   }

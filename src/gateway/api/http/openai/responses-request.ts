@@ -49,7 +49,7 @@ export function responsesRequest(body: unknown, policy: FieldPolicy, defaults: F
     output: {},
   });
   if (constraint !== undefined && message.constraint !== undefined) {
-    fields.refuse('text.format', 'is there beside another constraint; send one of them');
+    fields.refuse('text.format', 'cannot be combined with another constraint; send one of them');
   }
   message.constraint ??= constraint;
   const stores = fields.boolean('store') ?? true;
@@ -84,7 +84,7 @@ function reasoningFields(fields: Fields): { readonly variables: string; readonly
   return { variables, summarizes: summary !== undefined && summary !== 'none' };
 }
 
-/** What the text must be. */
+/** Constraint on the text. */
 function textFormat(fields: Fields): Constraint | undefined {
   const text = fields.object('text');
   const format = text?.object('format');
@@ -103,7 +103,7 @@ function textFormat(fields: Fields): Constraint | undefined {
   return { kind: { $case: 'jsonSchema', value } };
 }
 
-/** What is refused because it would change the answer, and what is ignored because it does not. */
+/** Fields that are refused because they would change the answer, and fields that are ignored because they do not. */
 function withoutEffect(fields: Fields, include: readonly string[]): void {
   fields.mustBe('n', 1);
   fields.mustBe('background', false);
@@ -116,7 +116,7 @@ function withoutEffect(fields: Fields, include: readonly string[]): void {
   fields.ignore('user', 'metadata', 'safety_identifier', 'prompt_cache_key', 'client_metadata', 'stream_options');
   fields.ignore('max_tool_calls', 'prompt_cache_retention');
   fields.reportUnless('service_tier', 'auto', 'default');
-  // What does not fit is refused: nothing is left out of a conversation.
+  // A conversation that does not fit is refused: nothing is left out of it.
   fields.reportUnless('truncation', 'disabled');
 }
 

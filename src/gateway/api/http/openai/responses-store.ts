@@ -3,9 +3,9 @@ import type { ChatMessage } from '../../../../shared/generated/rocmforge/v1/infe
 import type { StoredContext, StoredReferences } from './responses-form.js';
 import type { EndedResponse } from './responses-writer.js';
 
-/** What the stored responses of all clients, and of one, may have together. */
+/** Limits of the stored responses of all clients, and of one. */
 const DEFAULT_LIMITS = { bytes: 64 << 20, bytesOfClient: 16 << 20, responsesOfClient: 256 } as const;
-/** Of an entry beside its texts. */
+/** Charge of an entry in addition to its texts. */
 const ENTRY_BYTES = 512;
 
 interface Entry {
@@ -49,7 +49,7 @@ export class ResponseStore {
     this.drop(id);
   }
 
-  /** What a request refers to. @throws RocmForgeError `RESPONSE_NOT_FOUND` */
+  /** Stored responses that a request refers to. @throws RocmForgeError `RESPONSE_NOT_FOUND` */
   resolve(client: string, { responseId, itemIds }: StoredReferences): StoredContext {
     const turns = responseId === undefined ? [] : this.entry(client, responseId, 'previous_response_id').turns;
     const items = itemIds.map((id) => {

@@ -4,7 +4,7 @@ import type { Fields } from '../fields.js';
 import { CUSTOM_INPUT } from './responses-form.js';
 import { modeOf } from './tool-fields.js';
 
-/** What a request of the Responses API offers. */
+/** Tools that a request of the Responses API offers. */
 export interface OfferedTools {
   readonly tools: readonly Tool[];
   readonly customTools: readonly string[];

@@ -1,6 +1,6 @@
 import type { Fields } from '../fields.js';
 
-/** Whether an answer is streamed, and what its stream ends with. */
+/** Streaming mode of an answer, and the end of its stream. */
 export function streamOf(fields: Fields): {
   readonly isStream: boolean;
   readonly includeUsage: boolean;
