@@ -166,8 +166,10 @@ const Edges& Automata::build_edges(AutomatonState* state, Budget& budget) {
     if (set.empty()) continue;
     AutomatonState* to = intern(std::move(set), budget);
     const bool goes_on = !made.ranges.empty() && made.ranges.back().to == to && made.ranges.back().last + 1u == byte;
-    if (goes_on) made.ranges.back().last = static_cast<uint8_t>(end - 1);
-    else made.ranges.push_back({static_cast<uint8_t>(byte), static_cast<uint8_t>(end - 1), to});
+    if (goes_on)
+      made.ranges.back().last = static_cast<uint8_t>(end - 1);
+    else
+      made.ranges.push_back({static_cast<uint8_t>(byte), static_cast<uint8_t>(end - 1), to});
   }
   made.ranges.shrink_to_fit();
   if (made.ranges.size() > Edges::kFew) {

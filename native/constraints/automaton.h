@@ -1,5 +1,6 @@
-// Deterministic automata of regular expressions, built as far as texts go: a state is the set of expressions of which one must
-// match what follows (partial derivatives: Antimirov, 1996). Shared by all grammars and threads of a vocabulary.
+// Deterministic automata of regular expressions, built as far as texts go: a state is the set of expressions of which
+// one must match what follows (partial derivatives: Antimirov, 1996). Shared by all grammars and threads of a
+// vocabulary.
 #pragma once
 
 #include <array>
@@ -41,8 +42,9 @@ struct Edges {
     AutomatonState* to;
   };
   static constexpr size_t kFew = 4;
-  std::vector<Range> ranges;                          // sorted, and apart
-  std::unique_ptr<std::array<uint16_t, 256>> index;  // 1 + the range of each byte, 0: none; where there are more than a few
+  std::vector<Range> ranges;  // sorted, and apart
+  std::unique_ptr<std::array<uint16_t, 256>>
+      index;  // 1 + the range of each byte, 0: none; where there are more than a few
 
   AutomatonState* step(uint8_t byte) const {
     if (index != nullptr) return (*index)[byte] == 0 ? nullptr : ranges[(*index)[byte] - 1].to;

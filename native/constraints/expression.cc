@@ -30,13 +30,14 @@ using Sequences = std::vector<std::vector<std::pair<uint8_t, uint8_t>>>;
 uint32_t encoded(uint32_t code_point, uint8_t* bytes) {
   if (code_point < 0x80) return bytes[0] = static_cast<uint8_t>(code_point), 1;
   const uint32_t length = code_point < 0x800 ? 2 : code_point < 0x10000 ? 3 : 4;
-  for (uint32_t i = length - 1; i > 0; i--, code_point >>= 6) bytes[i] = static_cast<uint8_t>(0x80 | (code_point & 0x3f));
+  for (uint32_t i = length - 1; i > 0; i--, code_point >>= 6)
+    bytes[i] = static_cast<uint8_t>(0x80 | (code_point & 0x3f));
   bytes[0] = static_cast<uint8_t>((0xf0 << (4 - length) & 0xff) | code_point);
   return length;
 }
 
-// Sequences of byte ranges for code points of one length in UTF-8 (RFC 3629 section 3): ranges that end within a block of
-// 64^n code points are cut at its border.
+// Sequences of byte ranges for code points of one length in UTF-8 (RFC 3629 section 3): ranges that end within a block
+// of 64^n code points are cut at its border.
 void add_sequences(uint32_t first, uint32_t last, Sequences& out) {
   for (const uint32_t limit : {0x7fu, 0x7ffu, 0xffffu}) {
     if (first <= limit && last > limit) {
@@ -168,12 +169,16 @@ const Expression* ExpressionTable::choice(std::vector<const Expression*> given) 
   std::vector<const Expression*> options;
   ByteSet set;
   const auto add = [&](const Expression* option) {
-    if (option->kind == Kind::kBytes) set |= *option->bytes;
-    else if (option != nothing_) options.push_back(option);
+    if (option->kind == Kind::kBytes)
+      set |= *option->bytes;
+    else if (option != nothing_)
+      options.push_back(option);
   };
   for (const Expression* option : given) {
-    if (option->kind != Kind::kChoice) add(option);
-    else for (const Expression* inner : option->options) add(inner);
+    if (option->kind != Kind::kChoice)
+      add(option);
+    else
+      for (const Expression* inner : option->options) add(inner);
   }
   if (set.any()) options.push_back(bytes(set));
   std::sort(options.begin(), options.end(), [](auto* a, auto* b) { return a->id < b->id; });

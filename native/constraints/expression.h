@@ -32,12 +32,12 @@ struct Expression {
   // Counts further than kCounted.
   bool counts = false;
   uint32_t id = 0;
-  uint32_t min = 0, max = 0;            // kRepeat
-  uint32_t rule = 0, grammar = 0;       // kCall: the rule; kReference: its index in the table
-  const ByteSet* bytes = nullptr;       // kBytes
-  std::string_view text = {};           // kLiteral, never empty
-  const Expression* first = nullptr;    // kSequence, kRepeat
-  const Expression* second = nullptr;   // kSequence
+  uint32_t min = 0, max = 0;                    // kRepeat
+  uint32_t rule = 0, grammar = 0;               // kCall: the rule; kReference: its index in the table
+  const ByteSet* bytes = nullptr;               // kBytes
+  std::string_view text = {};                   // kLiteral, never empty
+  const Expression* first = nullptr;            // kSequence, kRepeat
+  const Expression* second = nullptr;           // kSequence
   std::vector<const Expression*> options = {};  // kChoice, by id
 };
 
@@ -97,7 +97,8 @@ class ExpressionTable {
   const Expression* empty_;
 };
 
-// Lengths of tokens, in bytes, that are masked together: automata that differ beyond a length alone have the same tokens.
+// Lengths of tokens, in bytes, that are masked together: automata that differ beyond a length alone have the same
+// tokens.
 constexpr uint32_t kLengths[] = {16, 32, 64, UINT16_MAX};
 constexpr size_t kLengthClasses = 4;
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <unordered_map>
 
 namespace rocmforge::constraints {
 namespace {
@@ -14,14 +15,27 @@ constexpr int kMostDepth = 1000;
 struct Part {
   Tag tag;
   uint32_t rule = 0, min = 0, max = 0;
-  std::string_view text;
-  std::vector<uint32_t> pairs;
+  std::string_view text;  // of characters: their set as it was written
   std::vector<Part> parts;
 };
 
 class Reader {
  public:
   explicit Reader(std::span<const uint8_t> buffer) : buffer_(buffer) {}
+
+  // The set of a part of characters.
+  std::vector<uint32_t> pairs() {
+    std::vector<uint32_t> made;
+    uint64_t next = 0;
+    for (uint32_t left = count(); left > 0; left--) {
+      // Each as the distance from the one before.
+      next += number();
+      if (next > 0x10ffff) throw InvalidGrammar("a character of a grammar is beyond Unicode");
+      made.push_back(static_cast<uint32_t>(next));
+    }
+    if (made.size() % 2 != 0) throw InvalidGrammar("a range of characters has no end");
+    return made;
+  }
 
   std::vector<Part> rules() {
     const uint32_t count = number();
@@ -62,7 +76,7 @@ class Reader {
 
   Part part(int depth) {
     if (depth > kMostDepth) throw InvalidGrammar("parts of a grammar lie too deep in one another");
-    Part made{.tag = static_cast<Tag>(byte()), .text = {}, .pairs = {}, .parts = {}};
+    Part made{.tag = static_cast<Tag>(byte()), .text = {}, .parts = {}};
     switch (made.tag) {
       case Tag::kText: {
         const uint32_t length = count();
@@ -70,16 +84,13 @@ class Reader {
         at_ += length;
         return made;
       }
-      case Tag::kCharacters:
-        for (uint32_t left = count(), next = 0; left > 0; left--) {
-          // Each as the distance from the one before.
-          const uint64_t value = uint64_t{next} + number();
-          if (value > 0x10ffff) throw InvalidGrammar("a character of a grammar is beyond Unicode");
-          next = static_cast<uint32_t>(value);
-          made.pairs.push_back(next);
-        }
-        if (made.pairs.size() % 2 != 0) throw InvalidGrammar("a range of characters has no end");
+      case Tag::kCharacters: {
+        // Most sets come often: they are read when they come first.
+        const size_t from = at_;
+        for (uint32_t left = count(); left > 0; left--) number();
+        made.text = {reinterpret_cast<const char*>(buffer_.data()) + from, at_ - from};
         return made;
+      }
       case Tag::kRule:
         made.rule = number();
         if (made.rule >= rules_) throw InvalidGrammar("a grammar refers to a rule that it does not have");
@@ -117,7 +128,12 @@ void each_use(const Part& of, bool is_last, Visit&& visit) {
 class Preparation {
  public:
   Preparation(const std::vector<Part>& rules, ExpressionTable& table)
-      : rules_(rules), table_(table), made_(rules.size()), bodies_(rules.size()), component_of_(rules.size(), UINT32_MAX), empty_(rules.size()) {
+      : rules_(rules),
+        table_(table),
+        made_(rules.size()),
+        bodies_(rules.size()),
+        component_of_(rules.size(), UINT32_MAX),
+        empty_(rules.size()) {
     static std::atomic<uint32_t> last{0};
     grammar_ = ++last;
   }
@@ -155,8 +171,10 @@ class Preparation {
         const uint32_t rule = frames.back().rule;
         if (frames.back().next < uses[rule].size()) {
           const uint32_t used = uses[rule][frames.back().next++];
-          if (order[used] == 0) enter(used);
-          else if (is_open[used]) low[rule] = std::min(low[rule], order[used]);
+          if (order[used] == 0)
+            enter(used);
+          else if (is_open[used])
+            low[rule] = std::min(low[rule], order[used]);
           continue;
         }
         frames.pop_back();
@@ -214,26 +232,40 @@ class Preparation {
 
   bool is_nullable(const Part& of) const {
     switch (of.tag) {
-      case Tag::kText: return of.text.empty();
-      case Tag::kCharacters: return false;
-      case Tag::kRule: return made_[of.rule] == nullptr ? empty_[of.rule] != 0 : made_[of.rule]->nullable;
+      case Tag::kText:
+        return of.text.empty();
+      case Tag::kCharacters:
+        return false;
+      case Tag::kRule:
+        return made_[of.rule] == nullptr ? empty_[of.rule] != 0 : made_[of.rule]->nullable;
       case Tag::kSequence:
         return std::all_of(of.parts.begin(), of.parts.end(), [&](auto& part) { return is_nullable(part); });
       case Tag::kChoice:
         return std::any_of(of.parts.begin(), of.parts.end(), [&](auto& part) { return is_nullable(part); });
-      case Tag::kRepeat: return of.min == 0 || is_nullable(of.parts[0]);
+      case Tag::kRepeat:
+        return of.min == 0 || is_nullable(of.parts[0]);
     }
     return false;
   }
 
   const Expression* expression(const Part& of) {
     switch (of.tag) {
-      case Tag::kText: return table_.literal(of.text);
-      case Tag::kCharacters: return table_.characters(of.pairs);
-      case Tag::kRule: return made_[of.rule];
+      case Tag::kText:
+        return table_.literal(of.text);
+      case Tag::kCharacters: {
+        const Expression*& known = sets_[of.text];
+        if (known == nullptr) {
+          const std::span written(reinterpret_cast<const uint8_t*>(of.text.data()), of.text.size());
+          known = table_.characters(Reader(written).pairs());
+        }
+        return known;
+      }
+      case Tag::kRule:
+        return made_[of.rule];
       case Tag::kSequence: {
         const Expression* made = table_.empty();
-        for (auto part = of.parts.rbegin(); part != of.parts.rend(); ++part) made = table_.sequence(expression(*part), made);
+        for (auto part = of.parts.rbegin(); part != of.parts.rend(); ++part)
+          made = table_.sequence(expression(*part), made);
         return made;
       }
       case Tag::kChoice: {
@@ -255,6 +287,7 @@ class Preparation {
   ExpressionTable& table_;
   std::vector<const Expression*> made_;
   std::vector<const Expression*> bodies_;
+  std::unordered_map<std::string_view, const Expression*> sets_;
   std::vector<uint32_t> component_of_;  // its first rule; none yet for rules that are not made
   std::vector<uint8_t> empty_;          // of recursive regular rules: those that match nothing
   uint32_t grammar_;

@@ -1,5 +1,5 @@
-// The rules of one grammar, read from what src/gateway/constraints/grammar-buffer.ts writes. Preparing them is linear in their
-// size: regular rules become expressions, calls of others stay calls.
+// The rules of one grammar, read from what src/gateway/constraints/grammar-buffer.ts writes. Preparing them is linear
+// in their size: regular rules become expressions, calls of others stay calls.
 #pragma once
 
 #include <cstdint>

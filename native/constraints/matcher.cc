@@ -29,7 +29,8 @@ size_t bytes_of(const State& state) {
 }  // namespace
 
 size_t Grammar::ContinuationHash::operator()(const Continuation* of) const {
-  return mixed(mixed(mixed(static_cast<size_t>(of->kind) + of->rule * size_t{4}, of->expression), of->next), of->caller);
+  return mixed(mixed(mixed(static_cast<size_t>(of->kind) + of->rule * size_t{4}, of->expression), of->next),
+               of->caller);
 }
 
 bool Grammar::ContinuationEqual::operator()(const Continuation* a, const Continuation* b) const {
@@ -84,8 +85,7 @@ State* Grammar::state(std::vector<Thread> arrived, Budget& budget) {
 
 State* Grammar::start(Budget& budget) {
   const Expression* empty = automata_->expressions().empty();
-  const Continuation* root =
-      continuation({Continuation::Kind::kCell, rules_.root, &end_, nullptr, 0, false}, budget);
+  const Continuation* root = continuation({Continuation::Kind::kCell, rules_.root, &end_, nullptr, 0, false}, budget);
   return state({{automata_->state_of(empty, budget), root}}, budget);
 }
 
@@ -103,8 +103,10 @@ class Grammar::Completion {
       const auto [expression, continuation] = open_.back();
       open_.pop_back();
       budget_.spend(1);
-      if (expression == nullptr) go_on(continuation);
-      else enter(expression, continuation);
+      if (expression == nullptr)
+        go_on(continuation);
+      else
+        enter(expression, continuation);
     }
     gather();
   }
@@ -144,8 +146,10 @@ class Grammar::Completion {
       case Kind::kSequence: {
         const auto [beginning, rest] = grammar_.automata_->split(what);
         const Continuation* then = rest->kind == Kind::kEmpty ? next : cell(rest, next);
-        if (beginning->regular && !is_delimited_part(beginning)) enter_automaton(beginning, then);
-        else reach(beginning, then);
+        if (beginning->regular && !is_delimited_part(beginning))
+          enter_automaton(beginning, then);
+        else
+          reach(beginning, then);
         break;
       }
       case Kind::kChoice:
@@ -159,12 +163,16 @@ class Grammar::Completion {
         reach(what->first, more == nullptr ? next : cell(more, next));
         break;
       }
-      case Kind::kCall: call(what, next); break;
-      default: break;
+      case Kind::kCall:
+        call(what, next);
+        break;
+      default:
+        break;
     }
   }
 
-  // A part that was split off is an automaton even where it has its own end in it; only what is delimited within is not.
+  // A part that was split off is an automaton even where it has its own end in it; only what is delimited within is
+  // not.
   static bool is_delimited_part(const Expression* beginning) {
     return beginning->kind != Kind::kSequence ? beginning->delimited : beginning->first->delimited;
   }
@@ -193,7 +201,8 @@ class Grammar::Completion {
       return;
     }
     calls.push_back({what->rule, {next}});
-    reach(body, grammar_.continuation({Continuation::Kind::kReturn, nullptr, nullptr, &state_, what->rule, false}, budget_));
+    reach(body,
+          grammar_.continuation({Continuation::Kind::kReturn, nullptr, nullptr, &state_, what->rule, false}, budget_));
   }
 
   // What goes on alike is one thread.
@@ -299,7 +308,8 @@ std::shared_ptr<const TokenMask> Grammar::mask(State* from, Budget& budget) {
     for (size_t at = 0; at < kLengthClasses; at++) walk(at, 0, start, words, budget);
   }
   // Of wide ones the tokens that do not leave the automaton are known, and where others leave it.
-  std::stable_sort(wide.begin(), wide.end(), [](const Thread& a, const Thread& b) { return a.automaton < b.automaton; });
+  std::stable_sort(wide.begin(), wide.end(),
+                   [](const Thread& a, const Thread& b) { return a.automaton < b.automaton; });
   const Expression* empty = automata_->expressions().empty();
   for (size_t i = 0, end; i < wide.size(); i = end) {
     AutomatonState* automaton = wide[i].automaton;

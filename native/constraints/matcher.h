@@ -1,6 +1,7 @@
-// Matches texts against a grammar, byte by byte. Where a text has come to is a set of threads, each of which is within an
-// automaton and goes on with a continuation behind it. Rules that are called at the same place share what follows them, so that
-// all ways to derive a text take polynomial time together (Earley, 1970; Tomita's graph-structured stacks, 1985).
+// Matches texts against a grammar, byte by byte. Where a text has come to is a set of threads, each of which is within
+// an automaton and goes on with a continuation behind it. Rules that are called at the same place share what follows
+// them, so that all ways to derive a text take polynomial time together (Earley, 1970; Tomita's graph-structured
+// stacks, 1985).
 #pragma once
 
 #include <cstdint>
@@ -55,7 +56,8 @@ struct State {
 
 class Matcher;
 
-// A grammar for a vocabulary, with the states that its texts have come to. One thread at a time may use it and its matchers.
+// A grammar for a vocabulary, with the states that its texts have come to. One thread at a time may use it and its
+// matchers.
 class Grammar {
  public:
   Grammar(std::shared_ptr<Vocabulary> vocabulary, std::span<const uint8_t> buffer);

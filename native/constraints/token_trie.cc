@@ -116,12 +116,14 @@ std::shared_ptr<const Slice> Vocabulary::build_slice(const std::shared_ptr<Autom
                                                      size_t length_class, Budget& budget, bool is_base) {
   const TokenTrie& trie = tries_[length_class];
   auto made = std::make_shared<Slice>();
-  // Most texts may lead to a state that the texts behind it stay in, as within a name that may be one of some or any other.
-  // Its slice is right but where the way from this state leads to another one.
+  // Most texts may lead to a state that the texts behind it stay in, as within a name that may be one of some or any
+  // other. Its slice is right but where the way from this state leads to another one.
   AutomatonState* base = is_base ? nullptr : loop_behind(*automata, state, budget);
   std::shared_ptr<const Slice> known = base == nullptr ? nullptr : slice(automata, base, length_class, budget, true);
-  if (known == nullptr || known->words.empty()) known = nullptr, base = nullptr;
-  else base = automata->clamped(base, length_class, budget);
+  if (known == nullptr || known->words.empty())
+    known = nullptr, base = nullptr;
+  else
+    base = automata->clamped(base, length_class, budget);
   std::vector<uint32_t> words = known == nullptr ? std::vector<uint32_t>(this->words()) : known->words;
   using Exit = std::pair<uint8_t, uint32_t>;
   std::vector<Exit> added, removed;
@@ -146,8 +148,10 @@ std::shared_ptr<const Slice> Vocabulary::build_slice(const std::shared_ptr<Autom
     path.resize(node.depth);
     path.emplace_back(to, other_to);
     for (const uint32_t id : trie.tokens_of(at)) {
-      if (to != nullptr) words[id / 32] |= 1u << id % 32;
-      else words[id / 32] &= ~(1u << id % 32);
+      if (to != nullptr)
+        words[id / 32] |= 1u << id % 32;
+      else
+        words[id / 32] &= ~(1u << id % 32);
     }
     at++;
   }
@@ -168,8 +172,10 @@ std::shared_ptr<const Slice> Vocabulary::build_slice(const std::shared_ptr<Autom
   for (const auto& [byte, node] : exits) {
     made->exit_nodes.push_back(node);
     const auto end = static_cast<uint32_t>(made->exit_nodes.size());
-    if (!made->exits.empty() && made->exits.back().first == byte) made->exits.back().second = end;
-    else made->exits.emplace_back(byte, end);
+    if (!made->exits.empty() && made->exits.back().first == byte)
+      made->exits.back().second = end;
+    else
+      made->exits.emplace_back(byte, end);
   }
   size_t count = 0;
   for (const uint32_t word : words) count += static_cast<size_t>(std::popcount(word));

@@ -63,8 +63,8 @@ class Vocabulary {
   bool is_end(uint32_t id) const { return (end_words_[id / 32] >> (id % 32) & 1) != 0; }
   const TokenTrie& trie(size_t length_class) const { return tries_[length_class]; }
 
-  // The automata for grammars that are prepared now. Once they have taken `kAutomataBytes`, others take their place, and
-  // they go with their last grammar.
+  // The automata for grammars that are prepared now. Once they have taken `kAutomataBytes`, others take their place,
+  // and they go with their last grammar.
   std::shared_ptr<Automata> automata();
 
   // `is_base`: it is needed to build another one, and is built from scratch itself.

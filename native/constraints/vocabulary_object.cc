@@ -191,8 +191,7 @@ class VocabularyObject;
 // Reads and prepares a grammar.
 class PrepareWorker : public Napi::AsyncWorker {
  public:
-  PrepareWorker(Napi::Env env, std::shared_ptr<Vocabulary> vocabulary, std::vector<uint8_t> buffer,
-                Napi::Function made)
+  PrepareWorker(Napi::Env env, std::shared_ptr<Vocabulary> vocabulary, std::vector<uint8_t> buffer, Napi::Function made)
       : Napi::AsyncWorker(env),
         deferred_(Napi::Promise::Deferred::New(env)),
         vocabulary_(std::move(vocabulary)),
@@ -219,10 +218,10 @@ class PrepareWorker : public Napi::AsyncWorker {
 class VocabularyObject : public Napi::ObjectWrap<VocabularyObject> {
  public:
   static Napi::Function define(Napi::Env env) {
-    return DefineClass(env, "MaskVocabulary",
-                       {InstanceAccessor<&VocabularyObject::allocated_bytes>("allocatedBytes"),
-                        InstanceMethod<&VocabularyObject::prepare>("prepare"),
-                        InstanceMethod<&VocabularyObject::run>("run")});
+    return DefineClass(
+        env, "MaskVocabulary",
+        {InstanceAccessor<&VocabularyObject::allocated_bytes>("allocatedBytes"),
+         InstanceMethod<&VocabularyObject::prepare>("prepare"), InstanceMethod<&VocabularyObject::run>("run")});
   }
   explicit VocabularyObject(const Napi::CallbackInfo& info) : Napi::ObjectWrap<VocabularyObject>(info) {
     try {
@@ -259,8 +258,7 @@ class VocabularyObject : public Napi::ObjectWrap<VocabularyObject> {
   }
   // (buffer, MaskGrammar)
   Napi::Value prepare(const Napi::CallbackInfo& info) {
-    auto* worker =
-        new PrepareWorker(info.Env(), vocabulary_, numbers<uint8_t>(info[0]), info[1].As<Napi::Function>());
+    auto* worker = new PrepareWorker(info.Env(), vocabulary_, numbers<uint8_t>(info[0]), info[1].As<Napi::Function>());
     const Napi::Promise promise = worker->promise();
     worker->Queue();
     return promise;
@@ -320,10 +318,14 @@ class BatchWorker : public Napi::AsyncWorker {
  private:
   static const char* name_of(Outcome outcome) {
     switch (outcome) {
-      case Outcome::kWaiting: return "waiting";
-      case Outcome::kReady: return "ready";
-      case Outcome::kBroken: return "broken";
-      case Outcome::kExceeded: return "exceeded";
+      case Outcome::kWaiting:
+        return "waiting";
+      case Outcome::kReady:
+        return "ready";
+      case Outcome::kBroken:
+        return "broken";
+      case Outcome::kExceeded:
+        return "exceeded";
     }
     return "";
   }

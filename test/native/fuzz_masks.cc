@@ -1,6 +1,7 @@
 // Random grammars, some damaged, and random texts of them, for sanitizers: tools/fuzz-masks.mjs compiles and runs it.
 //   fuzz_masks SEED GRAMMARS
-// Each mask is held against accepting every token of the vocabulary by itself. Prints what it did; ends with 1 where a mask differs.
+// Each mask is held against accepting every token of the vocabulary by itself. Prints what it did; ends with 1 where a
+// mask differs.
 #include <cstdio>
 #include <cstdlib>
 #include <random>
@@ -31,7 +32,8 @@ struct Writer {
       case 0: {
         const uint32_t length = below(5) == 0 ? below(40) : below(4);
         number(length);
-        for (uint32_t i = 0; i < length; i++) bytes.push_back(static_cast<uint8_t>(below(40) == 0 ? 0xff : 'a' + below(4)));
+        for (uint32_t i = 0; i < length; i++)
+          bytes.push_back(static_cast<uint8_t>(below(40) == 0 ? 0xff : 'a' + below(4)));
         return;
       }
       case 1: {
@@ -69,8 +71,10 @@ std::shared_ptr<Vocabulary> vocabulary() {
   for (int i = 0; i < 60; i++) {
     std::string token;
     for (uint32_t length = 1 + below(below(6) == 0 ? 80 : 8); length > 0; length--) {
-      if (below(8) == 0) token += "\xc3\xa9";
-      else token += static_cast<char>('a' + below(4));
+      if (below(8) == 0)
+        token += "\xc3\xa9";
+      else
+        token += static_cast<char>('a' + below(4));
     }
     tokens.push_back(token);
   }
