@@ -13,7 +13,7 @@ import {
 import { bind, type GrpcListener, SERVER_OPTIONS } from '../../src/shared/grpc/server.js';
 import { packageVersion } from '../../src/shared/package.js';
 import type { TlsMaterial } from '../../src/shared/tls.js';
-import { FakeDevice, type FakeVocabulary } from './fake-device.js';
+import { FakeDevice, type FakeVocabulary, type TurnScripts } from './fake-device.js';
 import { StepClock } from './step-clock.js';
 
 export interface FakeExecutorOptions {
@@ -23,7 +23,7 @@ export interface FakeExecutorOptions {
   /** Milliseconds a step takes. */
   readonly stepMs: number;
   /** What every sequence generates first. */
-  readonly script?: readonly number[];
+  readonly script?: readonly number[] | TurnScripts;
   /** How long masks are waited for; default 0.3 ms. */
   readonly lateMs?: number;
 }
