@@ -14,7 +14,9 @@ import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { startStack } from './clients/stack.mjs';
 
-const { values: options } = parseArgs({ options: { only: { type: 'string' }, write: { type: 'boolean', default: false } } });
+const { values: options } = parseArgs({
+  options: { only: { type: 'string' }, write: { type: 'boolean', default: false } },
+});
 const root = process.cwd();
 const scratch = path.join(os.tmpdir(), 'rocmforge-clients');
 const source = path.join(root, 'bench/peers/clients');
@@ -44,14 +46,20 @@ function prepare() {
   const built = path.join(root, 'build/bench');
   // The compiler would take what it has written for sources.
   rmSync(built, { recursive: true, force: true });
-  execFileSync('npx', ['tsc', '-p', 'tsconfig.json', '--noEmit', 'false', '--outDir', built, '--rootDir', '.'], { stdio: 'inherit' });
+  execFileSync('npx', ['tsc', '-p', 'tsconfig.json', '--noEmit', 'false', '--outDir', built, '--rootDir', '.'], {
+    stdio: 'inherit',
+  });
   cpSync(path.join(root, 'package.json'), path.join(built, 'package.json'));
   mkdirSync(scratch, { recursive: true });
   for (const name of ['package.json', 'library.mjs']) cpSync(path.join(source, name), path.join(scratch, name));
   try {
     execFileSync('npm', ['install', '--no-audit', '--no-fund', '--silent'], { cwd: scratch, stdio: 'pipe' });
   } catch (error) {
-    return `the packages cannot be installed: ${String(error.stderr ?? error.message).trim().split('\n')[0]}`;
+    return `the packages cannot be installed: ${
+      String(error.stderr ?? error.message)
+        .trim()
+        .split('\n')[0]
+    }`;
   }
   return undefined;
 }
@@ -133,7 +141,8 @@ async function tryLibrary(name) {
     }
   };
   try {
-    for (const feature of FEATURES) await attempt(feature, async () => CHECKS[feature](await library(name, feature, stack.base)));
+    for (const feature of FEATURES)
+      await attempt(feature, async () => CHECKS[feature](await library(name, feature, stack.base)));
     await attempt('kills', async () => {
       const { kills, onData } = killer(stack, [5, 60]);
       CHECKS.stream(await library(name, 'stream', stack.base, onData));
@@ -162,7 +171,11 @@ const AGENTS = {
       const args = ['-p', 'Edit the note.', '--model', 'claude-sonnet-4-5', '--output-format', 'text'];
       const allowed = ['--allowedTools', 'Write,Read,Edit', '--permission-mode', 'acceptEdits'];
       const env = { ANTHROPIC_BASE_URL: base, ANTHROPIC_AUTH_TOKEN: 'none', DISABLE_AUTOUPDATER: '1' };
-      return { program: 'claude', args: [...args, ...allowed], env: { ...env, CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1' } };
+      return {
+        program: 'claude',
+        args: [...args, ...allowed],
+        env: { ...env, CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1' },
+      };
     },
   },
   'Codex CLI': {
@@ -196,16 +209,25 @@ async function tryAgent(name) {
     const { program, args, env } = agent.start(folder, stack.base);
     const all = { PATH: process.env.PATH, HOME: path.join(folder, 'home'), ...env };
     const begun = performance.now();
-    const said = await run(path.join(scratch, 'node_modules/.bin', program), args, { cwd: folder, env: all, limitMs: AGENT_LIMIT_MS });
+    const said = await run(path.join(scratch, 'node_modules/.bin', program), args, {
+      cwd: folder,
+      env: all,
+      limitMs: AGENT_LIMIT_MS,
+    });
     check(existsSync(file) && readFileSync(file, 'utf8') === 'one\nthree\n', 'the file is not edited');
     return { said: said.trim(), ms: performance.now() - begun };
   };
   try {
     const { said, ms } = await edit();
     const [first, ...later] = stack.cached;
-    check(later.length >= 4 && later.every((count) => count > 0), `cached tokens by request: ${[first, ...later].join(', ')}`);
+    check(
+      later.length >= 4 && later.every((count) => count > 0),
+      `cached tokens by request: ${[first, ...later].join(', ')}`,
+    );
     Object.assign(row, { edit: 'yes', requests: stack.cached.length, cached: stack.cached.join(', ') });
-    const kills = [0.45, 0.75].map((share) => new Promise((resolve) => setTimeout(() => resolve(stack.kill()), share * ms)));
+    const kills = [0.45, 0.75].map(
+      (share) => new Promise((resolve) => setTimeout(() => resolve(stack.kill()), share * ms)),
+    );
     const again = await edit();
     await Promise.all(kills);
     check(again.said === said, `the text is ${again.said}, not ${said}`);

@@ -192,7 +192,7 @@ describe('tools are refused by name', () => {
 
   it('where the template does not know of any', async () => {
     server = await start({ model: { chatTemplate: '{{ messages[0].content }}<tool_call>' } });
-    expect(await refusal(chat())).toMatch(/chat\.tools are there, and the chat template does not know of any/);
+    expect(await refusal(chat())).toMatch(/chat\.tools are not supported by the chat template/);
   });
 
   it('where calls could not be read, unless an option says how', async () => {

@@ -57,7 +57,16 @@ export async function startStack(turns, stepMs) {
     [
       ...[path.join(root, 'dist/cli/main.js'), 'serve', '--model', model, '--executor', listen],
       ...['--listen', '127.0.0.1:0', '--http-listen', '127.0.0.1:0', '--any-model-name', '--model-name', 'demo'],
-      ...['--max-context', String(CONTEXT), '--max-sequences', '4', '--max-step-tokens', '8192', '--max-restarts', '100'],
+      ...[
+        '--max-context',
+        String(CONTEXT),
+        '--max-sequences',
+        '4',
+        '--max-step-tokens',
+        '8192',
+        '--max-restarts',
+        '100',
+      ],
     ],
     { stdio: ['ignore', 'pipe', 'inherit'], env: { ...process.env, ROCMFORGE_LOG_LEVEL: 'error' } },
   );
@@ -99,7 +108,9 @@ async function startProxy(target) {
         response.write(data);
       });
       answer.on('end', () => {
-        const counts = [...tail.matchAll(/"(?:cache_read_input_tokens|cached_tokens)":(\d+)/g)].map(([, count]) => Number(count));
+        const counts = [...tail.matchAll(/"(?:cache_read_input_tokens|cached_tokens)":(\d+)/g)].map(([, count]) =>
+          Number(count),
+        );
         if (counts.length > 0) cached.push(counts.at(-1) ?? 0);
         response.end();
       });
