@@ -26,7 +26,9 @@ const STEP_MS = 3;
 const AGENT_LIMIT_MS = 120_000;
 
 const ANSWER = JSON.stringify({ answer: 'It is long enough to be killed twice while it is on its way. '.repeat(4) });
-const call = (name, args) => `I act.\n<tool_call>\n${JSON.stringify({ name, arguments: args })}\n</tool_call>`;
+// As the grammar of strict calls has it: the executor's script must be allowed by it.
+const call = (name, args) =>
+  `I act.\n<tool_call>\n{"name": ${JSON.stringify(name)}, "arguments": ${JSON.stringify(args)}}\n</tool_call>`;
 
 /** Each library by the package whose version counts. */
 const LIBRARIES = {
@@ -167,7 +169,7 @@ const AGENTS = {
       call('Read', { file_path: file }),
       'Done: the file is edited.',
     ],
-    start: (folder, base) => {
+    start: (base) => {
       const args = ['-p', 'Edit the note.', '--model', 'claude-sonnet-4-5', '--output-format', 'text'];
       const allowed = ['--allowedTools', 'Write,Read,Edit', '--permission-mode', 'acceptEdits'];
       const env = { ANTHROPIC_BASE_URL: base, ANTHROPIC_AUTH_TOKEN: 'none', DISABLE_AUTOUPDATER: '1' };
@@ -188,7 +190,7 @@ const AGENTS = {
       call('exec_command', { cmd: `cat ${file}` }),
       'Done: the file is edited.',
     ],
-    start: (folder, base) => {
+    start: (base) => {
       const provider = `{name="rocmforge",base_url="${base}/v1",wire_api="responses"}`;
       const config = ['-c', 'model="demo"', '-c', 'model_provider="rf"', '-c', `model_providers.rf=${provider}`];
       const flags = ['--skip-git-repo-check', '--dangerously-bypass-approvals-and-sandbox'];
@@ -206,7 +208,7 @@ async function tryAgent(name) {
   const edit = async () => {
     rmSync(folder, { recursive: true, force: true });
     mkdirSync(path.join(folder, 'home'), { recursive: true });
-    const { program, args, env } = agent.start(folder, stack.base);
+    const { program, args, env } = agent.start(stack.base);
     const all = { PATH: process.env.PATH, HOME: path.join(folder, 'home'), ...env };
     const begun = performance.now();
     const said = await run(path.join(scratch, 'node_modules/.bin', program), args, {
