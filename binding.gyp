@@ -4,6 +4,12 @@
       "target_name": "rocmforge",
       "sources": [
         "native/addon.cc",
+        "native/constraints/automaton.cc",
+        "native/constraints/expression.cc",
+        "native/constraints/grammar.cc",
+        "native/constraints/matcher.cc",
+        "native/constraints/token_trie.cc",
+        "native/constraints/vocabulary_object.cc",
         "native/device_link.cc",
         "native/device_object.cc",
         "native/device_thread.cc",

@@ -6,6 +6,7 @@
 #include <sys/file.h>
 #include <sys/prctl.h>
 
+#include "constraints/vocabulary_object.h"
 #include "device_object.h"
 #include "event_loop.h"
 #include "fault_record.h"
@@ -63,6 +64,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("openFaultRecord", Napi::Function::New<open_fault_record>(env));
   exports.Set("stampPhase", Napi::Function::New<stamp_phase>(env));
   exports.Set("notifyServiceManager", Napi::Function::New<rocmforge::notify_service_manager>(env));
+  rocmforge::constraints::define_mask_classes(env, exports);
   exports.Set("lockFile", Napi::Function::New<lock_file>(env));
   return exports;
 }

@@ -6,7 +6,7 @@ const STARTED = 20;
 
 /** Modules that run others from `dist`, in a thread or a process. */
 const STARTS = new Map([
-  ['src/gateway/matching/matcher-threads.ts', 'src/gateway/matching/matcher-worker.ts'],
+  ['src/gateway/matching/grammar-threads.ts', 'src/gateway/matching/grammar-worker.ts'],
   ['src/gateway/api/encode-worker-file.ts', 'src/gateway/api/encode-worker.ts'],
   ['src/gateway/replica/link/executor-process.ts', 'src/cli/main.ts'],
 ]);

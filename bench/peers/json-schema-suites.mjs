@@ -1,42 +1,45 @@
 // How much of JSON Schema constrained answers hold, counted: the standard's test suite and a fixed sample of JSONSchemaBench.
 //   node bench/peers/json-schema-suites.mjs --suite JSON-Schema-Test-Suite/tests/draft2020-12 --bench maskbench/data
-//     [--vocabulary model.gguf] [--verbose]
-// Each schema becomes a grammar, each instance a text, and the library says whether the grammar has it. A wrong accept is an
-// instance that the suite calls invalid and the grammar has; a wrong refusal the opposite. With a vocabulary, the grammars of the
-// first schemas are compiled for it, and the seconds are counted too.
+//     [--verbose]
+// Each schema becomes a grammar, each instance a text, and the mask engine says whether the grammar has it. A wrong accept is an
+// instance that the suite calls invalid and the grammar has; a wrong refusal the opposite. `../masks.mjs` measures masks.
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
+import { grammarBuffer } from '../../dist/gateway/constraints/grammar-buffer.js';
 import { grammarOf } from '../../dist/gateway/constraints/grammar-of.js';
 import { SchemaDocument } from '../../dist/gateway/constraints/json-schema/document.js';
 import { inPlace, propertyOrder } from '../../dist/gateway/constraints/json-schema/property-order.js';
-import { loadGrammarLibrary, vocabularyOf } from './grammar-library.mjs';
+import { maskAddon } from '../../dist/gateway/matching/mask-addon.js';
 
 /** Files of JSONSchemaBench. */
 const SAMPLE = 500;
-/** Schemas of each suite that are compiled for a real vocabulary, which takes seconds each. */
-const COMPILED = 60;
-
 const { values: options } = parseArgs({
   options: {
     suite: { type: 'string' },
     bench: { type: 'string' },
-    vocabulary: { type: 'string' },
     verbose: { type: 'boolean', default: false },
   },
 });
-const library = loadGrammarLibrary();
-const byteTokens = Array.from({ length: 256 }, (_, byte) => `<0x${byte.toString(16).toUpperCase().padStart(2, '0')}>`);
-const bytes = await library.TokenizerInfo.createTokenizerInfo(
-  [...byteTokens, '</s>'],
-  'byte_fallback',
-  false,
-  257,
-  [256],
+/** Ends a text; the other tokens are bytes. */
+const END = 256;
+const { GrammarMatcher, MaskGrammar, MaskVocabulary } = maskAddon();
+const vocabulary = new MaskVocabulary(
+  Uint8Array.from({ length: END }, (_, byte) => byte),
+  Uint32Array.from({ length: END + 2 }, (_, id) => Math.min(id, END)),
+  Uint32Array.of(END),
 );
-const compiler = await library.GrammarCompiler.createGrammarCompiler(bytes, false);
-const large = options.vocabulary === undefined ? undefined : await vocabularyOf(options.vocabulary, library);
+
+/** Whether a grammar has a text. */
+async function has(grammar, text) {
+  const matcher = new GrammarMatcher(grammar);
+  const job = { matcher, tokenIds: Uint32Array.from(Buffer.from(text)), draftTokens: undefined };
+  const [{ outcome, mask, why }] = await vocabulary.run([job]);
+  matcher.close();
+  if (outcome === 'exceeded') console.log(`  BEYOND ITS BUDGET: ${why}: ${text.slice(0, 100)}`);
+  return outcome === 'ready' && (mask.bits[END >> 3] & (1 << (END & 7))) !== 0;
+}
 
 /** The standard's cases: a schema and its instances. */
 function suiteCases(folder) {
@@ -112,12 +115,12 @@ const seconds = (from) => {
   return (user + system) / 1e6;
 };
 
-async function judged({ name, schema, tests }, isCompiled) {
+async function judged({ name, schema, tests }) {
   const source = JSON.stringify(schema);
   const started = process.cpuUsage();
-  let grammar;
+  let buffer;
   try {
-    grammar = grammarOf({ $case: 'jsonSchema', value: source });
+    buffer = grammarBuffer(grammarOf({ $case: 'jsonSchema', value: source }));
   } catch (error) {
     const { at, keyword } = error.metadata ?? {};
     return {
@@ -128,29 +131,18 @@ async function judged({ name, schema, tests }, isCompiled) {
     };
   }
   const made = seconds(started);
-  const compiled = await compiler.compileGrammar(grammar);
-  let compileSeconds;
-  if (isCompiled) {
-    const from = process.cpuUsage();
-    (await large.compileGrammar(grammar)).dispose();
-    compileSeconds = seconds(from);
-  }
-  const matcher = await library.GrammarMatcher.createGrammarMatcher(compiled);
+  const grammar = await vocabulary.prepare(buffer, MaskGrammar);
   const wrongAccepts = [];
   const wrongRefusals = [];
   const document = new SchemaDocument(source);
   for (const { data, valid, name: test } of tests) {
-    const texts = new Set([JSON.stringify(data), written(data, [document.root], document)]);
-    const accepted = [...texts].filter((text) => {
-      matcher.reset();
-      return matcher._acceptString(text) && matcher.acceptToken(256);
-    });
+    const texts = [...new Set([JSON.stringify(data), written(data, [document.root], document)])];
+    const accepted = [];
+    for (const text of texts) if (await has(grammar, text)) accepted.push(text);
     if (!valid && accepted.length > 0) wrongAccepts.push({ test, text: accepted[0] });
-    if (valid && accepted.length === 0) wrongRefusals.push({ test, text: [...texts].at(-1) });
+    if (valid && accepted.length === 0) wrongRefusals.push({ test, text: texts.at(-1) });
   }
-  matcher.dispose();
-  compiled.dispose();
-  return { name, made, compileSeconds, characters: grammar.length, wrongAccepts, wrongRefusals };
+  return { name, made, bytes: buffer.length, wrongAccepts, wrongRefusals };
 }
 
 function quantile(numbers, share) {
@@ -160,9 +152,9 @@ function quantile(numbers, share) {
 
 async function report(title, cases) {
   const results = [];
-  for (const [index, one] of cases.entries()) {
+  for (const one of cases) {
     if (options.verbose) console.error(one.name);
-    results.push(await judged(one, large !== undefined && index < COMPILED));
+    results.push(await judged(one));
   }
   const accepted = results.filter(({ refused }) => refused === undefined);
   const refused = new Map();
@@ -171,14 +163,9 @@ async function report(title, cases) {
   const count = (key) => accepted.reduce((sum, result) => sum + result[key].length, 0);
   console.log(`\n${title}: ${accepted.length} of ${results.length} schemas accepted`);
   console.log(`  wrong accepts ${count('wrongAccepts')}, wrong refusals ${count('wrongRefusals')}`);
-  const times = (key) => {
-    const all = accepted.map((result) => result[key]).filter((time) => time !== undefined);
-    return [0.5, 0.9, 0.99, 1].map((share) => quantile(all, share).toFixed(3)).join(' / ');
-  };
-  console.log(`  CPU seconds to make a grammar, p50 / p90 / p99 / max: ${times('made')}`);
-  if (large !== undefined) {
-    console.log(`  CPU seconds to compile the first ${COMPILED} for the vocabulary: ${times('compileSeconds')}`);
-  }
+  const times = accepted.map(({ made }) => made);
+  const spread = [0.5, 0.9, 0.99, 1].map((share) => quantile(times, share).toFixed(3)).join(' / ');
+  console.log(`  CPU seconds to make a grammar, p50 / p90 / p99 / max: ${spread}`);
   console.log(
     `  refused by keyword: ${[...refused]
       .sort((a, b) => b[1] - a[1])
@@ -193,9 +180,8 @@ async function report(title, cases) {
   for (const { name, refused: keyword, at, message } of results) {
     if (keyword !== undefined) console.log(`  refused ${name} at ${at}: ${message.slice(0, 300)}`);
   }
-  for (const { name, made, compileSeconds, characters } of accepted) {
-    if (made > 0.5 || compileSeconds > 3)
-      console.log(`  slow ${name}: ${made?.toFixed(2)} s, ${compileSeconds?.toFixed(2)} s, ${characters}`);
+  for (const { name, made, bytes } of accepted) {
+    if (made > 0.5) console.log(`  slow ${name}: ${made.toFixed(2)} s, ${bytes} bytes`);
   }
 }
 

@@ -9,7 +9,7 @@ import { Inference } from './api/inference.js';
 import type { OfferedModel } from './api/models.js';
 import type { TemplateSettings } from './chat/chat-template.js';
 import { IdleUnloader } from './idle-unloader.js';
-import { type GrammarCounts, MatcherThreads } from './matching/matcher-threads.js';
+import { type GrammarCounts, Matchers } from './matching/matchers.js';
 import type { ModelObserver } from './model-metrics.js';
 import { type GatewayOptions, KV_CACHE_TYPES, type ModelOptions } from './options.js';
 import type { SupervisorOptions } from './replica/link/supervisor.js';
@@ -136,7 +136,7 @@ export function hostModel(
   const readiness = () => ({ ready: router.isReady, device: router.device, loaded: router.isLoaded });
   const audit = createLogger('audit');
   const runner = new RequestRunner(served.name, tokenizer, router, observer, trust.limiter, audit);
-  const matchers = new MatcherThreads({ tokenizer });
+  const matchers = new Matchers({ tokenizer });
   const inference = new Inference(served, encoder, runner, matchers, readiness, {
     streamInterval: options.streamInterval,
     speculates: options.speculate !== 'off',

@@ -1,6 +1,6 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import type { IdleUnloader } from './idle-unloader.js';
-import type { GrammarCounts } from './matching/matcher-threads.js';
+import type { GrammarCounts } from './matching/matchers.js';
 import { loadOf } from './replica/load.js';
 import type { ReplicaCounts } from './replica/replica-counts.js';
 import type { CompletionTotals } from './request/completion-totals.js';
@@ -126,28 +126,18 @@ export function watchModels(registry: Registry, models: readonly CountedModel[])
     'Activations beyond f16’s range, for which its largest number stood',
     (counts) => counts.saturatedActivations,
   );
-  gaugeOf('grammar_heap_bytes', 'Memory of the threads that compile grammars', (model) => model.grammars().heapBytes);
+  gaugeOf(
+    'grammar_engine_bytes',
+    'Memory of token tries, automata and masks that all grammars share',
+    (model) => model.grammars().engineBytes,
+  );
   gaugeOf(
     'grammar_cache_bytes',
-    'Memory of compiled grammars kept for later requests',
+    'Memory of grammars kept for later requests',
     (model) => model.grammars().grammarBytes,
   );
-  gaugeOf('grammar_cache_entries', 'Compiled grammars kept for later requests', (model) => model.grammars().grammars);
-  totalOf(
-    'grammar_cache_evictions_total',
-    'Compiled grammars evicted from the cache',
-    (model) => model.grammars().evictions,
-  );
-  totalOf(
-    'grammar_threads_replaced_total',
-    'Grammar threads replaced because their memory had grown',
-    (model) => model.grammars().replacedThreads,
-  );
-  totalOf(
-    'grammar_requests_moved_total',
-    'Constrained answers moved to a thread of their own because their token masks were slow',
-    (model) => model.grammars().movedAnswers,
-  );
+  gaugeOf('grammar_cache_entries', 'Grammars kept for later requests', (model) => model.grammars().grammars);
+  totalOf('grammar_cache_evictions_total', 'Grammars evicted from the cache', (model) => model.grammars().evictions);
   gaugeOf(
     'model_unloaded',
     '1 while the model is unloaded: until the next request, or until an operator loads it',

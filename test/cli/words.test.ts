@@ -8,7 +8,7 @@ import { rocmforge } from '../support/command-line.js';
 
 /** Words and phrases of this project's former dialect; readers of help and errors know the words of the field. */
 const DIALECT =
-  /\b(?:servers?|unloaded|draft(?:es)?|unturned|turned|nobody|somebody|whoever|told|tells|goes on|go on|held against|held to|stands? by|not built|mend|taken back|not known here)\b/i;
+  /\b(?:doors?|put away|guess(?:es)?|unturned|turned|nobody|somebody|whoever|told|tells|goes on|go on|held against|held to|stands? by|not built|mend|taken back|not known here)\b/i;
 
 const dialectOf = (text: string): string | undefined => DIALECT.exec(text)?.[0];
 

@@ -2,12 +2,19 @@ import { describe, expect, it } from 'vitest';
 import { INVARIANCE_PROMPT, logitsHashes } from '../../src/cli/verify/invariance.js';
 import { loadModel } from '../../src/executor/load/loaded-model.js';
 import { openDevice } from '../../src/executor/load/open-device.js';
-import { COVERING_FAMILIES, RANDOM_FAMILIES, RANDOM_FAMILY_NAMES } from '../support/random-families.js';
+import {
+  COVERING_FAMILIES,
+  RANDOM_ALIAS_NAMES,
+  RANDOM_FAMILIES,
+  RANDOM_FAMILY_NAMES,
+} from '../support/random-families.js';
 import { writeRandomFamily } from '../support/random-model.js';
-import { isQuick } from '../support/run-size.js';
+import { isFull, isQuick } from '../support/run-size.js';
+
+const larger = isFull ? [...RANDOM_FAMILY_NAMES, ...RANDOM_ALIAS_NAMES] : RANDOM_FAMILY_NAMES;
 
 describe('a sequence of each family has one hash of its logits, alone, in chunks and among 16 others', () => {
-  it.each(isQuick ? COVERING_FAMILIES : RANDOM_FAMILY_NAMES)('%s', async (family) => {
+  it.each(isQuick ? COVERING_FAMILIES : larger)('%s', async (family) => {
     const limits = { maxContext: 640, maxSequences: 17, maxStepTokens: 1100, kvMemoryBytes: 0, fingerprint: '' };
     const device = openDevice({ kind: 'host' });
     const path = writeRandomFamily(family, { contextLength: 640 });

@@ -11,11 +11,12 @@ import { float64Forward } from '../support/float64-forward.js';
 import { FAMILY_QUANTIZATIONS, writeQuantizedFamily } from '../support/quantized-family.js';
 import {
   COVERING_FAMILIES,
+  RANDOM_ALIAS_NAMES,
   RANDOM_FAMILIES,
   RANDOM_FAMILY_NAMES,
-  type RandomFamily,
   type RandomFamilyName,
 } from '../support/random-families.js';
+import type { RandomFamily } from '../support/random-family.js';
 import { layersOf } from '../support/random-model.js';
 import { isFull } from '../support/run-size.js';
 
@@ -23,7 +24,7 @@ const device = openDevice({ kind: 'host' });
 const load = (file: string, options: Pick<LoadOptions, 'kvCacheType' | 'maxSequences' | 'maxStepTokens'>) =>
   loadModel(device, { path: file, maxContext: 320, kvMemoryBytes: 0, fingerprint: '', ...options }, () => {});
 
-const each = (isFull ? RANDOM_FAMILY_NAMES : COVERING_FAMILIES).flatMap((family) =>
+const each = (isFull ? [...RANDOM_FAMILY_NAMES, ...RANDOM_ALIAS_NAMES] : COVERING_FAMILIES).flatMap((family) =>
   FAMILY_QUANTIZATIONS.map((weights) => [family, weights] as const),
 );
 

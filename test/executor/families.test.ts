@@ -3,7 +3,12 @@ import { describe, expect, it } from 'vitest';
 import { type ParityCase, readParityCases, teacherForced } from '../../src/cli/verify/teacher-forced.js';
 import { packageRoot } from '../../src/shared/package.js';
 import { type Float64Options, float64Forward } from '../support/float64-forward.js';
-import { COVERING_FAMILIES, RANDOM_FAMILY_NAMES, type RandomFamilyName } from '../support/random-families.js';
+import {
+  COVERING_FAMILIES,
+  RANDOM_ALIAS_NAMES,
+  RANDOM_FAMILY_NAMES,
+  type RandomFamilyName,
+} from '../support/random-families.js';
 import { writeRandomFamily } from '../support/random-model.js';
 import { isFull, isQuick } from '../support/run-size.js';
 
@@ -41,17 +46,24 @@ function differences(a: readonly ParityCase[], b: readonly ParityCase[]): number
 // llama.cpp takes their GELU from a table of f16, by the gate in f16. Where a gate lies between two f16, the order of sums
 // decides which it becomes, and what follows from it is another f16 elsewhere: layers, and positions, multiply that.
 const tabled = (family: RandomFamilyName): boolean => family.startsWith('gemma');
-const TABLED_BOUND = 1e-3;
+/** Where llama.cpp is farther from double precision than {@link BOUND}: by its table; of qwen2vl it leaves out the norms' epsilon. */
+const APPROXIMATED: Partial<Record<RandomFamilyName, number>> = {
+  gemma: 1e-3,
+  gemma2: 1e-3,
+  gemma3: 1e-3,
+  qwen2vl: 1e-4,
+};
 
-const families = isQuick ? COVERING_FAMILIES : RANDOM_FAMILY_NAMES;
+const all = [...RANDOM_FAMILY_NAMES, ...RANDOM_ALIAS_NAMES];
+const families = isQuick ? COVERING_FAMILIES : all;
 
 describe('double precision gives llama.cpp’s log probabilities', () => {
-  it.each(isFull ? RANDOM_FAMILY_NAMES : COVERING_FAMILIES)('%s', (family) => {
+  it.each(isFull ? all : COVERING_FAMILIES)('%s', (family) => {
     const cases = llamaCases(family);
     const options = { geluTable: tabled(family) };
     const difference = differences(float64Cases(writeRandomFamily(family), cases, options), cases).at(-1)!;
     console.log(`${family}: float64 and llama.cpp differ by ${difference.toExponential(1)}`);
-    expect(difference).toBeLessThanOrEqual(tabled(family) ? TABLED_BOUND : BOUND);
+    expect(difference).toBeLessThanOrEqual(APPROXIMATED[family] ?? BOUND);
   });
 
   it('gemma of one layer, where no gate decides about another: but for the table there is no difference', () => {
@@ -72,7 +84,7 @@ describe('double precision gives llama.cpp’s log probabilities', () => {
 describe('a random model of each family, fed llama.cpp’s tokens, gives its log probabilities', () => {
   it.each(families)('%s', async (family) => {
     const file = writeRandomFamily(family);
-    const cases = tabled(family) ? float64Cases(file, llamaCases(family)) : llamaCases(family);
+    const cases = family in APPROXIMATED ? float64Cases(file, llamaCases(family)) : llamaCases(family);
     const deviation = await teacherForced(file, cases);
     console.log(`${family}: mean ${deviation.mean.toExponential(1)}, largest ${deviation.max.toExponential(1)}`);
     expect(deviation.steps).toBe(4 * 64);

@@ -2,7 +2,6 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import type { ServiceError } from '@grpc/grpc-js';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { grammarMemory } from '../../src/gateway/matching/grammar-cache.js';
 import {
   ChatInput,
   ChatMessage,
@@ -19,10 +18,8 @@ import { runs } from '../support/run-size.js';
 const REQUESTS = 2 * runs(100, 20);
 /** Megabytes by which the process may grow in the second half beside its grammar threads: the young heaps of three threads, of 16 MB each. */
 const MOST_GROWTH_MB = 48;
-/** Tokens of the test's model, roughly. */
-const VOCABULARY = 1000;
-/** Megabytes of all grammar threads: of each its vocabulary and its bound, and of the answers under way as much again. */
-const MOST_GRAMMARS_MB = (2 * (32 * (1 << 20) + 2 * grammarMemory(VOCABULARY).heapGrowthBytes)) / 1e6;
+/** Megabytes of tries, automata, masks and grammars, whose bounds are 48, 24 and 32 MiB and 512 masks. */
+const MOST_GRAMMARS_MB = 112;
 /** Clients at once. */
 const CLIENTS = 4;
 
@@ -96,10 +93,11 @@ function processMb(): number {
   return process.memoryUsage.rss() / 1e6;
 }
 
-/** Megabytes of the grammar threads, as the metric tells. */
+/** Megabytes of grammars and what they share, as the metrics tell. */
 async function grammarsMb(): Promise<number> {
   const text = await server.gateway.metrics.registry.metrics();
-  return Number(/^rocmforge_grammar_heap_bytes\S* (\S+)$/m.exec(text)?.[1]) / 1e6;
+  const of = (name: string) => Number(new RegExp(`^rocmforge_grammar_${name}\\S* (\\S+)$`, 'm').exec(text)?.[1]);
+  return (of('engine_bytes') + of('cache_bytes')) / 1e6;
 }
 
 /** @returns why a request was refused; undefined for one that was answered */

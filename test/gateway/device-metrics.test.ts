@@ -9,7 +9,7 @@ const NOTHING = new Proxy({} as ReplicaCounts, { get: () => 0 });
 const NEVER_RUN = {
   name: 'm',
   counts: () => NOTHING,
-  grammars: () => ({ heapBytes: 0, grammarBytes: 0, grammars: 0, evictions: 0, replacedThreads: 0, movedAnswers: 0 }),
+  grammars: () => ({ engineBytes: 0, grammarBytes: 0, grammars: 0, evictions: 0 }),
   idleUnloader: () => ({ isUnloaded: false, counters: { loads: 0, unloads: 0 } }),
 };
 

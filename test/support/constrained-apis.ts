@@ -16,7 +16,11 @@ export function at(value: unknown, ...path: readonly (string | number)[]): unkno
 
 /** The JSON of each event of a stream. */
 export const eventsOf = (text: string): unknown[] =>
-  [...text.matchAll(/^data: (?!\[DONE\])(.*)$/gm)].map(([, data]) => parseJson(data as string));
+  // Of lines alone: in a pattern `$` stands before U+2028, too, which a string may hold.
+  text
+    .split('\n')
+    .filter((line) => line.startsWith('data: ') && line !== 'data: [DONE]')
+    .map((line) => parseJson(line.slice('data: '.length)));
 
 const joined = (events: readonly unknown[], ...path: readonly (string | number)[]) =>
   events.map((event) => at(event, ...path) ?? '').join('');

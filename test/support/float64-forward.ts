@@ -1,3 +1,4 @@
+// One file because it is one reference: each part of a forward pass in float64, in the order of the pass.
 import { readFileSync } from 'node:fs';
 import { isBlockType } from '../../src/executor/kernels/index.js';
 import { FileByteSource } from '../../src/shared/gguf/byte-source.js';
@@ -9,6 +10,12 @@ import { fromHalf, toHalf } from '../kernels/support/half.js';
 import { float64DeltaNet } from './float64-delta-net.js';
 
 type Row = Float64Array;
+
+/** Architectures that are defined as another one is. */
+const SAME: Readonly<Record<string, string>> = {
+  ...{ baichuan: 'llama', deci: 'llama', ernie4_5: 'llama', internlm2: 'llama', nanbeige: 'llama', xverse: 'llama' },
+  ...{ exaone: 'qwen2', 'pangu-embedded': 'qwen2', qwen2vl: 'qwen2', qwen3vl: 'qwen3', qwen3vlmoe: 'qwen3moe' },
+};
 
 export interface Float64Options {
   /** llama.cpp takes GELU from a table of f16, by the gate rounded to f16. */
@@ -52,16 +59,20 @@ export function float64Forward(path: string, tokens: readonly number[], options:
     }
     return values;
   };
-  const is = (...names: string[]) => names.includes(architecture);
+  const same = SAME[architecture] ?? architecture;
+  const is = (...names: string[]) => names.includes(same);
   const isGemma = is('gemma', 'gemma2', 'gemma3');
   const isHybrid = is('qwen35', 'qwen35moe');
   const sigmoid = (value: number) => 1 / (1 + Math.exp(-value));
 
   const hidden = number('embedding_length');
-  const heads = number('attention.head_count');
-  const kvHeads = number('attention.head_count_kv');
+  const perLayer = (key: string) => Number(metadata.numbers(`${architecture}.${key}`)?.[0]);
+  const single = (key: string) =>
+    ArrayBuffer.isView(metadata.get(`${architecture}.${key}`)) ? perLayer(key) : number(key);
+  const heads = single('attention.head_count');
+  const kvHeads = single('attention.head_count_kv');
   const headDim = number('attention.key_length', hidden / heads);
-  const isCentered = is('command-r');
+  const isCentered = is('command-r', 'cohere2');
   const epsilon = number(`attention.layer_norm_${isCentered ? '' : 'rms_'}epsilon`);
   const layers = number('block_count');
   const rotary = number('rope.dimension_count', headDim);
@@ -82,6 +93,10 @@ export function float64Forward(path: string, tokens: readonly number[], options:
     }
     return y;
   };
+  const biased = (name: string, y: Row): Row => {
+    const bias = has(`${name}.bias`) ? tensor(`${name}.bias`) : undefined;
+    return bias === undefined ? y : y.map((value, i) => value + bias[i]!);
+  };
   const norm = (name: string, x: Row): Row => {
     const weight = tensor(`${name}.weight`);
     const mean = isCentered ? x.reduce((sum, value) => sum + value, 0) / x.length : 0;
@@ -100,6 +115,10 @@ export function float64Forward(path: string, tokens: readonly number[], options:
       return { frequencies: plain.map((frequency, j) => frequency / divisors[j]!), magnitude };
     }
     const factor = number('rope.scaling.factor', 1);
+    if (has('rope_freqs.weight')) {
+      const divisors = tensor('rope_freqs.weight');
+      return { frequencies: plain.map((frequency, j) => frequency / divisors[j]!), magnitude };
+    }
     if (scaling === 'linear') return { frequencies: plain.map((frequency) => frequency / factor), magnitude };
     if (scaling !== 'yarn') return { frequencies: plain, magnitude };
     const place = (turns: number) => (rotary * Math.log(original / (turns * 2 * Math.PI))) / (2 * Math.log(own));
@@ -113,7 +132,11 @@ export function float64Forward(path: string, tokens: readonly number[], options:
     const grown = (by: number) => 1 + 0.1 * by * Math.log(factor);
     return { frequencies, magnitude: (magnitude * grown(1)) / grown(multiplier) };
   };
-  const isAdjacent = is('llama', 'chatglm', 'glm4', 'granite', 'granitemoe', 'smollm3', 'mistral3', 'command-r');
+  const isVision = is('glm4') && metadata.get('glm4.rope.dimension_sections') !== undefined;
+  const isAdjacent =
+    is('llama', 'chatglm', 'granite', 'granitemoe', 'smollm3', 'mistral3', 'command-r', 'cohere2') ||
+    is('minicpm', 'ernie4_5-moe') ||
+    (is('glm4') && !isVision);
   const turn = (head: Row, position: number, { frequencies, magnitude }: ReturnType<typeof ropeOf>): Row => {
     const y = head.slice();
     for (const [j, frequency] of frequencies.entries()) {
@@ -129,34 +152,36 @@ export function float64Forward(path: string, tokens: readonly number[], options:
     if (window === 0) return false;
     if (is('gemma2', 'gpt-oss')) return layer % 2 === 0;
     if (is('gemma3')) return layer % 6 < 5;
-    if (is('olmo2')) return layer % 4 < 3;
+    if (is('olmo2', 'cohere2', 'exaone4')) return layer % 4 < 3;
     return is('phi3') && options.phi3Window === true;
   };
-  const attentionScale = is('granite', 'granitemoe') ? number('attention.scale') : 1 / Math.sqrt(headDim);
+  const isGranite = is('granite', 'granitemoe');
+  const attentionScale = isGranite ? number('attention.scale', 1 / Math.sqrt(headDim)) : 1 / Math.sqrt(headDim);
   const scoreCap = is('gemma2') ? number('attn_logit_softcapping') : undefined;
   const cap = (value: number, by: number | undefined) => (by === undefined ? value : by * Math.tanh(value / by));
   const temperature = (position: number) =>
-    is('mistral3') ? 1 + number('attention.temperature_scale') * Math.log(1 + Math.floor(position / original)) : 1;
+    is('mistral3') ? 1 + number('attention.temperature_scale', 0) * Math.log(1 + Math.floor(position / original)) : 1;
   const headsOf = (x: Row): Row[] =>
     Array.from({ length: x.length / headDim }, (_, head) => x.slice(head * headDim, (head + 1) * headDim));
 
   const attend = (layer: number, xs: readonly Row[]): Row[] => {
     const block = `blk.${layer}`;
     const rope = ropeOf(windowed(layer));
-    const isRotated = !(is('smollm3') && (layer + 1) % 4 === 0);
+    const isGlobal = window > 0 && !windowed(layer);
+    const isRotated = !(is('smollm3') && (layer + 1) % 4 === 0) && !(is('cohere2', 'exaone4') && isGlobal);
     const wide = heads * headDim;
     const narrow = kvHeads * headDim;
     const rows = xs.map((x, position) => {
       let [q, k, v] = has(`${block}.attn_qkv.weight`)
         ? ((all) => [all.slice(0, wide), all.slice(wide, wide + narrow), all.slice(wide + narrow)])(
             product(`${block}.attn_qkv`, x),
-          )
+          ).map((value, i) => biased(`${block}.attn_${'qkv'[i]}`, value))
         : ['q', 'k', 'v'].map((name) => product(`${block}.attn_${name}`, x));
-      if (is('olmo2')) [q, k] = [norm(`${block}.attn_q_norm`, q!), norm(`${block}.attn_k_norm`, k!)];
+      if (is('olmo2', 'olmoe')) [q, k] = [norm(`${block}.attn_q_norm`, q!), norm(`${block}.attn_k_norm`, k!)];
       let [queries, keys] = [headsOf(q!), headsOf(k!)];
       const gates = isHybrid ? queries.filter((_, i) => i % 2 === 1) : [];
       if (isHybrid) queries = queries.filter((_, i) => i % 2 === 0);
-      if (is('qwen3', 'gemma3', 'qwen3moe', 'glm4moe', 'qwen35', 'qwen35moe')) {
+      if (is('qwen3', 'gemma3', 'qwen3moe', 'glm4moe', 'qwen35', 'qwen35moe', 'exaone4', 'dots1')) {
         queries = queries.map((head) => norm(`${block}.attn_q_norm`, head));
         keys = keys.map((head) => norm(`${block}.attn_k_norm`, head));
       }
@@ -236,7 +261,8 @@ export function float64Forward(path: string, tokens: readonly number[], options:
     const block = `blk.${layer}`;
     const [count, used] = [number('expert_count'), number('expert_used_count')];
     const scores = product(`${block}.ffn_gate_inp`, x);
-    const weights = is('gpt-oss') ? scores : is('glm4moe') ? scores.map(sigmoid) : softmax(scores);
+    const hasSigmoids = is('glm4moe', 'dots1');
+    const weights = is('gpt-oss') ? scores : hasSigmoids ? scores.map(sigmoid) : softmax(scores);
     const choice = has(`${block}.exp_probs_b.bias`)
       ? weights.map((weight, e) => weight + tensor(`${block}.exp_probs_b.bias`)[e]!)
       : weights;
@@ -244,7 +270,7 @@ export function float64Forward(path: string, tokens: readonly number[], options:
     // Parts of a softmax are in the order of their scores; what a sigmoid makes of an error is its slope's.
     const [last, next] = [ranked[used - 1]!, ranked[used]!];
     const slope = Math.max(...[last, next].map((e) => sigmoid(scores[e]!) * sigmoid(-scores[e]!)));
-    const gap = is('glm4moe') ? (choice[last]! - choice[next]!) / slope : scores[last]! - scores[next]!;
+    const gap = hasSigmoids ? (choice[last]! - choice[next]!) / slope : scores[last]! - scores[next]!;
     options.onGap?.(gap, layer, position);
     const chosen = ranked.slice(0, used);
     if (is('gpt-oss')) {
@@ -252,16 +278,20 @@ export function float64Forward(path: string, tokens: readonly number[], options:
       for (const [i, e] of chosen.entries()) weights[e] = shares[i]!;
     }
     const isNormalized =
-      is('llama', 'qwen3moe', 'granitemoe', 'qwen35moe') || metadata.boolean(`${architecture}.expert_weights_norm`);
+      is('llama', 'qwen3moe', 'granitemoe', 'qwen35moe', 'ernie4_5-moe', 'mistral3', 'granite') ||
+      metadata.boolean(`${architecture}.expert_weights_norm`);
     const total = isNormalized ? chosen.reduce((sum, e) => sum + weights[e]!, 0) : 1;
     const scale = number('expert_weights_scale', 1);
     const y = new Float64Array(hidden);
     for (const e of chosen) {
       const clamped = is('gpt-oss');
-      const gate = productOf(`${block}.ffn_gate_exps`, e, count, x).map((value) =>
+      const joined = `${block}.ffn_gate_up_exps`;
+      const both = has(`${joined}.weight`) ? productOf(joined, e, count, x) : undefined;
+      const half = (both?.length ?? 0) / 2;
+      const gate = (both?.slice(0, half) ?? productOf(`${block}.ffn_gate_exps`, e, count, x)).map((value) =>
         clamped ? Math.min(value, 7) * sigmoid(1.702 * Math.min(value, 7)) : silu(value),
       );
-      const up = productOf(`${block}.ffn_up_exps`, e, count, x).map((value) =>
+      const up = (both?.slice(half) ?? productOf(`${block}.ffn_up_exps`, e, count, x)).map((value) =>
         clamped ? Math.max(-7, Math.min(7, value)) + 1 : value,
       );
       const down = productOf(
@@ -286,18 +316,26 @@ export function float64Forward(path: string, tokens: readonly number[], options:
   };
 
   const embedding = tensor('token_embd.weight');
-  const embeddingScale = isGemma ? Math.sqrt(hidden) : is('granite', 'granitemoe') ? number('embedding_scale') : 1;
-  const residualScale = is('granite', 'granitemoe') ? number('residual_scale') : 1;
+  const isMinicpm = is('minicpm');
+  const embeddingScale = isGemma
+    ? Math.sqrt(hidden)
+    : isGranite || isMinicpm
+      ? number('embedding_scale', isMinicpm ? 12 : undefined)
+      : 1;
+  const residualScale =
+    isGranite || isMinicpm ? number('residual_scale', isMinicpm ? 1.4 / Math.sqrt(layers) : undefined) : 1;
   let xs = tokens.map((id) => embedding.slice(id * hidden, (id + 1) * hidden).map((value) => value * embeddingScale));
   for (let layer = 0; layer < layers; layer++) {
     const block = `blk.${layer}`;
-    const before = (name: string, x: Row) => (is('olmo2') ? x : norm(`${block}.${name}`, x));
+    const before = (name: string, x: Row) => (is('olmo2', 'exaone4') ? x : norm(`${block}.${name}`, x));
     const after = (name: string, x: Row) =>
-      is('gemma2', 'gemma3', 'glm4', 'olmo2') ? norm(`${block}.${name}`, x) : x.map((value) => value * residualScale);
+      is('gemma2', 'gemma3', 'glm4', 'olmo2', 'exaone4')
+        ? norm(`${block}.${name}`, x)
+        : x.map((value) => value * residualScale);
     const normed = xs.map((x) => before('attn_norm', x));
     const isNet = has(`${block}.ssm_out.weight`);
     const attended = isNet ? float64DeltaNet(netOf(block), normed) : attend(layer, normed);
-    if (is('command-r')) {
+    if (is('command-r', 'cohere2')) {
       xs = xs.map((x, row) => {
         const gated = mlp(layer, norm(`${block}.attn_norm`, x));
         return x.map((value, i) => value + attended[row]![i]! + gated[i]!);
@@ -312,17 +350,22 @@ export function float64Forward(path: string, tokens: readonly number[], options:
       const ffn = has(`${block}.ffn_gate_inp.weight`) ? mixture : mlp;
       const added = after(
         'post_ffw_norm',
-        ffn(layer, before(isHybrid || is('glm4moe', 'gpt-oss') ? 'post_attention_norm' : 'ffn_norm', x), position),
+        ffn(
+          layer,
+          before(isHybrid || is('glm4moe', 'gpt-oss', 'seed_oss') ? 'post_attention_norm' : 'ffn_norm', x),
+          position,
+        ),
       );
       return x.map((value, i) => value + added[i]!);
     });
   }
   const output = has('output.weight') ? 'output' : 'token_embd';
-  const logitsScale = is('granite', 'granitemoe')
-    ? 1 / number('logit_scale')
-    : is('command-r')
-      ? number('logit_scale')
-      : 1;
+  const logitsScale =
+    isGranite || isMinicpm
+      ? 1 / number('logit_scale', isMinicpm ? 256 / hidden : undefined)
+      : is('command-r', 'cohere2')
+        ? number('logit_scale')
+        : 1;
   const logitsCap = is('gemma2') ? number('final_logit_softcapping') : undefined;
   return xs.map((x) => product(output, norm('output_norm', x)).map((logit) => cap(logit * logitsScale, logitsCap)));
 }

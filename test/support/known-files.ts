@@ -1,7 +1,8 @@
 import { syntheticVocabulary } from '../../src/cli/synth/vocabulary.js';
 import type { TensorTypeName } from '../../src/shared/gguf/tensor-types.js';
 import { type BuilderValue, type GgufBuilder, typed } from './gguf-builder.js';
-import type { RandomFamilyName } from './random-families.js';
+import { RANDOM_FAMILIES, type RandomFamilyName } from './random-families.js';
+import type { RandomFamily } from './random-family.js';
 import { randomModel } from './random-model.js';
 
 /** What decides about a published file before a weight of it is read, and what becomes of it. */
@@ -111,7 +112,7 @@ export const KNOWN_FILES: readonly KnownFile[] = [
     types: Q5_K_M,
     headDim: 128,
   },
-  { name: 'Qwen2.5-VL-7B-Instruct Q4_K_M', ...otherArchitecture('qwen2vl'), preTokenizer: 'qwen2', ...dense },
+  { name: 'Qwen2.5-VL-7B-Instruct Q4_K_M', architecture: 'qwen2vl', preTokenizer: 'qwen2', ...dense },
   { name: 'Qwen3-8B Q4_K_M', architecture: 'qwen3', preTokenizer: 'qwen2', ...dense },
   { name: 'Qwen3-30B-A3B Q4_K_M', architecture: 'qwen3moe', preTokenizer: 'qwen2', ...dense },
   {
@@ -190,7 +191,7 @@ export const KNOWN_FILES: readonly KnownFile[] = [
     refused: 'nothing here uses tensor blk.0.attn_q_norm.weight',
     ...dense,
   },
-  { name: 'c4ai-command-r7b-12-2024 Q4_K_M', ...otherArchitecture('cohere2'), preTokenizer: 'command-r', ...dense },
+  { name: 'c4ai-command-r7b-12-2024 Q4_K_M', architecture: 'cohere2', preTokenizer: 'command-r', ...dense },
   {
     name: 'StableLM-2-1.6B-Chat Q4_K_M',
     ...otherArchitecture('stablelm'),
@@ -221,7 +222,7 @@ export function headerOf(file: KnownFile): GgufBuilder {
     family,
     hidden: 256,
     // One of each kind.
-    ...(family.startsWith('qwen35') && { layers: 4 }),
+    layers: family.startsWith('qwen35') ? 4 : ((RANDOM_FAMILIES[family] as RandomFamily).layers ?? 2),
     metadata: {
       'general.architecture': file.architecture,
       ...(file.preTokenizer !== undefined && byteLevel),

@@ -3,7 +3,8 @@ import os from 'node:os';
 import path from 'node:path';
 import { matrixType } from '../../src/cli/synth/mixtures.js';
 import { RandomWeights } from '../../src/cli/synth/random-weights.js';
-import { architectureOf, RANDOM_FAMILIES, type RandomFamily, type RandomFamilyName } from './random-families.js';
+import { architectureOf, RANDOM_FAMILIES, type RandomFamilyName } from './random-families.js';
+import type { RandomFamily } from './random-family.js';
 import { layersOf, type RandomModelOptions, randomModel } from './random-model.js';
 
 /** Blocks of 32 alike, and llama.cpp's mixture of blocks of 256. */

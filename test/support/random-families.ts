@@ -1,77 +1,12 @@
-import { type BuilderValue, typed } from './gguf-builder.js';
-
-/** What a random model of a family has that llama's has not. Names of keys are without the architecture's prefix. */
-export interface RandomFamily {
-  /** `general.architecture`; default: the name up to a hyphen. */
-  readonly architecture?: string;
-  readonly metadata?: Readonly<Record<string, BuilderValue | undefined>>;
-  /** Query heads, key heads and the size of a head. Default: four and two of 16. */
-  readonly heads?: readonly [heads: number, kvHeads: number, headDim: number];
-  /** Width of the residual stream. Default: 64. */
-  readonly hidden?: number;
-  /** q, k and v in one matrix, or gate and up. */
-  readonly joined?: readonly ('qkv' | 'gate_up')[];
-  /** Matrices of a block that have a bias. */
-  readonly biases?: readonly string[];
-  readonly headNorms?: 'head' | 'row';
-  /** Norms of a block, as wide as the residual stream. Default: attn_norm, ffn_norm. */
-  readonly norms?: readonly string[];
-  readonly isTied?: boolean;
-  /** Each head has a sink. */
-  readonly hasSinks?: true;
-  /** Blocks of experts. */
-  readonly experts?: RandomExperts;
-  /** Gated delta nets in place of attention in three of four blocks, and gates of the attention's heads. */
-  readonly nets?: { readonly keyHeads: number; readonly valueHeads: number; readonly dim: number };
-  /** Vectors of the file: their elements' mean. */
-  readonly vectors?: Readonly<Record<string, { readonly length: number; readonly mean: number }>>;
-  /** What weights' standard deviation is multiplied by, by the matrix's name. */
-  readonly scaled?: Readonly<Record<string, number>>;
-}
-
-/** Widths are multiples of a dense block's. */
-export interface RandomExperts {
-  readonly count: number;
-  readonly used: number;
-  /** Width of an expert; of the one that every row is sent to. */
-  readonly ffn: number;
-  readonly sharedFfn?: number;
-  /** Leading blocks without experts. */
-  readonly dense?: number;
-  /** The shared expert has a gate. */
-  readonly isGated?: true;
-  /** Routers and experts have biases. */
-  readonly isBiased?: true;
-  /** The choice has a bias. */
-  readonly hasChoiceBias?: true;
-}
-
-/** Scores far apart: no rounding decides who is chosen. */
-const ROUTED = { ffn_gate_inp: 5 };
-
-/** What nets read of their states is normalized, and its rounding with it. */
-const NETTED = { ssm_out: 0.4 };
-
-/** Of qwen35: a quarter of each head is turned, by one number of three that are the same. */
-const HYBRID = {
-  heads: [4, 2, 32],
-  headNorms: 'head',
-  norms: ['attn_norm', 'post_attention_norm'],
-  metadata: {
-    'rope.dimension_count': 16,
-    'rope.dimension_sections': typed.arrayOf(typed.i32, [3, 3, 2, 0]),
-  },
-} as const;
-
-const POST_NORMS = ['attn_norm', 'post_attention_norm', 'ffn_norm', 'post_ffw_norm'] as const;
-const QKV = ['attn_q', 'attn_k', 'attn_v'] as const;
-const MLP = ['ffn_gate', 'ffn_up', 'ffn_down'] as const;
+import { typed } from './gguf-builder.js';
+import { RANDOM_ALIASES } from './random-aliases.js';
+import { HYBRID, MLP, NETTED, POST_NORMS, QKV, type RandomFamily, ROUTED } from './random-family.js';
 
 /**
  * Of each family one model with every optional tensor and key that its real files have, sized so that a prompt of a hundred
  * tokens goes past every window and past the context that RoPE was trained for.
  */
-export const RANDOM_FAMILIES = {
+const OWN_FAMILIES = {
   llama: {},
   // As Granite Code, whose every matrix has a bias.
   'llama-biased': { biases: [...QKV, 'attn_output', ...MLP] },
@@ -247,10 +182,62 @@ export const RANDOM_FAMILIES = {
     experts: { count: 16, used: 4, ffn: 64, sharedFfn: 64, isGated: true },
     scaled: { ffn_gate_inp: 7, ...NETTED },
   },
+  cohere2: {
+    isTied: true,
+    norms: ['attn_norm'],
+    metadata: {
+      'attention.layer_norm_rms_epsilon': undefined,
+      'attention.layer_norm_epsilon': typed.f32(1e-5),
+      'attention.sliding_window': 24,
+      logit_scale: typed.f32(0.25),
+      'rope.scaling.type': 'none',
+    },
+    scaled: { token_embd: 0.04 },
+  },
+  // Only in files of 64 layers llama.cpp sees the window.
+  exaone4: {
+    layers: 64,
+    headNorms: 'head',
+    norms: ['post_attention_norm', 'post_ffw_norm'],
+    metadata: { 'attention.sliding_window': 24 },
+    vectors: { 'rope_freqs.weight': { length: 8, mean: 2 } },
+    // So many layers would drown the embedding.
+    means: { post_attention_norm: 0.2, post_ffw_norm: 0.2 },
+  },
+  seed_oss: { biases: QKV, norms: ['attn_norm', 'post_attention_norm'] },
+  olmoe: {
+    headNorms: 'row',
+    heads: [4, 4, 16],
+    experts: { count: 16, used: 4, ffn: 128 },
+    scaled: ROUTED,
+  },
+  'ernie4_5-moe': {
+    architecture: 'ernie4_5-moe',
+    experts: { count: 8, used: 3, ffn: 64, sharedFfn: 128, dense: 1, hasChoiceBias: true },
+    metadata: { leading_dense_block_count: 1, interleave_moe_layer_step: 1, expert_shared_feed_forward_length: 128 },
+    scaled: ROUTED,
+  },
+  dots1: {
+    heads: [4, 4, 16],
+    headNorms: 'head',
+    experts: { count: 8, used: 3, ffn: 64, sharedFfn: 128, dense: 1, hasChoiceBias: true },
+    metadata: {
+      expert_shared_count: 2,
+      leading_dense_block_count: 1,
+      expert_weights_norm: true,
+      expert_weights_scale: typed.f32(1.7),
+      expert_gating_func: 2,
+    },
+    scaled: ROUTED,
+  },
 } as const satisfies Readonly<Record<string, RandomFamily>>;
 
+/** The families, and other files that they compute. */
+export const RANDOM_FAMILIES = { ...OWN_FAMILIES, ...RANDOM_ALIASES } as const;
+
 export type RandomFamilyName = keyof typeof RANDOM_FAMILIES;
-export const RANDOM_FAMILY_NAMES = Object.keys(RANDOM_FAMILIES) as readonly RandomFamilyName[];
+export const RANDOM_FAMILY_NAMES = Object.keys(OWN_FAMILIES) as readonly RandomFamilyName[];
+export const RANDOM_ALIAS_NAMES = Object.keys(RANDOM_ALIASES) as readonly RandomFamilyName[];
 
 /** Families that together take every branch of the forward pass: dense, windows, sinks, experts, recurrent layers. */
 export const COVERING_FAMILIES: readonly RandomFamilyName[] = ['llama', 'gemma3', 'gpt-oss', 'qwen3moe', 'qwen35'];

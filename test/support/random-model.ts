@@ -4,7 +4,8 @@ import path from 'node:path';
 import type { TensorTypeName } from '../../src/shared/gguf/tensor-types.js';
 import { type BuilderValue, GgufBuilder, typed } from './gguf-builder.js';
 import { Random } from './random.js';
-import { architectureOf, RANDOM_FAMILIES, type RandomFamily, type RandomFamilyName } from './random-families.js';
+import { architectureOf, RANDOM_FAMILIES, type RandomFamilyName } from './random-families.js';
+import type { RandomFamily } from './random-family.js';
 
 export interface RandomModelOptions {
   readonly type?: 'F32' | 'F16';
@@ -45,7 +46,8 @@ export const writeRandomFamily = (family: RandomFamilyName, options: RandomModel
   writeRandomModel({ family, layers: layersOf(family), seed: 7, ...options });
 
 /** As many as there are kinds of layers, and one more. */
-export const layersOf = (family: RandomFamilyName): number => (family === 'gemma3' ? 7 : 4);
+export const layersOf = (family: RandomFamilyName): number =>
+  (RANDOM_FAMILIES[family] as RandomFamily).layers ?? (family === 'gemma3' ? 7 : 4);
 
 /**
  * A model of random weights that runs: a SentencePiece vocabulary of bytes and a few words, two layers, grouped KV heads. Its
@@ -150,7 +152,7 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
     );
     builder.tensor(name, { type: 'F32', dims: count === undefined ? [length] : [length, count], data });
   };
-  const norm = (name: string): void => vector(name, hidden, 1);
+  const norm = (name: string): void => vector(name, hidden, family.means?.[kindOf(name)] ?? 1);
   matrix('token_embd.weight', hidden, tokens.length, 1, paddedRows);
   const project = (name: string, columns: number, rows: number): void => {
     matrix(`${name}.weight`, columns, rows);
@@ -175,8 +177,11 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
       vector(`${block}.ssm_dt.bias`, valueHeads, -0.5);
       vector(`${block}.ssm_norm.weight`, nets.dim, 1);
       matrix(`${block}.ssm_out.weight`, width, hidden);
-    } else if (family.joined?.includes('qkv')) project(`${block}.attn_qkv`, hidden, heads * headDim + 2 * kvWidth);
-    else {
+    } else if (family.joined?.includes('qkv')) {
+      project(`${block}.attn_qkv`, hidden, heads * headDim + 2 * kvWidth);
+      for (const name of family.biases?.filter((biased) => /^attn_[qkv]$/.test(biased)) ?? [])
+        vector(`${block}.${name}.bias`, name === 'attn_q' ? heads * headDim : kvWidth, 0);
+    } else {
       project(`${block}.attn_q`, hidden, (nets === undefined ? 1 : 2) * heads * headDim);
       project(`${block}.attn_k`, hidden, kvWidth);
       project(`${block}.attn_v`, hidden, kvWidth);
@@ -197,8 +202,12 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
         vector(`${block}.ffn_up_exps.bias`, wide(experts.ffn), 0, experts.count);
         vector(`${block}.ffn_down_exps.bias`, hidden, 0, experts.count);
       }
-      matrix(`${block}.ffn_gate_exps.weight`, hidden, wide(experts.ffn), undefined, 0, experts.count);
-      matrix(`${block}.ffn_up_exps.weight`, hidden, wide(experts.ffn), undefined, 0, experts.count);
+      if (family.joined?.includes('gate_up')) {
+        matrix(`${block}.ffn_gate_up_exps.weight`, hidden, 2 * wide(experts.ffn), undefined, 0, experts.count);
+      } else {
+        matrix(`${block}.ffn_gate_exps.weight`, hidden, wide(experts.ffn), undefined, 0, experts.count);
+        matrix(`${block}.ffn_up_exps.weight`, hidden, wide(experts.ffn), undefined, 0, experts.count);
+      }
       matrix(`${block}.ffn_down_exps.weight`, wide(experts.ffn), hidden, undefined, 0, experts.count);
       if (experts.isGated) vector(`${block}.ffn_gate_inp_shexp.weight`, hidden, 0);
       if (experts.sharedFfn !== undefined) {
@@ -217,6 +226,7 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
   }
   norm('output_norm.weight');
   if (!family.isTied) matrix('output.weight', hidden, tokens.length, undefined, paddedRows);
+  if (family.biases?.includes('output')) vector('output.bias', tokens.length + paddedRows, 0);
   for (const [name, { length, mean }] of Object.entries(family.vectors ?? {})) vector(name, length, mean);
   for (const [name, spec] of Object.entries(options.tensors ?? {})) builder.tensor(name, spec);
   return builder;

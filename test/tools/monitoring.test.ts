@@ -19,12 +19,10 @@ async function names(): Promise<Set<string>> {
       name: 'm',
       counts: () => new Proxy({} as ReplicaCounts, { get: () => 0 }),
       grammars: () => ({
-        heapBytes: 0,
+        engineBytes: 0,
         grammarBytes: 0,
         grammars: 0,
         evictions: 0,
-        replacedThreads: 0,
-        movedAnswers: 0,
       }),
       idleUnloader: () => ({ isUnloaded: false, counters: { loads: 0, unloads: 0 } }),
     },

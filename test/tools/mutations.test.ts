@@ -48,8 +48,8 @@ describe('tests that a change may concern', () => {
   });
 
   it('are those, too, that run it in a thread or a process', () => {
-    const inThread = distancesFrom(importers, 'src/gateway/matching/matcher-worker.ts');
-    expect(inThread.has('test/gateway/matching/matcher-threads.test.ts')).toBe(true);
+    const inThread = distancesFrom(importers, 'src/gateway/matching/grammar-worker.ts');
+    expect(inThread.has('test/gateway/matching/matchers.test.ts')).toBe(true);
     const inProcess = distancesFrom(importers, 'src/executor/serve/service.ts');
     expect(inProcess.has('test/e2e/command-line.test.ts')).toBe(true);
   });

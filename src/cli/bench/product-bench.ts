@@ -65,11 +65,11 @@ async function timeProduct(
   library: string,
 ): Promise<Omit<ProductTimes, 'product' | 'rows'>> {
   const most = Math.max(rows, FIXED_ROWS);
-  const layout = device.deviceClass === 'hopper' ? 'fragments' : 'file';
-  const elements = layout === 'fragments' ? kernels.fragmentBytes('f16', out, columns) / 2 : out * columns;
+  const isPacked = device.deviceClass === 'hopper';
+  const layout = isPacked ? 'fragments' : 'file';
+  const elements = isPacked ? kernels.fragmentBytes('f16', out, columns) / 2 : out * columns;
   // One memory for both: what is multiplied does not change how long it takes, but zeros would.
   // Fragments are bytes to what is launched.
-  const isPacked = layout === 'fragments';
   const weights = memory.allocate(isPacked ? 'u8' : 'f16', isPacked ? 2 * elements : elements);
   const pattern = Uint16Array.from({ length: elements }, (_, i) => ((i * 40_503) % 0x3c00) | ((i & 1) << 15));
   device.native.write(weights.address, new Uint8Array(pattern.buffer));

@@ -1,4 +1,4 @@
-import type { ArchitectureName } from '../../shared/gguf/architecture-traits.js';
+import type { ArchitectureName } from '../../shared/gguf/architectures.js';
 
 /** What a family's files have that llama's have not. */
 interface FamilyParts {

@@ -47,11 +47,10 @@ function throttledOf(device: string): boolean | undefined {
     return undefined;
   }
   // u16 size, u8 format, u8 content.
-  const layout = metrics.length >= 4 && metrics[2] === 1 ? THROTTLE_STATUS.get(metrics[3] as number) : undefined;
+  const table = metrics.length >= 4 && metrics[2] === 1 ? THROTTLE_STATUS.get(metrics[3] as number) : undefined;
   // A table of another size has another layout, whatever its revision says.
-  if (layout === undefined || metrics.length < layout.bytes || metrics.readUInt16LE(0) !== layout.bytes)
-    return undefined;
-  const status = metrics.readUInt32LE(layout.at);
+  if (table === undefined || metrics.length < table.bytes || metrics.readUInt16LE(0) !== table.bytes) return undefined;
+  const status = metrics.readUInt32LE(table.at);
   return status === UNTOLD ? undefined : status !== 0;
 }
 

@@ -145,15 +145,15 @@ export function launchAttended(
   launch: Launch,
   x: DeviceBuffer,
   columns: number,
-  { form, y, columns: layout }: AttendedEncoding,
+  { form, y, columns: tiles }: AttendedEncoding,
   rows: StepCount,
   when: LaunchCondition,
 ): void {
   const values = { x, y, in: columns };
   if (form === 'q8') launch(quantizeQ8, values, { rows, blocks: columns / Q8_BLOCK }, when);
-  else if (layout === undefined) launch(convert(form), values, { rows }, when);
+  else if (tiles === undefined) launch(convert(form), values, { rows }, when);
   else {
-    const { rows: y_rows, saturated } = layout;
+    const { rows: y_rows, saturated } = tiles;
     launch(convertColumns(form), { ...values, saturated, y_rows }, { rows, chunks: chunksOf(columns) }, when);
   }
 }

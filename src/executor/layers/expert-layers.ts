@@ -72,7 +72,7 @@ export class ExpertLayers {
     const experts = most(({ router }) => router.weight.rows);
     const used = most(({ router }) => router.used);
     const hidden = most(({ down }) => down.rows);
-    const ffn = most(({ gate }) => gate.rows);
+    const ffn = most((value) => value.ffn);
     this.places = rows * used + (device.deviceClass === 'hopper' ? experts * (COLUMNS_ALIGN - 1) : 0);
     const f32 = (elements: number) => memory.allocate('f32', elements);
     const zeros = (elements: number) => memory.upload(new Int32Array(elements));
@@ -191,7 +191,7 @@ export class ExpertLayers {
   private addGateBiases(value: Experts): void {
     if (value.biases === undefined) return;
     const { gate, up } = value.biases;
-    const ffn = value.gate.rows;
+    const { ffn } = value;
     for (const [i, bias] of [gate, up].entries())
       this.addBias(value, bias, ffn, { y: bufferFrom(this.gateUp, i * ffn), stride: 2 * ffn });
   }
@@ -216,7 +216,7 @@ export class ExpertLayers {
     const layouts = new Set([...gateUp, down].map(({ layout }) => layout));
     if (this.placed.columns === undefined || !layouts.has('fragments')) return undefined;
     if (layouts.size === 1) return this.placed.columns;
-    const { name } = value.gate.tensor;
+    const { name } = value.down.tensor;
     throw new RocmForgeError('MODEL_UNSUPPORTED', `${name}: experts with some F32 matrices are not supported`, {
       tensor: name,
     });
@@ -225,9 +225,9 @@ export class ExpertLayers {
   /** Outputs of the experts for rows that are copied to their places. */
   private multiplyRows(value: Experts, x: DeviceBuffer, sent: SentRows): void {
     const { plan, weights } = this.site;
-    const { gate, router } = value;
+    const { ffn, router } = value;
     const { gateUp, down } = weights.experts(value);
-    const [hidden, ffn] = [down.rows, gate.rows];
+    const hidden = down.rows;
     const { count, present } = this.tokens;
     const placedRows = { ...count, max: count.max * router.used, times: router.used };
     plan.launch(
@@ -269,9 +269,9 @@ export class ExpertLayers {
     when: LaunchCondition | undefined,
   ): void {
     const { plan, weights } = this.site;
-    const { gate, router } = value;
+    const { ffn, router } = value;
     const { gateUp, down } = weights.experts(value);
-    const [hidden, ffn, used] = [down.rows, gate.rows, router.used];
+    const [hidden, used] = [down.rows, router.used];
     const { count, present: tokens } = this.tokens;
     const { rows: y_rows, saturated } = site;
     const pairs = { ...count, max: count.max * used, times: used };
@@ -282,7 +282,7 @@ export class ExpertLayers {
       const form = this.placed.encodingOf(weight) as kernels.TileType;
       const y = asEncoding(this.columnTiledRows as DeviceBuffer, form);
       // The second takes what the first did, in the same form.
-      if (i === 0 || weight.type !== gate.type)
+      if (i === 0 || weight.type !== gateUp[0]?.type)
         plan.launch(
           kernels.sendColumns(form),
           { x, y, in: hidden, ...shared },

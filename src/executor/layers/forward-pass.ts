@@ -49,7 +49,7 @@ import {
   SINGLE_TOKEN,
 } from './fusions.js';
 import type { AttentionSplits } from './paged-attention.js';
-import { type Activation, type ActivationEncoding, asEncoding, bothOf, gatedApart, Products } from './products.js';
+import { type Activation, type ActivationEncoding, asEncoding, bothOf, Products } from './products.js';
 import type { PlanParts, RecordedModel, Stream } from './recorded-model.js';
 import { QueryGates, RecurrentLayers } from './recurrent-layers.js';
 import { type NormedRow, SingleToken } from './single-token.js';
@@ -272,7 +272,7 @@ export class ForwardPass {
       const [weight] = this.matricesOf(value) as [Matrix];
       const input = this.activation(value.of, [weight], stream);
       const form = this.products.encodingOf(weight);
-      if (this.fusions.has(ADDED_PRODUCT) && ADDED_PRODUCT.when(weight, form)) {
+      if (this.fusions.has(ADDED_PRODUCT) && this.products.layoutOf(weight).accumulates(weight)) {
         const target = { y: stream.x, stride: hidden, accumulate: true };
         const row = this.singleToken?.canSum(weight) ? this.singleToken : undefined;
         row?.add(weight, this.products.encoded(input, form), stream.x);
@@ -495,10 +495,10 @@ export class ForwardPass {
       this.fusions.has(GATED_PRODUCT) &&
       GATED_PRODUCT.into.includes(form as kernels.TileType) &&
       both !== undefined &&
-      GATED_PRODUCT.when(both) &&
+      this.products.layoutOf(both).gated?.takes(both) === true &&
       this.products.encodingOf(both) === form;
     // One launch for all of it where that is the faster, two for fewer rows.
-    const few = isOne ? gatedApart(both, stream.rows) : undefined;
+    const few = isOne ? this.products.layoutOf(both).gated?.apart(both, stream.rows) : undefined;
     this.products.multiplyEach(matrices, input, this.gateUp, bothOf(few, row?.multiToken));
     const bias = this.biasOf(of);
     if (bias !== undefined) this.addBias(bias, this.gateUp, stream);
@@ -576,7 +576,11 @@ export class ForwardPass {
   private biasOf({ biases }: Linear): DeviceBuffer | undefined {
     if (biases === undefined) return undefined;
     // They lie apart in the file: joined, one launch adds them.
-    const parts = biases.map((bias) => this.device.readF32(this.recorded.weights.vector(bias)));
+    const parts = biases.map((bias) =>
+      bias.tensor === undefined
+        ? new Float32Array(bias.length)
+        : this.device.readF32(this.recorded.weights.vector(bias)),
+    );
     return this.memory.upload(Float32Array.from(parts.flatMap((part) => [...part])));
   }
 

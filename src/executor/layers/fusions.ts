@@ -2,7 +2,6 @@ import type { DeviceClass } from '../device/contract.js';
 import type { DeviceBuffer } from '../device/device.js';
 import * as kernels from '../kernels/index.js';
 import type { LaunchCondition, LaunchPlanRecorder, Rows } from '../kernels/launch-plan.js';
-import type { Matrix } from '../model/matrix.js';
 import type { Rope } from '../model/values.js';
 import type { ActivationEncoding } from './products.js';
 
@@ -122,25 +121,15 @@ export const GATED_FUSIONS: readonly FormFusion<GatedInput>[] = [
   },
 ];
 
-/** Gate, up and SwiGLU of float weights on matrix units: see {@link kernels.launchGateUpSwigluTile}. */
-export const GATED_PRODUCT: Fusion & {
-  readonly into: readonly kernels.TileType[];
-  /** @param both gate and up below each other */
-  when(both: Matrix): boolean;
-} = {
+/** Gate, up and SwiGLU of float weights on matrix units: see {@link GatedProduct}. */
+export const GATED_PRODUCT: Fusion & { readonly into: readonly kernels.TileType[] } = {
   replaces: 'matmul_tile, swiglu, convert',
   on: 'gpu',
   into: ['f16', 'bf16'],
-  // If a file stores them as one matrix, the first of up's rows may lie within a tile.
-  when: ({ layout, rows }) => layout !== 'fragments' || rows % (2 * kernels.FRAGMENT_TILE_ROWS) === 0,
 };
 
-/** A product that is added to the residual stream where it is computed. */
-export const ADDED_PRODUCT: Fusion & { when(weight: Matrix, form: ActivationEncoding): boolean } = {
-  replaces: 'matmul, residual_add',
-  on: 'gpu',
-  when: (weight, form) => form !== 'f32' && (weight.layout !== 'file' || !kernels.isBlockType(weight.type)),
-};
+/** A product that is added to the residual stream where it is computed, if its layout {@link WeightLayout.accumulates}. */
+export const ADDED_PRODUCT: Fusion = { replaces: 'matmul, residual_add', on: 'gpu' };
 
 /** Steps of one row: norms in the products of packed weights that are computed of them, SwiGLU where gate and up are. */
 export const SINGLE_TOKEN: Fusion = { replaces: 'rms_norm, quantize_q8, matmul_packed, swiglu of one row', on: 'gpu' };

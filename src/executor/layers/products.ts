@@ -3,9 +3,9 @@ import * as kernels from '../kernels/index.js';
 import type { Launch, LaunchCondition, LaunchPlanRecorder, Rows } from '../kernels/launch-plan.js';
 import { joined, type Matrix } from '../model/matrix.js';
 import type { ColumnTiles } from './fusions.js';
+import { type ActivationEncoding, layoutOf, type SentRows, type Target, type WeightLayout } from './layouts/index.js';
 
-/** Encoding of a matrix's input: f32, quantized, or the 16 bits of a matrix unit. */
-export type ActivationEncoding = 'f32' | 'q8' | kernels.TileType;
+export type { ActivationEncoding, SentRows, Target } from './layouts/index.js';
 
 /** Rows that were just written, `columns` wide: the input of matrices. In one form at least. */
 export interface Activation {
@@ -14,24 +14,11 @@ export interface Activation {
   readonly forms: Readonly<Partial<Record<ActivationEncoding, DeviceBuffer>>>;
 }
 
-/** Destination of a product: rows `stride` elements apart. `accumulate`: it is added to the values there. */
-export interface Target {
-  readonly y: DeviceBuffer;
-  readonly stride: number;
-  readonly accumulate?: boolean;
-}
-
 /** Destination of experts' products: rows `stride` elements apart, from the element `column` of each on. */
 export interface PlacedTarget {
   readonly y: DeviceBuffer;
   readonly stride: number;
   readonly column?: number;
-}
-
-/** Rows sorted by their experts. */
-export interface SentRows extends kernels.ExpertRows {
-  /** The run of each expert, `[runs, 3]`. */
-  readonly table: DeviceBuffer;
 }
 
 /**
@@ -90,27 +77,10 @@ export class Products {
    *
    * @param within the steps in which it is launched, by their rows; default: all
    */
-  multiply(weight: Matrix, x: Activation, { y, stride, accumulate = false }: Target, within?: LaunchCondition): void {
-    const form = this.encodingOf(weight);
-    const input = this.encoded(x, form);
-    const { columns, type } = weight;
-    const { count, present: tokens } = x.rows;
-    const shared = { weight: weight.buffer, x: input, y, out: weight.rows, y_stride: stride };
-    const launch = this.launchWithin(within);
-    const added = { ...shared, accumulate: Number(accumulate) };
-    if (weight.layout === 'fragments') {
-      const format = kernels.fragmentFormat(type as kernels.FragmentType);
-      kernels.launchLinear(launch, format, x.rows, { ...added, in: columns, x_rows: this.columns?.rows as number });
-    } else if (form === 'f16' || form === 'bf16') {
-      kernels.launchMatmulTile(launch, form, x.rows, { ...added, in: columns });
-    } else if (kernels.isPackedType(type) && weight.layout === 'planes') {
-      kernels.launchMatmulPacked(launch, type, columns, x.rows, added);
-    } else if (kernels.isBlockType(type)) {
-      const blocks = columns / kernels.blockFormat(type).blockElements;
-      launch(kernels.matmulQuantized(type), { ...shared, tokens, blocks }, { rows: count });
-    } else {
-      launch(kernels.matmul(type), { ...shared, tokens, in: columns, x_stride: columns }, { rows: count });
-    }
+  multiply(weight: Matrix, x: Activation, target: Target, within?: LaunchCondition): void {
+    const layout = this.layoutOf(weight);
+    const input = this.encoded(x, layout.inputEncoding(weight));
+    layout.multiply(this.site(within), weight, input, x.rows, target);
   }
 
   /**
@@ -125,41 +95,24 @@ export class Products {
     { y, stride, column = 0 }: PlacedTarget,
     within?: LaunchCondition,
   ): void {
-    const form = this.encodingOf(weight);
-    const input = this.encoded(x, form);
-    const { columns, type } = weight;
-    const shared = { weight: weight.buffer, x: input, y: bufferFrom(y, column), runs: sent.table, out: weight.rows };
-    const launch = this.launchWithin(within);
-    const { experts, places, runs, rows } = sent;
-    const dims = { experts, places, runs, rows };
-    if (weight.layout === 'fragments') {
-      const format = kernels.fragmentFormat(type as kernels.FragmentType);
-      const x_rows = this.columns?.rows as number;
-      kernels.launchLinearExperts(launch, format, sent, { ...shared, in: columns, x_rows, y_stride: stride });
-    } else if (form === 'f16' || form === 'bf16') {
-      kernels.launchMatmulTileExperts(launch, form, sent, { ...shared, in: columns, y_stride: stride });
-    } else if (kernels.isPackedType(type) && weight.layout === 'planes') {
-      kernels.launchMatmulPackedExperts(launch, type, columns, sent, { ...shared, y_stride: stride });
-    } else if (kernels.isBlockType(type)) {
-      const blocks = columns / kernels.blockFormat(type).blockElements;
-      launch(kernels.matmulQuantizedExperts(type), { ...shared, blocks, y_stride: stride }, dims);
-    } else {
-      launch(kernels.matmulExperts(type), { ...shared, in: columns, y_stride: stride }, dims);
-    }
+    const layout = this.layoutOf(weight);
+    const input = this.encoded(x, layout.inputEncoding(weight));
+    layout.multiplyExperts(this.site(within), weight, input, sent, { y: bufferFrom(y, column), stride });
   }
 
   /** y = silu(gate · x) * (up · x) of gate and up side by side, in all steps but those of {@link gatedApart}. */
   multiplyGated(both: Matrix, input: Activation, form: kernels.TileType, y: DeviceBuffer): void {
-    const launch: Launch = (...launched) => this.plan.launch(...launched);
     const x = this.encoded(input, form);
-    const values = { weight: both.buffer, x, y, ffn: both.rows / 2, hidden: input.columns };
-    if (both.layout === 'fragments') {
-      const format = kernels.fragmentFormat(both.type as kernels.FragmentType);
-      const { rows: x_rows, saturated } = this.columns as ColumnTiles;
-      kernels.launchLinearGated(launch, format, input.rows, { ...values, saturated, x_rows });
-    } else {
-      kernels.launchGateUpSwigluTile(launch, form, input.rows, values);
-    }
+    this.layoutOf(both).gated?.multiply(this.site(), both, x, input.rows, form, y);
+  }
+
+  /** Layout of a matrix on this device. */
+  layoutOf(weight: Matrix): WeightLayout {
+    return layoutOf(weight, this.usesTiles);
+  }
+
+  private site(within?: LaunchCondition) {
+    return { launch: this.launchWithin(within), columns: this.columns };
   }
 
   private launchWithin(within: LaunchCondition | undefined): Launch {
@@ -171,10 +124,7 @@ export class Products {
 
   /** The form in which a matrix takes its input. */
   encodingOf(weight: Matrix): ActivationEncoding {
-    if (weight.layout === 'fragments') return weight.type === 'bf16' ? 'bf16' : 'f16';
-    if (kernels.isBlockType(weight.type)) return 'q8';
-    if (!this.usesTiles || weight.type === 'f32') return 'f32';
-    return weight.columns % kernels.TILE_INPUT_MULTIPLE === 0 ? weight.type : 'f32';
+    return this.layoutOf(weight).inputEncoding(weight);
   }
 
   /** The one form that all the matrices take; f32, from which every other is made, when they differ. */
@@ -232,11 +182,6 @@ export class Products {
     const inColumnTiles = (this.columns?.rows ?? 0) * kernels.chunksOf(columns) * kernels.FRAGMENT_CHUNK * 2;
     return memory.allocate('u8', Math.max(inRows, inColumnTiles));
   }
-}
-
-/** The steps in which a launch each of gate, up and SwiGLU is the fastest. */
-export function gatedApart(both: Matrix, rows: Rows): LaunchCondition {
-  return both.layout === 'fragments' ? kernels.linearGatedApart(rows) : kernels.gateUpApart(rows, both.rows / 2);
 }
 
 /** Memory as elements of a form. */

@@ -1,7 +1,10 @@
-// Matrices that single-token steps may multiply, and the sizes of their launches.
+// Joint launches of several matrices in single-token steps, and the sizes of these launches.
 import type { DeviceBuffer } from '../device/device.js';
 import * as kernels from '../kernels/index.js';
 import type { Matrix } from '../model/matrix.js';
+import { formatOf, fragmentSizes, fragmentsLayout } from './layouts/fragments.js';
+import { layoutOf } from './layouts/index.js';
+import { planesLayout } from './layouts/planes.js';
 
 /** A weight of a product of several, and the first element of theirs that is its own. */
 export interface ProductPart {
@@ -9,25 +12,15 @@ export interface ProductPart {
   readonly column: number;
 }
 
-export function isPacked({ layout, type }: Matrix): boolean {
-  return layout === 'planes' && kernels.isPackedType(type);
-}
+/** Single-token launches of a matrix; undefined if it has none. */
+export const singleTokenOf = (matrix: Matrix) => layoutOf(matrix, true).singleToken(matrix);
 
 /** True if one launch multiplies all of them, whatever their types. */
 export function takesParts(parts: readonly ProductPart[]): boolean {
-  const isWhole = ({ matrix }: ProductPart) => isPacked(matrix) && matrix.rows % kernels.MATMUL_PACKED_ROWS === 0;
+  const isWhole = ({ matrix }: ProductPart) =>
+    layoutOf(matrix, true) === planesLayout && matrix.rows % kernels.MATMUL_PACKED_ROWS === 0;
   return parts.length <= kernels.MOST_PARTS && parts.every(isWhole);
 }
-
-/** True if matrix units multiply the matrix as its file has it. */
-export function isTile({ layout, type, columns }: Matrix): boolean {
-  return layout === 'file' && kernels.isTileType(type) && columns % kernels.TILE_INPUT_MULTIPLE === 0;
-}
-
-export const fragmentSizes = ({ rows, columns }: Matrix) => ({
-  ...{ tiles: kernels.tilesOf(rows), chunks: kernels.chunksOf(columns) },
-  parts: kernels.normParts(columns),
-});
 
 /** Launch that multiplies both matrices; undefined unless they are two of such formats. */
 export function pairOf(parts: readonly ProductPart[]) {
@@ -49,17 +42,9 @@ export function pairOf(parts: readonly ProductPart[]) {
 
 export const isWholeGroups = (rows: number): boolean => rows % kernels.LINEAR_DECODE_ROWS === 0;
 
-export const formatOf = ({ type }: Matrix): kernels.FragmentFormat =>
-  kernels.fragmentFormat(type as kernels.FragmentType);
+export const isFragments = (matrix: Matrix): boolean => layoutOf(matrix, true) === fragmentsLayout;
 
-export function fitsRow(matrix: Matrix): boolean {
-  return matrix.layout === 'fragments' && kernels.fitsRow(matrix.columns);
-}
-
-export function packedSizes(type: kernels.PackedType, columns: number) {
-  const row_bytes = kernels.packedRowBytes(type, columns);
-  return { row_bytes, in: columns, parts: kernels.normParts(columns) };
-}
+export const fitsRow = (matrix: Matrix): boolean => isFragments(matrix) && kernels.fitsRow(matrix.columns);
 
 /** Arguments of one weight in a launch of several. */
 interface PackedPart {

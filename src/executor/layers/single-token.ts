@@ -1,20 +1,19 @@
 import { type Allocator, bufferFrom, type DeviceBuffer } from '../device/device.js';
 import * as kernels from '../kernels/index.js';
 import type { LaunchCondition, LaunchPlanRecorder, Rows, ValuesOf } from '../kernels/launch-plan.js';
-import { joined, type Matrix } from '../model/matrix.js';
+import type { Matrix } from '../model/matrix.js';
 import type { Experts, Linear, Norm, Residual, Value } from '../model/values.js';
 import type { ColumnTiles } from './fusions.js';
+import { formatOf, fragmentSizes } from './layouts/fragments.js';
+import { biasOf, type LaunchSite, type NormedInput, type SingleTokenProducts } from './layouts/layout.js';
 import {
   fitsRow,
-  formatOf,
-  fragmentSizes,
-  isPacked,
-  isTile,
+  isFragments,
   isWholeGroups,
   type ProductPart,
   packedParts,
-  packedSizes,
   pairOf,
+  singleTokenOf,
   takesParts,
 } from './single-token-matrices.js';
 
@@ -72,27 +71,13 @@ export class SingleToken {
 
   /** True if {@link add} takes the matrix. */
   canSum(weight: Matrix): boolean {
-    return weight.rows === this.hidden && (isPacked(weight) || fitsRow(weight) || isTile(weight));
+    return weight.rows === this.hidden && singleTokenOf(weight) !== undefined;
   }
 
   /** x += weight · input of one row, the input in the matrix's form. */
-  add({ type, layout, columns, rows: out, buffer }: Matrix, input: DeviceBuffer, x: DeviceBuffer): void {
-    const values = { weight: buffer, x: input, y: x, parts: this.parts, out };
-    const parts = kernels.normParts(out);
-    if (layout === 'fragments') {
-      const kernel = kernels.linearSummed(kernels.fragmentFormat(type as kernels.FragmentType));
-      const sizes = { tiles: kernels.tilesOf(out), chunks: kernels.chunksOf(columns), parts };
-      const { rows: x_rows } = this.columns as ColumnTiles;
-      this.plan.launch(kernel, { ...values, in: columns, x_rows }, sizes, this.singleToken);
-    } else if (layout === 'file') {
-      const kernel = kernels.matmulTileSummed(type as kernels.TileType);
-      this.plan.launch(kernel, { ...values, in: columns }, { parts }, this.singleToken);
-    } else {
-      const packed = type as kernels.PackedType;
-      const sizes = { row_bytes: kernels.packedRowBytes(packed, columns), parts };
-      const blocks = columns / kernels.Q8_BLOCK;
-      this.plan.launch(kernels.matmulSummed(packed), { ...values, blocks }, sizes, this.singleToken);
-    }
+  add(weight: Matrix, input: DeviceBuffer, x: DeviceBuffer): void {
+    const products = singleTokenOf(weight) as SingleTokenProducts;
+    products.add(this.site(), weight, input, x, this.parts);
   }
 
   /** True if {@link addRanks} takes rows of the residual stream. */
@@ -109,12 +94,7 @@ export class SingleToken {
   /** True if products of the value's input may normalize it themselves. */
   canNormalize({ of }: Linear, matrices: readonly Matrix[]): boolean {
     if (!this.isSummedNorm(of)) return false;
-    return matrices.every(
-      (matrix) =>
-        fitsRow(matrix) ||
-        (isPacked(matrix) && kernels.canNormalize(matrix.columns)) ||
-        (isTile(matrix) && kernels.canNormalizeTile(matrix.columns)),
-    );
+    return matrices.every((matrix) => singleTokenOf(matrix)?.normalizes(matrix) === true);
   }
 
   /** A norm of the residual stream whose sums are there, and which nothing else is computed of. */
@@ -153,10 +133,10 @@ export class SingleToken {
       );
       return bias !== undefined;
     }
-    const isBiased = parts.every(({ matrix }) => isTile(matrix) || matrix.layout === 'fragments');
+    const isBiased = parts.every(({ matrix }) => singleTokenOf(matrix)?.addsBias);
     for (const { matrix, column } of parts) {
       const own = isBiased && bias !== undefined ? bufferFrom(bias, column) : undefined;
-      this.multiplyOne(matrix, row, bufferFrom(y, column), own, when);
+      singleTokenOf(matrix)?.multiply(this.site(when), matrix, this.inputOf(row), bufferFrom(y, column), own);
     }
     return isBiased && bias !== undefined;
   }
@@ -196,35 +176,8 @@ export class SingleToken {
 
   /** Kernel arguments for a row and a bias of products in fragments. */
   private sharedOf(row: NormedRow, bias: DeviceBuffer | undefined) {
-    return { ...this.inputOf(row), ...biasOf(bias, row), saturated: (this.columns as ColumnTiles).saturated };
-  }
-
-  private multiplyOne(
-    { type, layout, columns, rows: out, buffer }: Matrix,
-    row: NormedRow,
-    y: DeviceBuffer,
-    bias: DeviceBuffer | undefined,
-    when: LaunchCondition,
-  ): void {
-    const values = { weight: buffer, ...this.inputOf(row), y, out };
-    const parts = kernels.normParts(columns);
-    if (layout === 'fragments') {
-      const kernel = kernels.linearNormed(kernels.fragmentFormat(type as kernels.FragmentType));
-      const sizes = { tiles: kernels.tilesOf(out), chunks: kernels.chunksOf(columns), parts, biases: bias ? out : 0 };
-      this.plan.launch(kernel, { ...values, ...this.sharedOf(row, bias), in: columns }, sizes, when);
-    } else if (layout === 'file') {
-      const kernel = kernels.matmulTileNormed(type as kernels.TileType);
-      this.plan.launch(
-        kernel,
-        { ...values, ...biasOf(bias, row), in: columns },
-        { parts, biases: bias ? out : 0 },
-        when,
-      );
-    } else {
-      const packed = type as kernels.PackedType;
-      const blocks = columns / kernels.Q8_BLOCK;
-      this.plan.launch(kernels.matmulNormed(packed), { ...values, blocks }, packedSizes(packed, columns), when);
-    }
+    const input = this.inputOf(row);
+    return { ...input, ...biasOf(bias, input), saturated: (this.columns as ColumnTiles).saturated };
   }
 
   private multiplyParts(
@@ -236,13 +189,14 @@ export class SingleToken {
   ): void {
     const { columns } = (parts[0] as ProductPart).matrix;
     const [a, b, c] = packedParts(parts);
+    const input = this.inputOf(row);
     const out = a.out + b.out + c.out;
     this.plan.launch(
       kernels.matmulNormedParts,
       {
         ...{ weight_0: a.weight, weight_1: b.weight, weight_2: c.weight },
         ...{ out_0: a.out, out_1: b.out, out_2: c.out, type_0: a.type, type_1: b.type, type_2: c.type },
-        ...{ ...this.inputOf(row), ...biasOf(bias, row), y, blocks: columns / kernels.Q8_BLOCK },
+        ...{ ...input, ...biasOf(bias, input), y, blocks: columns / kernels.Q8_BLOCK },
       },
       {
         ...{ row_bytes_0: a.bytes, row_bytes_1: b.bytes, row_bytes_2: c.bytes },
@@ -254,47 +208,12 @@ export class SingleToken {
 
   /** True if gate and up, which {@link multiply} takes, may be multiplied together with their SwiGLU. */
   canGate(matrices: readonly Matrix[]): boolean {
-    const [gate, up] = matrices as readonly [Matrix, Matrix];
-    const both = joined(matrices);
-    if (both !== undefined && fitsRow(both)) return kernels.canShareSwiglu(both.rows / 2);
-    if (both !== undefined && isTile(both)) return true;
-    return matrices.every(isPacked) && gate.type === up.type && gate.rows % kernels.Q8_BLOCK === 0;
+    return singleTokenOf(matrices[0] as Matrix)?.gates(matrices) === true;
   }
 
-  /** y = silu(gate · norm) * (up · norm) of one row, in the form that products of such weights take. */
+  /** y = silu(gate · norm) * (up · norm) of one row, in the encoding that products of such weights take. */
   gate(matrices: readonly Matrix[], row: NormedRow, y: DeviceBuffer): void {
-    const [gate, up] = matrices as readonly [Matrix, Matrix];
-    const { columns } = gate;
-    const both = joined(matrices);
-    if (both?.layout === 'fragments') {
-      const ffn = both.rows / 2;
-      const { rows: y_rows, saturated } = this.columns as ColumnTiles;
-      const sizes = { chunks: kernels.chunksOf(columns), parts: kernels.normParts(columns) };
-      this.plan.launch(
-        kernels.linearSwiglu(kernels.fragmentFormat(both.type as kernels.FragmentType)),
-        { weight: both.buffer, ...this.inputOf(row), y, saturated, ffn, hidden: columns, y_rows },
-        { ...sizes, tiles: kernels.tilesOf(ffn), ffn_chunks: kernels.chunksOf(ffn) },
-        this.singleToken,
-      );
-      return;
-    }
-    if (both?.layout === 'file') {
-      const ffn = both.rows / 2;
-      const values = { weight: both.buffer, ...this.inputOf(row), y, ffn, in: columns };
-      const kernel = kernels.gateUpTileNormed(both.type as kernels.TileType);
-      this.plan.launch(kernel, values, { parts: kernels.normParts(columns) }, this.singleToken);
-      return;
-    }
-    const ffn = gate.rows;
-    const type = gate.type as kernels.PackedType;
-    const values = { gate: gate.buffer, up: up.buffer, ...this.inputOf(row), y, ffn };
-    const sizes = { ...packedSizes(type, columns), ffn_blocks: ffn / kernels.Q8_BLOCK };
-    this.plan.launch(
-      kernels.gateUpNormed(type),
-      { ...values, blocks: columns / kernels.Q8_BLOCK },
-      sizes,
-      this.singleToken,
-    );
+    singleTokenOf(matrices[0] as Matrix)?.gate(this.site(), matrices, this.inputOf(row), y);
   }
 
   /** True if {@link addExperts} takes a layer of experts. */
@@ -302,8 +221,7 @@ export class SingleToken {
     if (!this.isSummedNorm(of) || router.bias !== undefined || biases !== undefined || activation !== 'silu')
       return false;
     const [both] = gateUp;
-    if (both === undefined || gateUp.length > 1 || both.layout !== 'fragments' || down.layout !== 'fragments')
-      return false;
+    if (both === undefined || gateUp.length > 1 || ![both, down].every(isFragments)) return false;
     const sizes = { hidden: this.hidden, ffn: down.columns, experts: router.weight.rows, used: router.used };
     return down.rows === this.hidden && kernels.fitsExperts(formatOf(both), formatOf(down), sizes);
   }
@@ -338,13 +256,14 @@ export class SingleToken {
     );
   }
 
-  private inputOf({ x, weight: norm, epsilon: eps }: NormedRow) {
+  private site(when = this.singleToken): LaunchSite {
+    return {
+      launch: (contract, values, sizes) => this.plan.launch(contract, values, sizes, when),
+      columns: this.columns,
+    };
+  }
+
+  private inputOf({ x, weight: norm, epsilon: eps }: NormedRow): NormedInput {
     return { x, norm, parts: this.parts, eps };
   }
 }
-
-/** A bias as a kernel takes it that may have none. */
-const biasOf = (bias: DeviceBuffer | undefined, { weight }: NormedRow) => ({
-  bias: bias ?? weight,
-  biased: Number(bias !== undefined),
-});

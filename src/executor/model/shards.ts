@@ -1,7 +1,7 @@
 import { RocmForgeError } from '../../shared/errors.js';
 import type { GgufTensor } from '../../shared/gguf/reader.js';
 import { blockFormat, isBlockType, Q8_BLOCK, type RankCount } from '../kernels/index.js';
-import type { ColumnPart, MatrixRef, VectorRef } from './tensors.js';
+import type { BiasRef, ColumnPart, MatrixRef, VectorRef } from './tensors.js';
 import {
   type Attention,
   columnsOf,
@@ -155,22 +155,35 @@ function gated(value: Gated, { rank, ranks }: Rank): Gated {
 
 /** Some rows of products side by side, with their biases. */
 function rowsOf(value: Linear, ranges: readonly Range[]): Linear {
-  const weights: MatrixRef[] = [];
-  const biases: VectorRef[] = [];
+  const sizes = value.weights.map(({ rows }) => rows);
+  const weights = within(sizes, ranges).map(([i, own]) => rowsOfMatrix(value.weights[i] as MatrixRef, own));
+  const all = value.biases;
+  const biases =
+    all &&
+    within(
+      all.map(({ length }) => length),
+      ranges,
+    ).map(([i, own]) => biasPart(all[i] as BiasRef, own));
+  return { ...value, weights, biases };
+}
+
+/** Which of parts side by side the ranges are in, and with which of their own rows. */
+function within(sizes: readonly number[], ranges: readonly Range[]): (readonly [part: number, own: Range])[] {
+  const found: (readonly [number, Range])[] = [];
   for (const [first, count] of ranges) {
     let before = 0;
-    for (const [i, weight] of value.weights.entries()) {
+    for (const [i, size] of sizes.entries()) {
       const from = Math.max(first, before) - before;
-      const rows = Math.min(first + count, before + weight.rows) - before - from;
-      before += weight.rows;
-      if (rows <= 0) continue;
-      weights.push(rowsOfMatrix(weight, [from, rows]));
-      const bias = value.biases?.[i];
-      if (bias !== undefined) biases.push(vectorPart(bias, [from, rows]));
+      const rows = Math.min(first + count, before + size) - before - from;
+      before += size;
+      if (rows > 0) found.push([i, [from, rows]]);
     }
   }
-  return { ...value, weights, biases: value.biases && biases };
+  return found;
 }
+
+const biasPart = (bias: BiasRef, range: Range): BiasRef =>
+  bias.tensor === undefined ? { length: range[1] } : vectorPart(bias, range);
 
 /** Bytes from the start of a row to that of the next one. */
 const rowBytes = ({ tensor }: MatrixRef): number => tensor.bytes / (tensor.dims[1] as number);

@@ -29,6 +29,9 @@ export interface VectorRef {
   readonly length: number;
 }
 
+/** A bias of `length` rows of products: a file's vector, or zeros where it has none. */
+export type BiasRef = VectorRef | { readonly tensor?: undefined; readonly length: number };
+
 const FLOAT_TYPES: Readonly<Partial<Record<string, WeightFloatType>>> = { F32: 'f32', F16: 'f16', BF16: 'bf16' };
 
 /** Types of weight matrices that there are kernels for, as GGUF files name them. */

@@ -1,5 +1,5 @@
 import type { Yarn } from '../../shared/gguf/model-parameters.js';
-import type { MatrixRef, VectorRef } from './tensors.js';
+import type { BiasRef, MatrixRef, VectorRef } from './tensors.js';
 
 /**
  * Values that a family's layers compute, written down before anything is allocated or launched. A value is a value: nothing here
@@ -27,8 +27,8 @@ export interface Linear {
   readonly kind: 'linear';
   /** Each `[rows, columns]`; uploaded side by side where one launch can then multiply them all. */
   readonly weights: readonly MatrixRef[];
-  /** Added to the products, one a matrix. */
-  readonly biases: readonly VectorRef[] | undefined;
+  /** Added to the products, side by side: of all matrices together as many rows as they have. */
+  readonly biases: readonly BiasRef[] | undefined;
   readonly of: Residual | Value;
 }
 
@@ -154,9 +154,13 @@ export interface Sum {
 export interface Experts {
   readonly kind: 'experts';
   readonly router: Router;
+  /** Width of an expert. */
+  readonly ffn: number;
   /** Each expert's `[ffn, hidden]`, `[ffn, hidden]` and `[hidden, ffn]`. */
-  readonly gate: MatrixRef;
-  readonly up: MatrixRef;
+  readonly gate?: MatrixRef | undefined;
+  readonly up?: MatrixRef | undefined;
+  /** In place of gate and up: each expert's `[2 · ffn, hidden]`, its gate's rows before its up's. */
+  readonly gateUp?: MatrixRef | undefined;
   readonly down: MatrixRef;
   /** Biases of each expert, `[experts, rows of its matrix]`; all of them or none. */
   readonly biases?: { readonly gate: VectorRef; readonly up: VectorRef; readonly down: VectorRef } | undefined;
@@ -247,7 +251,8 @@ export function columnsOf(value: Residual | Value, hidden: number): number {
 }
 
 /** The matrices of all experts, in the order in which they are multiplied. */
-export const expertMatrices = ({ gate, up, down }: Experts): readonly MatrixRef[] => [gate, up, down];
+export const expertMatrices = ({ gate, up, gateUp, down }: Experts): readonly MatrixRef[] =>
+  [gate, up, gateUp, down].filter((matrix) => matrix !== undefined);
 
 /** A value and all that it is computed from, innermost first. */
 export function* withInputs(value: Residual | Value): Generator<Value> {

@@ -191,12 +191,15 @@ export class Weights {
   }
 
   /** The matrices of all experts as they are multiplied: gate and up may be one, a gate's rows before its expert's up's. */
-  experts({ gate, up, down }: Experts): { readonly gateUp: readonly Matrix[]; readonly down: Matrix } {
+  experts(value: Experts): { readonly gateUp: readonly Matrix[]; readonly down: Matrix } {
+    const down = this.matrix(value.down);
+    const separate = expertMatrices(value).slice(0, -1);
+    const [gate] = separate as [MatrixRef];
     const buffer = this.gateUps.get(gate.tensor.name);
-    if (buffer === undefined) return { gateUp: [this.matrix(gate), this.matrix(up)], down: this.matrix(down) };
+    if (buffer === undefined) return { gateUp: separate.map((matrix) => this.matrix(matrix)), down };
     const { type, rows, columns, experts } = gate as Required<MatrixRef>;
     const both = { type, layout: this.places.packing.layout, buffer, rows: 2 * rows, columns, experts };
-    return { gateUp: [both], down: this.matrix(down) };
+    return { gateUp: [both], down };
   }
 
   /** A matrix as the file has it, whose rows are read one by one. */
@@ -239,6 +242,7 @@ class Places {
     for (const value of valuesOf(graph)) {
       if (value.kind === 'experts') {
         for (const { tensor } of expertMatrices(value)) this.products.set(tensor, [tensor]);
+        if (value.gate === undefined || value.up === undefined) continue;
         const both = [value.gate.tensor, value.up.tensor] as const;
         if (this.areOne(...both)) for (const tensor of both) this.products.set(tensor, both);
       }

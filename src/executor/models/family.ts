@@ -3,7 +3,7 @@ import type { Experts as ExpertParameters } from '../../shared/gguf/experts.js';
 import type { Recurrent } from '../../shared/gguf/recurrent.js';
 import type { ServableModel } from '../../shared/gguf/servable-model.js';
 import { DELTA_DIMS, DELTA_TAPS } from '../kernels/index.js';
-import type { MatrixRef, TensorCatalog, VectorRef } from '../model/tensors.js';
+import type { BiasRef, MatrixRef, TensorCatalog, VectorRef } from '../model/tensors.js';
 import {
   type Attention,
   type DeltaNet,
@@ -84,15 +84,15 @@ export class Layers {
   /** The block's `attn_q`, `attn_k` and `attn_v` side by side, or its `attn_qkv`, which is all three; biases if it has them. */
   qkv(block: string, of: Residual | Value): Linear {
     const { heads, kvHeads, headDim } = this.model;
-    if (this.tensors.has(`${block}.attn_qkv.weight`)) {
-      return this.project([[`${block}.attn_qkv`, (heads + 2 * kvHeads) * headDim]], this.model.hiddenSize, of);
-    }
     const parts = [
       [`${block}.attn_q`, heads * headDim],
       [`${block}.attn_k`, kvHeads * headDim],
       [`${block}.attn_v`, kvHeads * headDim],
     ] as const;
-    return this.project(parts, this.model.hiddenSize, of);
+    const joined = `${block}.attn_qkv`;
+    if (!this.tensors.has(`${joined}.weight`)) return this.project(parts, this.model.hiddenSize, of);
+    const product = this.project([[joined, (heads + 2 * kvHeads) * headDim]], this.model.hiddenSize, of);
+    return product.biases === undefined ? { ...product, biases: this.biases(parts) } : product;
   }
 
   /** The same, where `attn_q` has the gate of each head behind it. */
@@ -196,7 +196,7 @@ export class Layers {
     return { kind: 'sum', of: [routed, this.added(this.rowGated(`${block}.ffn_gate_inp_shexp`, of, shared))] };
   }
 
-  /** The block's `ffn_gate_exps`, `ffn_up_exps` and `ffn_down_exps`, chosen by `ffn_gate_inp`, and by `exp_probs_b` if it is there. */
+  /** The block's `ffn_gate_exps`, `ffn_up_exps` (or both as `ffn_gate_up_exps`) and `ffn_down_exps`, chosen by `ffn_gate_inp`, and by `exp_probs_b` if it is there. */
   private experts(
     block: string,
     parameters: ExpertParameters,
@@ -207,6 +207,10 @@ export class Layers {
     const { count, usedPerToken: used, ffnSize, scoring, isNormalized, scale } = parameters;
     const matrices = (name: string, rows: number, columns: number) =>
       this.tensors.matrices(`${block}.${name}.weight`, count, rows, columns);
+    const isJoined = this.tensors.has(`${block}.ffn_gate_up_exps.weight`);
+    const gateAndUp = isJoined
+      ? { gateUp: matrices('ffn_gate_up_exps', 2 * ffnSize, hiddenSize) }
+      : { gate: matrices('ffn_gate_exps', ffnSize, hiddenSize), up: matrices('ffn_up_exps', ffnSize, hiddenSize) };
     const bias = `${block}.exp_probs_b.bias`;
     const choiceBias = this.tensors.has(bias) ? this.tensors.vector(bias, count) : undefined;
     const weight = this.tensors.floats(`${block}.ffn_gate_inp.weight`, count, hiddenSize);
@@ -223,8 +227,8 @@ export class Layers {
           down: biases('ffn_down_exps', hiddenSize),
         },
       }),
-      gate: matrices('ffn_gate_exps', ffnSize, hiddenSize),
-      up: matrices('ffn_up_exps', ffnSize, hiddenSize),
+      ...gateAndUp,
+      ffn: ffnSize,
       down: matrices('ffn_down_exps', hiddenSize, ffnSize),
       activation,
       of,
@@ -237,7 +241,7 @@ export class Layers {
     return { kind: 'row-gated', gate: this.tensors.vector(`${name}.weight`, this.model.hiddenSize), by, of };
   }
 
-  linear(weights: readonly MatrixRef[], of: Residual | Value, biases?: readonly VectorRef[]): Linear {
+  linear(weights: readonly MatrixRef[], of: Residual | Value, biases?: readonly BiasRef[]): Linear {
     return { kind: 'linear', weights, biases, of };
   }
 
@@ -304,7 +308,9 @@ export class Layers {
 
   /** The logits of the rows that are sampled; rows of the matrix that no token has are never computed. */
   logits(output: MatrixRef, of: Value): Linear {
-    return this.linear([{ ...output, rows: this.model.vocabularySize }], of);
+    const { vocabularyRows, vocabularySize: rows } = this.model;
+    const biases = this.biases([['output', vocabularyRows]])?.map((bias) => ({ ...bias, length: rows }));
+    return this.linear([{ ...output, rows }], of, biases);
   }
 
   /** Values that each of the model's blocks adds to the residual stream. */
@@ -322,19 +328,21 @@ export class Layers {
     return { short: vector(short), long: vector(long), originalContextLength };
   }
 
-  /** Matrices of one input side by side, with their biases: the file has one of each or none. */
+  /** Matrices of one input side by side, with their biases. */
   private project(
     parts: readonly (readonly [name: string, rows: number])[],
     columns: number,
     of: Residual | Value,
   ): Linear {
     const weights = parts.map(([name, rows]) => this.matrix(name, rows, columns));
-    const isBiased = parts.some(([name]) => this.tensors.has(`${name}.bias`));
-    if (!isBiased) return this.linear(weights, of);
-    return this.linear(
-      weights,
-      of,
-      parts.map(([name, rows]) => this.tensors.vector(`${name}.bias`, rows)),
+    return this.linear(weights, of, this.biases(parts));
+  }
+
+  /** The biases that the file has of these; undefined where it has none. */
+  private biases(parts: readonly (readonly [name: string, rows: number])[]): readonly BiasRef[] | undefined {
+    if (!parts.some(([name]) => this.tensors.has(`${name}.bias`))) return undefined;
+    return parts.map(([name, rows]) =>
+      this.tensors.has(`${name}.bias`) ? this.tensors.vector(`${name}.bias`, rows) : { length: rows },
     );
   }
 }

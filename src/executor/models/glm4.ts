@@ -1,12 +1,15 @@
 import { type Family, Layers } from './family.js';
 
-/** glm4: llama's blocks with a norm after attention and after the MLP too; RoPE turns a part of each head. */
+/**
+ * glm4: llama's blocks with a norm after attention and after the MLP too; RoPE turns a part of each head. The text models of GLM-4.1V
+ * and GLM-OCR have their q and k in the order of halves.
+ */
 export const glm4: Family = {
   name: 'glm4',
 
   build(model, tensors) {
     const l = new Layers(model, tensors);
-    const rope = l.rope('adjacent');
+    const rope = l.rope(model.traits.pairsHalves ? 'halves' : 'adjacent');
     return {
       embedding: l.embedding(),
       additions: l.eachBlock((block, index) => {

@@ -1,10 +1,14 @@
-import type { ArchitectureName } from '../../shared/gguf/architecture-traits.js';
+import type { ArchitectureName } from '../../shared/gguf/architectures.js';
 import type { GgufModel } from '../../shared/gguf/reader.js';
 import type { ServableModel } from '../../shared/gguf/servable-model.js';
 import { TensorCatalog } from '../model/tensors.js';
 import type { ModelGraph } from '../model/values.js';
 import { chatglm } from './chatglm.js';
+import { cohere2 } from './cohere2.js';
 import { commandR } from './command-r.js';
+import { dots1 } from './dots1.js';
+import { ernie45moe } from './ernie4-5-moe.js';
+import { exaone4 } from './exaone4.js';
 import type { Family } from './family.js';
 import { gemma } from './gemma.js';
 import { gemma2 } from './gemma2.js';
@@ -17,18 +21,24 @@ import { granitemoe } from './granitemoe.js';
 import { llama } from './llama.js';
 import { mistral3 } from './mistral3.js';
 import { olmo2 } from './olmo2.js';
+import { olmoe } from './olmoe.js';
 import { phi3 } from './phi3.js';
 import { qwen2 } from './qwen2.js';
 import { qwen2moe } from './qwen2moe.js';
 import { qwen3 } from './qwen3.js';
 import { qwen3moe } from './qwen3moe.js';
 import { qwen35, qwen35moe } from './qwen35.js';
+import { seedOss } from './seed-oss.js';
 import { smollm3 } from './smollm3.js';
 
-/** Every family, by the name that its files have. */
+/** Every family, by the name that its files have; of aliases the family that computes them. */
 export const families: Readonly<Record<ArchitectureName, Family>> = {
   chatglm,
+  cohere2,
   'command-r': commandR,
+  dots1,
+  'ernie4_5-moe': ernie45moe,
+  exaone4,
   gemma,
   gemma2,
   gemma3,
@@ -40,6 +50,7 @@ export const families: Readonly<Record<ArchitectureName, Family>> = {
   llama,
   mistral3,
   olmo2,
+  olmoe,
   phi3,
   qwen2,
   qwen2moe,
@@ -47,6 +58,7 @@ export const families: Readonly<Record<ArchitectureName, Family>> = {
   qwen3moe,
   qwen35,
   qwen35moe,
+  seed_oss: seedOss,
   smollm3,
 };
 
@@ -57,7 +69,7 @@ export const families: Readonly<Record<ArchitectureName, Family>> = {
  */
 export function readGraph(file: GgufModel, model: ServableModel): ModelGraph {
   const tensors = new TensorCatalog(file);
-  const graph = families[model.architecture].build(model, tensors);
+  const graph = families[model.family].build(model, tensors);
   tensors.refuseUnread();
   return graph;
 }

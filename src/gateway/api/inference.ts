@@ -13,7 +13,7 @@ import type {
 } from '../../shared/generated/rocmforge/v1/inference.js';
 import { EncodedResponse, LargeRequest, type RequestBytes } from '../../shared/grpc/strict.js';
 import type { GivenConstraint } from '../constraints/grammar-of.js';
-import type { MatcherThreads } from '../matching/matcher-threads.js';
+import type { Matchers } from '../matching/matchers.js';
 import { ReasoningBudgets } from '../matching/reasoning-budget.js';
 import type { TokenConstraint } from '../matching/token-constraint.js';
 import type { RequestContext } from '../request/context.js';
@@ -78,7 +78,7 @@ export class Inference {
     private readonly model: ServedModel,
     private readonly encoder: EncodeService,
     private readonly runner: RequestRunner,
-    private readonly matchers: MatcherThreads,
+    private readonly matchers: Matchers,
     private readonly readiness: () => Readiness,
     private readonly options: InferenceOptions = {},
   ) {

@@ -1,17 +1,11 @@
 import { type Automaton, setsOfClasses } from './automaton.js';
-import { type CodePointSet, EVERYTHING, unionOf } from './code-points.js';
+import { type CodePointSet, unionOf } from './code-points.js';
 import { choice, type Expression, type Grammar, IMPOSSIBLE, NOTHING, repeat, sequence } from './grammar.js';
 
 /** How a character of the automaton is written in the text: as itself, or as JSON writes it inside of a string. */
 export type Writing = (set: CodePointSet) => Expression;
 
-/**
- * An automaton of more states, after many of which all may follow, is cut there. The library tries its whole vocabulary at each
- * such state (30 to 60 ms of compiling), but only characters up to the cut where there is one; masks there take as long instead.
- */
-const MOST_STATES_WITH_EVERYTHING = 100;
-
-/** Deeper than this, expressions lie in rules of their own: the library reads them by recursion. */
+/** Deeper than this, expressions lie in rules of their own: they are read by recursion. */
 const NESTING = 20;
 
 /**
@@ -20,44 +14,7 @@ const NESTING = 20;
  * @param key what makes the automaton another than others of the grammar
  */
 export function automatonExpression(automaton: Automaton, writing: Writing, key: string, grammar: Grammar): Expression {
-  const everything = stateOfEverything(automaton);
-  if (everything === undefined || automaton.accepting.length <= MOST_STATES_WITH_EVERYTHING) {
-    return new Translation(automaton, writing, key, grammar).from(0, 0);
-  }
-  const { alphabet, next, accepting } = automaton;
-  // Texts up to where all may follow, and all that may; then the texts that never get there.
-  const sink = {
-    next: next.map((to, index) => (Math.floor(index / alphabet.classes) === everything ? accepting.length : to)),
-  };
-  const none = Array.from({ length: alphabet.classes }, () => accepting.length);
-  const split = (accepts: (state: number) => boolean): Automaton => ({
-    alphabet,
-    next: Int32Array.from([...sink.next, ...none]),
-    accepting: Uint8Array.from([...accepting, 0], (isIn, state) => Number(isIn === 1 && accepts(state))),
-  });
-  const ahead = new Translation(
-    split((state) => state === everything),
-    writing,
-    `${key} ahead`,
-    grammar,
-  ).from(0, 0);
-  const short = new Translation(
-    split((state) => state !== everything),
-    writing,
-    `${key} short`,
-    grammar,
-  ).from(0, 0);
-  const rest = repeat(writing(EVERYTHING), 0, Number.POSITIVE_INFINITY);
-  return choice(sequence(grammar.add('ahead', ahead), rest), short);
-}
-
-/** The state in which all texts may follow, if there is one. */
-function stateOfEverything({ alphabet, next, accepting }: Automaton): number | undefined {
-  const found = accepting.findIndex((isIn, state) => {
-    const targets = next.subarray(state * alphabet.classes, (state + 1) * alphabet.classes);
-    return isIn === 1 && targets.every((to) => to === state);
-  });
-  return found < 0 ? undefined : found;
+  return new Translation(automaton, writing, key, grammar).from(0, 0);
 }
 
 class Translation {

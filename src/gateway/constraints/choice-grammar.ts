@@ -1,5 +1,5 @@
 import { Budget } from './budget.js';
-import { choiceOf, Grammar, type Surroundings, text } from './grammar.js';
+import { choiceOf, Grammar, type GrammarRules, type Surroundings, text } from './grammar.js';
 import { invalid, unsupported } from './refusal.js';
 
 /**
@@ -7,7 +7,7 @@ import { invalid, unsupported } from './refusal.js';
  *
  * @throws RocmForgeError `CONSTRAINT_INVALID` without options, `CONSTRAINT_UNSUPPORTED` for an empty one
  */
-export function choiceGrammar(options: readonly string[], around: Surroundings = (root) => root): string {
+export function choiceGrammar(options: readonly string[], around: Surroundings = (root) => root): GrammarRules {
   const place = (index: number) => ({ at: `options[${index}]`, keyword: 'options' });
   if (options.length === 0) throw invalid('choice', place(0), 'it lists no options; give at least one');
   const empty = options.indexOf('');
@@ -16,5 +16,5 @@ export function choiceGrammar(options: readonly string[], around: Surroundings =
   const lone = options.findIndex((option) => /\p{Surrogate}/u.test(option));
   if (lone >= 0) throw invalid('choice', place(lone), 'an option has half of a surrogate pair; send whole characters');
   const grammar = new Grammar(new Budget('choice'));
-  return grammar.toText(around(choiceOf([...new Set(options)].map(text)), grammar))!;
+  return grammar.rulesFrom(around(choiceOf([...new Set(options)].map(text)), grammar))!;
 }

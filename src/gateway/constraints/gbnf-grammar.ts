@@ -1,6 +1,6 @@
 import { Budget } from './budget.js';
 import { lineAndColumn, parseGbnf } from './gbnf-syntax.js';
-import { type Expression, Grammar, rule, type Surroundings } from './grammar.js';
+import { type Expression, Grammar, type GrammarRules, rule, type Surroundings } from './grammar.js';
 import { invalid } from './refusal.js';
 
 /**
@@ -9,7 +9,7 @@ import { invalid } from './refusal.js';
  * @throws RocmForgeError `CONSTRAINT_INVALID` for wrong syntax, a rule nobody defines, no rule `root`, or where nothing can be
  *   produced; `CONSTRAINT_UNSUPPORTED` for forms of single tokens; both with line and column
  */
-export function gbnfGrammar(source: string, around?: Surroundings): string {
+export function gbnfGrammar(source: string, around?: Surroundings): GrammarRules {
   const { rules, uses } = parseGbnf(source);
   const at = lineAndColumn(source, source.length);
   if (!rules.has('root')) throw invalid('grammar', { at, keyword: 'root' }, 'it has no rule root, where texts begin');
@@ -23,7 +23,7 @@ export function gbnfGrammar(source: string, around?: Surroundings): string {
     if (around === undefined) grammar.set(name, content);
     else grammar.set(inner(name), renamed(content));
   }
-  const made = grammar.toText(around === undefined ? rules.get('root')! : around(rule(inner('root')), grammar));
+  const made = grammar.rulesFrom(around === undefined ? rules.get('root')! : around(rule(inner('root')), grammar));
   if (made === undefined)
     throw invalid('grammar', { at, keyword: 'root' }, 'no text can be finished; end its recursion');
   return made;

@@ -1,7 +1,7 @@
 import type { Constraint } from '../../shared/generated/rocmforge/v1/inference.js';
 import { choiceGrammar } from './choice-grammar.js';
 import { gbnfGrammar } from './gbnf-grammar.js';
-import type { Surroundings } from './grammar.js';
+import type { GrammarRules, Surroundings } from './grammar.js';
 import { schemaGrammar } from './json-schema/schema-grammar.js';
 import { CONSTRAINT_LIMITS } from './limits.js';
 import { type BeforeAnswer, behindAnswerOpener } from './reasoning-grammar.js';
@@ -27,20 +27,20 @@ export interface ChatResponse {
 const NO_NAMES: SpecialTokenNames = { special: [], ends: [] };
 
 /**
- * The grammar of the texts that satisfy a constraint, as `@mlc-ai/web-xgrammar` reads grammars, with the rule `root`. It says
- * exactly what the constraint says, or the constraint is refused. Nothing is read, no time is looked at.
+ * The grammar of the texts that satisfy a constraint. It says exactly what the constraint says, or the constraint is refused.
+ * Nothing is read, no time is looked at.
  *
  * @param names which markup of calls and reasoning is a special token; default none
  * @throws RocmForgeError `CONSTRAINT_INVALID`, `CONSTRAINT_UNSUPPORTED`: the field, where in it (`at`) and the `keyword`
  */
-export function grammarOf(constraint: GivenConstraint, names: SpecialTokenNames = NO_NAMES): string {
+export function grammarOf(constraint: GivenConstraint, names: SpecialTokenNames = NO_NAMES): GrammarRules {
   if (constraint.$case === 'toolCalls') return toolCallsGrammar(constraint.value, names);
   if (constraint.$case !== 'chatAnswer') return answerGrammar(constraint);
   const { constraint: inner, before } = constraint.value;
   return answerGrammar(inner, behindAnswerOpener(before, names));
 }
 
-function answerGrammar(constraint: AnswerConstraint, around?: Surroundings): string {
+function answerGrammar(constraint: AnswerConstraint, around?: Surroundings): GrammarRules {
   switch (constraint.$case) {
     case 'jsonSchema':
       refuseLength('json_schema', constraint.value.length);

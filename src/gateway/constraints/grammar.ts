@@ -1,9 +1,6 @@
 import type { Budget } from './budget.js';
-import { ASCII, type CodePointSet, complement, intersection, NOT_ASCII, pairs } from './code-points.js';
+import type { CodePointSet } from './code-points.js';
 import { CONSTRAINT_LIMITS } from './limits.js';
-import { withSeparateAlternatives } from './separate-alternatives.js';
-import { SPECIAL_TOKEN_BYTE } from './special-token-names.js';
-import { utf8Sequences } from './utf8.js';
 
 /** What a rule may produce. */
 export type Expression =
@@ -58,10 +55,13 @@ export function repeat(what: Expression, min: number, max: number): Expression {
 
 export const optional = (what: Expression) => repeat(what, 0, 1);
 
+/** Rules by their names; the first is where texts begin. */
+export type GrammarRules = ReadonlyMap<string, Expression>;
+
 /** What stands around the texts of a constraint, such as the reasoning before them. */
 export type Surroundings = (constrained: Expression, grammar: Grammar) => Expression;
 
-/** The rules of one grammar, and its text. */
+/** The rules of one grammar. */
 export class Grammar {
   readonly #rules = new Map<string, Expression>();
   readonly #names = new Map<string, string>();
@@ -119,42 +119,28 @@ export class Grammar {
   }
 
   /**
-   * The grammar as the library reads it (its dialect: https://www.w3.org/TR/xml/#sec-notation with {m,n}), without what
-   * cannot be reached and what can never be finished: a model must not be led there.
+   * The rules, without what cannot be reached and what can never be finished: a model must not be led there.
    *
    * @returns undefined when nothing at all fits
    */
-  toText(root: Expression): string | undefined {
+  rulesFrom(root: Expression): GrammarRules | undefined {
     this.makeRules();
     this.#rules.set('root', root);
     const finishable = this.#finishable();
     if (!finishable.has('root')) return undefined;
-    const lines: string[] = [];
-    let length = 0;
-    let elements = 0;
+    const rules = new Map<string, Expression>();
+    let size = 0;
     const reached = new Set(['root']);
-    const alternative = (content: Expression): Expression => {
-      const made = this.add('alternative', content) as Expression & { readonly kind: 'rule' };
-      finishable.add(made.name);
-      return made;
-    };
     for (const name of reached) {
-      const content = withSeparateAlternatives(pruned(this.#rules.get(name)!, finishable), alternative);
+      const content = pruned(this.#rules.get(name)!, finishable);
       for (const other of rulesIn(content)) reached.add(other);
-      elements += unrolled(content);
-      if (elements > CONSTRAINT_LIMITS.elements) {
-        this.work.exceed(`with its repetitions it has more than ${CONSTRAINT_LIMITS.elements} elements; count less`);
+      size += sizeOf(content);
+      if (size > CONSTRAINT_LIMITS.grammarSize) {
+        this.work.exceed(`its grammar is larger than ${CONSTRAINT_LIMITS.grammarSize}; ask for less at once`);
       }
-      const line = `${name} ::= ${printed(content, false)}`;
-      length += line.length + 1;
-      if (length > CONSTRAINT_LIMITS.grammarCharacters) {
-        this.work.exceed(
-          `its grammar has more than ${CONSTRAINT_LIMITS.grammarCharacters} characters; ask for less at once`,
-        );
-      }
-      lines.push(line);
+      rules.set(name, content);
     }
-    return `${lines.join('\n')}\n`;
+    return rules;
   }
 
   /** The rules that produce at least one text: the least fixed point. */
@@ -231,93 +217,20 @@ function rulesIn(expression: Expression): string[] {
   }
 }
 
-/** How many elements it has once the library has written each counted repetition out. */
-function unrolled(expression: Expression): number {
+/** Its parts, the characters of its texts, and the ranges of its sets. */
+function sizeOf(expression: Expression): number {
   switch (expression.kind) {
+    case 'text':
+      return 1 + expression.text.length;
+    case 'characters':
+      return 1 + expression.set.length / 2;
     case 'sequence':
-      return expression.parts.reduce((sum, part) => sum + unrolled(part), 0);
+      return expression.parts.reduce((sum, part) => sum + sizeOf(part), 1);
     case 'choice':
-      return expression.options.reduce((sum, option) => sum + unrolled(option), 1);
+      return expression.options.reduce((sum, option) => sum + sizeOf(option), 1);
     case 'repeat':
-      return unrolled(expression.what) * Math.max(Number.isFinite(expression.max) ? expression.max : expression.min, 1);
+      return 1 + sizeOf(expression.what);
     default:
       return 1;
   }
-}
-
-/** `isTight`: it stands where a choice or a sequence must be put in parentheses. */
-function printed(expression: Expression, isTight: boolean): string {
-  switch (expression.kind) {
-    case 'text':
-      return `"${[...expression.text].map(quoted).join('')}"`;
-    case 'characters':
-      return classes(expression.set, isTight);
-    case 'special': {
-      const mark = byteClass([SPECIAL_TOKEN_BYTE, SPECIAL_TOKEN_BYTE]);
-      const parts = `${mark} ${printed(text(expression.name), true)} ${mark}`;
-      return isTight ? `(${parts})` : parts;
-    }
-    case 'rule':
-      return expression.name;
-    case 'sequence': {
-      const parts = expression.parts
-        .map((part) => printed(part, part.kind === 'choice' || part.kind === 'characters'))
-        .join(' ');
-      return isTight ? `(${parts})` : parts;
-    }
-    case 'choice': {
-      const options = expression.options.map((option) => printed(option, false)).join(' | ');
-      return isTight ? `(${options})` : options;
-    }
-    case 'repeat': {
-      const { what, min, max } = expression;
-      const isAtom = what.kind === 'characters' || what.kind === 'rule';
-      return `${isAtom ? printed(what, true) : `(${printed(what, false)})`}${quantifier(min, max)}`;
-    }
-  }
-}
-
-/**
- * A set of characters. The library's classes read bytes, but for negated ones, which leave out ASCII and read all else as whole
- * characters: so a set that has all that is not ASCII is a negated class, and any other is written as the bytes of its UTF-8.
- */
-function classes(set: CodePointSet, isTight: boolean): string {
-  const ascii = intersection(set, ASCII);
-  const high = intersection(set, NOT_ASCII);
-  const options: string[] = [];
-  if (high.join() === NOT_ASCII.join()) {
-    const excluded = intersection(complement(set), ASCII);
-    if (excluded.length > 0) return `[^${pairs(excluded).map(range).join('')}]`;
-    options.push('[^\\u0000]', '[\\u0000]');
-  } else {
-    if (ascii.length > 0) options.push(`[${pairs(ascii).map(range).join('')}]`);
-    for (const bytes of utf8Sequences(high)) options.push(bytes.map(byteClass).join(' '));
-  }
-  const isOne = options.length === 1 && !options[0]!.includes('] [');
-  return isTight && !isOne ? `(${options.join(' | ')})` : options.join(' | ');
-}
-
-const range = ([first, last]: readonly [number, number]) =>
-  first === last ? escaped(first) : `${escaped(first)}-${escaped(last)}`;
-
-/** One byte is written twice: the library takes a class of a single member for a text, and would encode it again. */
-const byteClass = ([first, last]: readonly [number, number]) =>
-  first === last ? `[${escaped(first)}${escaped(first)}]` : `[${range([first, last])}]`;
-
-function quantifier(min: number, max: number): string {
-  if (max === Number.POSITIVE_INFINITY) return min === 0 ? '*' : min === 1 ? '+' : `{${min},}`;
-  return min === 0 && max === 1 ? '?' : min === max ? `{${min}}` : `{${min},${max}}`;
-}
-
-/** Letters, digits and harmless marks as themselves, all else by number; \x would swallow the hexadecimal digits after it. */
-function escaped(codePoint: number): string {
-  const character = String.fromCodePoint(codePoint);
-  if (codePoint < 0x7f && /[A-Za-z0-9 _.,:;<>=@!#%&+*/(){}|~?$']/.test(character)) return character;
-  const hex = codePoint.toString(16);
-  return codePoint < 0x10000 ? `\\u${hex.padStart(4, '0')}` : `\\U${hex.padStart(8, '0')}`;
-}
-
-/** Inside of quotation marks. */
-function quoted(character: string): string {
-  return character === '"' || character === '\\' ? `\\${character}` : escaped(character.codePointAt(0)!);
 }

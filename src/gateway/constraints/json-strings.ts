@@ -66,7 +66,6 @@ export function anyJsonCharacters(grammar: Grammar): Expression {
       sequence(text('u'), HIGH_SURROGATE, text('\\u'), LOW_SURROGATE),
     ),
   );
-  // The plain ones are a loop of their own: the library precomputes what may follow there at once.
   const plain = repeat(characters(plainIn(grammar)), 0, Number.POSITIVE_INFINITY);
   return sequence(plain, repeat(sequence(text('\\'), escaped, plain), 0, Number.POSITIVE_INFINITY));
 }

@@ -20,8 +20,6 @@ export const CONSTRAINT_LIMITS = {
   calls: 16,
   /** Rules of the grammar that is made. */
   rules: 20_000,
-  /** Elements of the grammar that is made, once every counted repetition is written out, as the library does. */
-  elements: 100_000,
-  /** Characters of the grammar that is made. */
-  grammarCharacters: 2_000_000,
+  /** Of the grammar that is made: parts of its rules, characters of their texts, and ranges of their sets. */
+  grammarSize: 1_000_000,
 } as const;

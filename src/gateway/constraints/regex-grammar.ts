@@ -1,6 +1,6 @@
 import { automatonExpression } from './automaton-grammar.js';
 import { Budget } from './budget.js';
-import { characters, Grammar, type Surroundings } from './grammar.js';
+import { characters, Grammar, type GrammarRules, type Surroundings } from './grammar.js';
 import { patternAutomaton } from './pattern-automaton.js';
 import { invalid, unsupported } from './refusal.js';
 import { PatternError } from './regex-syntax.js';
@@ -11,13 +11,13 @@ import { PatternError } from './regex-syntax.js';
  * @throws RocmForgeError `CONSTRAINT_INVALID` for wrong syntax or where nothing matches, `CONSTRAINT_UNSUPPORTED` for what is
  *   not regular or needs too large an automaton; both with the offset
  */
-export function regexGrammar(source: string, around: Surroundings = (root) => root): string {
+export function regexGrammar(source: string, around: Surroundings = (root) => root): GrammarRules {
   const work = new Budget('regex');
   const grammar = new Grammar(work);
   try {
     work.at = 'offset 0';
     const matched = automatonExpression(patternAutomaton(source, 'whole', work), characters, 'regex', grammar);
-    const made = grammar.toText(around(matched, grammar));
+    const made = grammar.rulesFrom(around(matched, grammar));
     if (made === undefined)
       throw invalid('regex', { at: 'offset 0', keyword: source }, 'no text matches it; loosen what contradicts');
     return made;

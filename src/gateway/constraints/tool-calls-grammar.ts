@@ -3,7 +3,16 @@ import type { ToolGrammar, ToolRule } from '../chat/answer/tool-grammar.js';
 import { complementOf } from './automaton.js';
 import { automatonExpression } from './automaton-grammar.js';
 import { Budget } from './budget.js';
-import { characters, choice, type Expression, Grammar, optional, repeat, sequence } from './grammar.js';
+import {
+  characters,
+  choice,
+  type Expression,
+  Grammar,
+  type GrammarRules,
+  optional,
+  repeat,
+  sequence,
+} from './grammar.js';
 import { objectsOfSchema } from './json-schema/schema-grammar.js';
 import { CONSTRAINT_LIMITS } from './limits.js';
 import { markupExpression } from './markup.js';
@@ -44,7 +53,7 @@ const NO_PARAMETERS = '{"type": "object", "additionalProperties": false}';
  * @throws RocmForgeError `CONSTRAINT_INVALID` for parameters that are no JSON Schema, or where no call satisfies its own;
  *   `CONSTRAINT_UNSUPPORTED` for what no grammar of ours says exactly
  */
-export function toolCallsGrammar(held: ForcedToolCalls, names: SpecialTokenNames): string {
+export function toolCallsGrammar(held: ForcedToolCalls, names: SpecialTokenNames): GrammarRules {
   const { calls, reasoning } = held;
   refuseLength(calls.tools);
   const work = new Budget('json_schema');
@@ -68,7 +77,7 @@ export function toolCallsGrammar(held: ForcedToolCalls, names: SpecialTokenNames
   const said = calls.isRequired ? turn : saidOrCalled(turn, held, grammar, markup);
   const root = reasoning === undefined ? said : behindReasoning(said, reasoning, names, grammar);
   Object.assign(work, { at: '', keyword: '' });
-  const made = refusing(TOOLS, TOOLS, () => grammar.toText(root));
+  const made = refusing(TOOLS, TOOLS, () => grammar.rulesFrom(root));
   if (made !== undefined) return made;
   const sentence = `${PARAMETERS}: no object satisfies them, so nothing can be called; loosen what contradicts`;
   throw new RocmForgeError('CONSTRAINT_INVALID', sentence, { field: PARAMETERS, at: '', keyword: '' });

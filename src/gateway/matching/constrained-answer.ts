@@ -1,28 +1,30 @@
 import { createHash } from 'node:crypto';
 import type { GivenConstraint } from '../constraints/grammar-of.js';
+import type { GrammarMatcher, MaskJob } from './mask-addon.js';
 import type { ConstraintListener, MaskedDraftToken, TokenConstraint, TokenMask } from './token-constraint.js';
 
-/** Who works out an answer's masks. */
-export interface AnswerThread {
-  accept(answer: ConstrainedAnswer, tokenId: number): void;
-  drop(answer: ConstrainedAnswer): void;
+/** Who computes an answer's masks. */
+export interface MaskSource {
+  /** The answer has gone on: it needs the next mask. */
+  add(answer: ConstrainedAnswer): void;
 }
 
 /** An answer, as far as it has come. */
 export class ConstrainedAnswer implements TokenConstraint {
   mask: TokenMask | undefined;
   ahead: readonly MaskedDraftToken[] = [];
-  /** What a thread that takes it over is told. */
-  readonly tokenIds: number[] = [];
-  thread: AnswerThread | undefined;
-  id = 0;
   isClosed = false;
-  /** Milliseconds that its masks took beyond what one may in a thread that works for several clients. */
-  slowMs = 0;
+  /** Milliseconds that its last mask took. */
+  lastMs = 0;
+  /** Tokens that its matcher has not accepted yet. */
+  private pending: number[] = [];
+  private isUnderWay = false;
   private listener: ConstraintListener | undefined;
 
   /** The same for all answers of this form. */
   readonly form: string;
+  private matcher: GrammarMatcher | undefined;
+  private source: MaskSource | undefined;
 
   /** @param client whose it is */
   constructor(
@@ -32,12 +34,19 @@ export class ConstrainedAnswer implements TokenConstraint {
     this.form = createHash('sha256').update(JSON.stringify(constraint)).digest('base64');
   }
 
+  /** Begins: the first mask is computed. */
+  start(matcher: GrammarMatcher, source: MaskSource): void {
+    this.matcher = matcher;
+    this.source = source;
+    source.add(this);
+  }
+
   accept(tokenId: number): void {
     this.mask = undefined;
     this.ahead = this.ahead[0]?.tokenId === tokenId ? this.ahead.slice(1) : [];
-    this.tokenIds.push(tokenId);
-    // Without a thread the next one hears of it when it takes the answer over.
-    this.thread?.accept(this, tokenId);
+    this.pending.push(tokenId);
+    // While a job has its matcher, the next one is added when that returns.
+    if (this.pending.length === 1 && !this.isUnderWay) this.source?.add(this);
   }
 
   listen(listener: ConstraintListener): void {
@@ -46,15 +55,33 @@ export class ConstrainedAnswer implements TokenConstraint {
 
   close(): void {
     this.isClosed = true;
-    this.thread?.drop(this);
+    if (!this.isUnderWay) this.free();
   }
 
-  /** Draft tokens at what follows; see {@link ConstraintListener}. */
-  draftTokens(): readonly number[] | undefined {
-    return this.listener?.draftTokens?.();
+  /** What its matcher is to do next; nothing else may use the matcher until {@link done}. */
+  job(): MaskJob {
+    const draftTokens = this.listener?.draftTokens?.();
+    const job: MaskJob = {
+      matcher: this.matcher as GrammarMatcher,
+      tokenIds: Uint32Array.from(this.pending),
+      draftTokens: draftTokens === undefined ? undefined : Uint32Array.from(draftTokens),
+    };
+    this.isUnderWay = true;
+    this.pending = [];
+    return job;
   }
 
+  /** A job has returned. @param notBegun its tokens, where it has not been begun; it is to be added again */
+  done(notBegun?: Uint32Array): void {
+    this.isUnderWay = false;
+    if (this.isClosed) this.free();
+    else if (notBegun !== undefined) this.pending.unshift(...notBegun);
+    else if (this.pending.length > 0) this.source?.add(this);
+  }
+
+  /** The mask behind all tokens of the last job; where others have come meanwhile, it is not the next one any more. */
   ready(mask: TokenMask, ahead: readonly MaskedDraftToken[]): void {
+    if (this.isClosed || this.pending.length > 0) return;
     this.mask = mask;
     this.ahead = ahead;
     this.listener?.ready();
@@ -62,5 +89,10 @@ export class ConstrainedAnswer implements TokenConstraint {
 
   fail(error: Error): void {
     if (!this.isClosed) this.listener?.failed(error);
+  }
+
+  private free(): void {
+    this.matcher?.close();
+    this.matcher = undefined;
   }
 }

@@ -8,12 +8,8 @@ export const MASK_TIME = {
   burstMs: 1000,
   /** Milliseconds of slow masks that a client may use in each second. */
   perSecondMs: 50,
-  /** Milliseconds of one mask in a thread that works for several clients; what is beyond them counts towards {@link apartMs}. */
+  /** Milliseconds of an answer's last mask, beyond which its next one is computed in the thread for slow ones. */
   sharedMs: 5,
-  /** Milliseconds that the masks of one answer may take beyond {@link sharedMs} before it continues in a thread for slow ones. */
-  apartMs: 50,
-  /** Milliseconds of one mask behind which the thread is terminated, and the answer ends. */
-  mostMs: 2000,
 } as const;
 
 /** Clients that are remembered, which had a slow mask. */

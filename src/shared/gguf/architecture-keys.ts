@@ -1,6 +1,6 @@
 import { RocmForgeError } from '../errors.js';
 import { cut, quoted } from '../quoted.js';
-import { isHarmlessFileKey, isHarmlessKey } from './harmless.js';
+import { isHarmlessFileKey, isHarmlessKey, isSavedByLlamaCpp } from './harmless.js';
 import type { GgufValue } from './metadata.js';
 import type { GgufModel } from './reader.js';
 
@@ -28,6 +28,11 @@ export class ArchitectureKeys {
       throw new RocmForgeError('GGUF_INVALID', `${file.name}: metadata key "general.architecture" ${problem}`);
     }
     this.architecture = architecture;
+  }
+
+  /** True of a file that llama.cpp's own writer made: see {@link isSavedByLlamaCpp}. */
+  get isSavedByLlamaCpp(): boolean {
+    return isSavedByLlamaCpp(this.file);
   }
 
   /** An integer > 0 that must be there. A list with one entry a layer counts as its single value when all are equal. */
@@ -69,6 +74,22 @@ export class ArchitectureKeys {
     return value;
   }
 
+  /** As {@link optionalPositive}, but 0 is what files write for a number that is not set. */
+  positiveOrUnset(key: string, least: number, most: number): number | undefined {
+    return this.optionalNumber(key) === 0 ? undefined : this.optionalPositive(key, least, most);
+  }
+
+  /**
+   * Accepts a number that says what is computed anyway; missing or 0 it says nothing.
+   *
+   * @throws RocmForgeError `MODEL_UNSUPPORTED` for any other number
+   */
+  expectEqual(key: string, computed: number): void {
+    const value = this.optionalNumber(key);
+    if (value === undefined || value === 0 || Math.abs(value - computed) <= 1e-6 * Math.abs(computed)) return;
+    this.unsupported(key, `is ${value}; only ${computed}, which is computed, is supported`);
+  }
+
   optionalNumber(key: string): number | undefined {
     const fullKey = this.fullKey(key);
     if (!ArrayBuffer.isView(this.file.metadata.get(fullKey))) return this.file.metadata.number(fullKey);
@@ -84,9 +105,14 @@ export class ArchitectureKeys {
     return this.file.metadata.boolean(this.fullKey(key));
   }
 
-  /** One number for all layers, or a boolean for each. */
+  /** One number for all layers, or a boolean for each, which some files write as 0 or 1. */
   numberOrBooleans(key: string): number | readonly boolean[] | undefined {
     const value = this.file.metadata.get(`${this.architecture}.${key}`);
+    if (ArrayBuffer.isView(value)) {
+      const numbers = this.numbers(key) ?? [];
+      if (numbers.length > 1 && numbers.every((flag) => flag === 0 || flag === 1))
+        return numbers.map((flag) => flag === 1);
+    }
     if (!Array.isArray(value)) return this.optionalNumber(key);
     this.fullKey(key);
     const flags = (value as readonly unknown[]).filter((flag): flag is boolean => typeof flag === 'boolean');
@@ -113,7 +139,7 @@ export class ArchitectureKeys {
     for (const [fullKey, value] of this.file.metadata) {
       const isOwn = fullKey.startsWith(prefix);
       const isKnown = isOwn
-        ? this.read.has(fullKey) || isHarmlessKey(fullKey.slice(prefix.length), value)
+        ? this.read.has(fullKey) || isHarmlessKey(fullKey.slice(prefix.length), value, this.file)
         : isHarmlessFileKey(fullKey, value);
       if (isKnown) continue;
       const problem = `is ${shown(value)}, which is not understood here: without it the model may compute something else`;

@@ -1,32 +1,8 @@
 import type { ArchitectureKeys } from './architecture-keys.js';
+import type { AliasName, ArchitectureName } from './architectures.js';
 import type { ModelParameters } from './model-parameters.js';
-import { checkRopeSections, type Recurrent, readRecurrent } from './recurrent.js';
-
-/** The architectures that can run, as `general.architecture` names them. */
-export const ARCHITECTURES = [
-  'llama',
-  'qwen2',
-  'qwen3',
-  'gemma',
-  'gemma2',
-  'gemma3',
-  'phi3',
-  'glm4',
-  'chatglm',
-  'granite',
-  'olmo2',
-  'smollm3',
-  'mistral3',
-  'command-r',
-  'qwen2moe',
-  'qwen3moe',
-  'granitemoe',
-  'glm4moe',
-  'gpt-oss',
-  'qwen35',
-  'qwen35moe',
-] as const;
-export type ArchitectureName = (typeof ARCHITECTURES)[number];
+import { type Recurrent, readRecurrent } from './recurrent.js';
+import { checkRopeSections, readRopeSections } from './rope-sections.js';
 
 /** What only some architectures have. Absent: as if it were not there. */
 export interface Traits {
@@ -50,6 +26,8 @@ export interface Traits {
   readonly temperature?: { readonly scale: number; readonly length: number };
   /** No layer turns its queries and keys. */
   readonly isUnrotated?: true;
+  /** RoPE pairs over halves, in a family that otherwise pairs adjacent elements. */
+  readonly pairsHalves?: true;
   /** Layers that have a state instead of keys and values. */
   readonly recurrent?: Recurrent;
 }
@@ -76,7 +54,8 @@ const READERS: Readonly<Record<ArchitectureName, TraitsReader>> = {
   llama: none,
   qwen2: none,
   qwen3: none,
-  glm4: none,
+  glm4: (keys, { ropeDimensions }) =>
+    readRopeSections(keys, ropeDimensions, 'contiguous') ? { pairsHalves: true } : {},
   chatglm: none,
   smollm3: none,
   gemma: (_keys, { hiddenSize }) => ({ embeddingScale: Math.sqrt(hiddenSize) }),
@@ -91,23 +70,62 @@ const READERS: Readonly<Record<ArchitectureName, TraitsReader>> = {
     embeddingScale: Math.sqrt(model.hiddenSize),
     ...readWindow(keys, model, { period: 6, ropeFreqBase: 10_000 }),
     ...gemmaScale(model, 62),
-    ...optional('logitsSoftcap', positiveOrNone(keys, 'final_logit_softcapping', CAP)),
+    ...optional('logitsSoftcap', keys.positiveOrUnset('final_logit_softcapping', ...CAP)),
   }),
-  'command-r': (keys) => ({ logitsScale: keys.positive('logit_scale', ...SCALE) }),
+  'command-r': (keys) => optional('logitsScale', keys.positiveOrUnset('logit_scale', ...SCALE)),
+  cohere2: (keys, model) => ({
+    ...readWindow(keys, model, { period: 4 }),
+    ...optional('logitsScale', keys.positiveOrUnset('logit_scale', ...SCALE)),
+  }),
+  // Files of 64 layers may leave out the window of the one model that has as many.
+  exaone4: (keys, model) => readWindow(keys, model, { period: 4, ...(model.layers === 64 && { size: 4096 }) }),
+  seed_oss: none,
   phi3: (keys, model) => readWindow(keys, model, { period: 0 }),
   olmo2: (keys, model) => readWindow(keys, model, { period: 4, ropeFreqBase: model.ropeFreqBase }),
   granite: readGranite,
   qwen2moe: none,
   qwen3moe: none,
   granitemoe: readGranite,
-  glm4moe: none,
+  glm4moe: (keys, { ropeDimensions }) => {
+    readRopeSections(keys, ropeDimensions, 'contiguous');
+    return {};
+  },
+  olmoe: none,
+  'ernie4_5-moe': readErnie,
+  dots1: none,
   'gpt-oss': (keys, model) => readWindow(keys, model, { period: 2 }),
   qwen35: readHybrid,
   qwen35moe: readHybrid,
   mistral3: (keys, { originalContextLength: length }) => {
-    const scale = positiveOrNone(keys, 'attention.temperature_scale', SCALE);
+    const scale = keys.positiveOrUnset('attention.temperature_scale', ...SCALE);
+    keys.expectEqual('attention.temperature_length', length);
     return scale === undefined ? {} : { temperature: { scale, length } };
   },
+};
+
+/** Of aliases that have keys of their own, in place of their family's reader. */
+const ALIAS_READERS: Readonly<Partial<Record<AliasName, TraitsReader>>> = {
+  baichuan: (keys, { layers }) => {
+    // Which the file does not say: of the two sizes only the smaller one turns its queries and keys.
+    if (layers !== 32) keys.unsupported('block_count', `is ${layers}; of baichuan only the 7B, of 32 layers, has RoPE`);
+    return {};
+  },
+  ernie4_5: readErnie,
+  minicpm: (keys, { layers, hiddenSize }) => ({
+    logitsDivisor: keys.positiveOrUnset('logit_scale', ...SCALE) ?? 256 / hiddenSize,
+    residualScale: keys.positiveOrUnset('residual_scale', ...SCALE) ?? 1.4 / Math.sqrt(layers),
+    embeddingScale: keys.positiveOrUnset('embedding_scale', ...SCALE) ?? 12,
+  }),
+  nanbeige: (keys) => {
+    const loops = keys.optionalCount('num_loops') ?? 1;
+    if (loops !== 1) keys.unsupported('num_loops', `is ${loops}: layers that run several times are not supported`);
+    // The norm between two loops, of which there is one.
+    keys.optionalBoolean('skip_loop_final_norm');
+    return {};
+  },
+  qwen2vl: (keys, { ropeDimensions }) => requireSections(keys, ropeDimensions, 'contiguous'),
+  qwen3vl: (keys, { ropeDimensions }) => requireSections(keys, ropeDimensions, 'interleaved'),
+  qwen3vlmoe: (keys, { ropeDimensions }) => requireSections(keys, ropeDimensions, 'interleaved'),
 };
 
 /**
@@ -115,8 +133,30 @@ const READERS: Readonly<Record<ArchitectureName, TraitsReader>> = {
  *
  * @throws RocmForgeError `GGUF_INVALID` for a key of the wrong type, or a number that no model comes near
  */
-export function readTraits(name: ArchitectureName, keys: ArchitectureKeys, model: ModelParameters): Traits {
-  return READERS[name](keys, model);
+export function readTraits(family: ArchitectureName, keys: ArchitectureKeys, model: ModelParameters): Traits {
+  const reader = ALIAS_READERS[keys.architecture as AliasName] ?? READERS[family];
+  const traits = reader(keys, model);
+  acceptWindowBase(keys, model, traits);
+  keys.expectEqual('attention.scale', traits.attentionScale ?? 1 / Math.sqrt(model.headDim));
+  return traits;
+}
+
+/** A base for windowed layers changes nothing where there are none, or where it is the base of the other layers. */
+function acceptWindowBase(keys: ArchitectureKeys, { ropeFreqBase }: ModelParameters, { window }: Traits): void {
+  if (window?.ropeFreqBase !== undefined) return;
+  if (window === undefined) keys.optionalNumber('rope.freq_base_swa');
+  else keys.expectEqual('rope.freq_base_swa', ropeFreqBase);
+}
+
+function requireSections(keys: ArchitectureKeys, ropeDimensions: number, order: 'contiguous' | 'interleaved'): Traits {
+  checkRopeSections(keys, ropeDimensions, order);
+  return {};
+}
+
+/** Text is turned by one position; the sections are of PaddleOCR, which shares the converter. */
+function readErnie(keys: ArchitectureKeys): Traits {
+  keys.numbers('rope.dimension_sections');
+  return {};
 }
 
 /**
@@ -144,17 +184,19 @@ function readWindow(
 }
 
 function readHybrid(keys: ArchitectureKeys, { layers, ropeDimensions }: ModelParameters): Traits {
-  checkRopeSections(keys, ropeDimensions);
+  checkRopeSections(keys, ropeDimensions, 'interleaved');
   return { recurrent: readRecurrent(keys, layers) };
 }
 
 function readGranite(keys: ArchitectureKeys): Traits {
   return {
     logitsDivisor: keys.positive('logit_scale', ...SCALE),
-    ...optional('residualScale', positiveOrNone(keys, 'residual_scale', SCALE)),
-    ...optional('embeddingScale', positiveOrNone(keys, 'embedding_scale', SCALE)),
-    ...optional('attentionScale', positiveOrNone(keys, 'attention.scale', SCALE)),
-    ...(keys.optionalBoolean('rope.scaling.finetuned') === false && { isUnrotated: true }),
+    ...optional('residualScale', keys.positiveOrUnset('residual_scale', ...SCALE)),
+    ...optional('embeddingScale', keys.positiveOrUnset('embedding_scale', ...SCALE)),
+    ...optional('attentionScale', keys.positiveOrUnset('attention.scale', ...SCALE)),
+    // Of granitemoe it is the note on the training that it is elsewhere.
+    ...(keys.architecture === 'granite' &&
+      keys.optionalBoolean('rope.scaling.finetuned') === false && { isUnrotated: true }),
   };
 }
 
@@ -164,10 +206,6 @@ function gemmaScale(
   layersOf27b: number,
 ): Pick<Traits, 'attentionScale'> {
   return layers === layersOf27b ? { attentionScale: 1 / Math.sqrt(Math.floor(hiddenSize / heads)) } : {};
-}
-
-function positiveOrNone(keys: ArchitectureKeys, key: string, bounds: readonly [number, number]): number | undefined {
-  return keys.optionalNumber(key) === 0 ? undefined : keys.optionalPositive(key, ...bounds);
 }
 
 function optional<K extends keyof Traits>(key: K, value: Traits[K] | undefined): Pick<Traits, K> | object {

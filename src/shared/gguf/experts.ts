@@ -1,4 +1,5 @@
 import type { ArchitectureKeys } from './architecture-keys.js';
+import { type ArchitectureName, familyOf } from './architectures.js';
 import type { ModelParameters } from './model-parameters.js';
 
 /** The most experts of a layer, and of a row, that kernels hold (`MOST_EXPERTS` of src/executor/kernels/experts.ts). */
@@ -26,13 +27,25 @@ export interface Experts {
   readonly scale: number;
 }
 
-/** Which architectures have experts, and what of them follows from the name alone. */
-const FORMS: Readonly<Record<string, Pick<Experts, 'scoring' | 'isNormalized'>>> = {
-  llama: { scoring: 'softmax', isNormalized: true },
+/** What of a family's experts follows from its name alone. */
+interface ExpertForm extends Pick<Experts, 'scoring' | 'isNormalized'> {
+  /** Files say how weights are made, and of a leading dense part and shared experts. */
+  readonly isConfigured?: true;
+  /** There are models of the family without experts. */
+  readonly isOptional?: true;
+}
+
+const FORMS: Readonly<Partial<Record<ArchitectureName, ExpertForm>>> = {
+  llama: { scoring: 'softmax', isNormalized: true, isOptional: true },
+  mistral3: { scoring: 'softmax', isNormalized: true, isOptional: true },
+  granite: { scoring: 'softmax', isNormalized: true, isOptional: true },
   qwen2moe: { scoring: 'softmax', isNormalized: false },
   qwen3moe: { scoring: 'softmax', isNormalized: true },
   granitemoe: { scoring: 'softmax', isNormalized: true },
-  glm4moe: { scoring: 'sigmoid', isNormalized: false },
+  glm4moe: { scoring: 'sigmoid', isNormalized: false, isConfigured: true },
+  olmoe: { scoring: 'softmax', isNormalized: false },
+  'ernie4_5-moe': { scoring: 'softmax', isNormalized: true },
+  dots1: { scoring: 'softmax', isNormalized: false, isConfigured: true },
   'gpt-oss': { scoring: 'chosen', isNormalized: false },
   qwen35moe: { scoring: 'softmax', isNormalized: true },
 };
@@ -52,12 +65,14 @@ export function readExperts(
   { layers, ffnSize }: Pick<ModelParameters, 'layers' | 'ffnSize'>,
 ): Experts | undefined {
   const count = keys.countOrNone('expert_count');
-  const form = FORMS[keys.architecture];
+  const family = familyOf(keys.architecture);
+  const form = family && FORMS[family];
   if (count === 0) {
-    if (form === undefined || keys.architecture === 'llama') return undefined;
+    if (form === undefined || form.isOptional) return undefined;
     keys.fail('expert_count', `is 0 or missing: ${keys.architecture} is made of experts`);
   }
-  if (form === undefined) keys.unsupported('expert_count', `is ${count}: ${keys.architecture} has no experts here`);
+  if (family === undefined || form === undefined)
+    keys.unsupported('expert_count', `is ${count}: ${keys.architecture} has no experts here`);
   const usedPerToken = keys.count('expert_used_count');
   if (usedPerToken > count)
     keys.fail('expert_used_count', `is ${usedPerToken}, more than the ${count} experts there are`);
@@ -68,31 +83,60 @@ export function readExperts(
     const groups = keys.countOrNone(key);
     if (groups > 1) keys.unsupported(key, `is ${groups}: expert groups are not supported`);
   }
-  const own = keys.optionalCount('expert_feed_forward_length') ?? ffnSize;
-  const all = { count, usedPerToken, ...form, ffnSize: own, sharedFfnSize: 0, denseLayers: 0, scale: 1 };
-  switch (keys.architecture) {
+  const own = readWidth(keys, family, ffnSize, usedPerToken);
+  const { scoring, isNormalized } = form;
+  const all = { count, usedPerToken, scoring, isNormalized, ffnSize: own, sharedFfnSize: 0, denseLayers: 0, scale: 1 };
+  if (form.isConfigured) {
+    return {
+      ...all,
+      scoring: readScoring(keys) ?? scoring,
+      isNormalized: keys.optionalBoolean('expert_weights_norm') ?? isNormalized,
+      scale: keys.positiveOrUnset('expert_weights_scale', ...SCALE) ?? 1,
+      sharedFfnSize: own * keys.count('expert_shared_count'),
+      denseLayers: readDenseLayers(keys, layers),
+    };
+  }
+  expectForm(keys, form);
+  switch (family) {
     case 'qwen2moe':
-      return { ...all, sharedFfnSize: keys.optionalCount('expert_shared_feed_forward_length') ?? ffnSize };
+      return { ...all, sharedFfnSize: readSharedWidth(keys) || ffnSize };
     case 'qwen35moe':
-      return {
-        ...all,
-        ffnSize: keys.count('expert_feed_forward_length'),
-        sharedFfnSize: keys.count('expert_shared_feed_forward_length'),
-      };
+      return { ...all, sharedFfnSize: keys.count('expert_shared_feed_forward_length') };
+    case 'granite':
     case 'granitemoe':
-      return { ...all, sharedFfnSize: keys.countOrNone('expert_shared_feed_forward_length') };
-    case 'glm4moe':
-      return {
-        ...all,
-        scoring: readScoring(keys) ?? form.scoring,
-        isNormalized: keys.optionalBoolean('expert_weights_norm') ?? form.isNormalized,
-        scale: keys.optionalPositive('expert_weights_scale', ...SCALE) ?? 1,
-        sharedFfnSize: own * keys.count('expert_shared_count'),
-        denseLayers: readDenseLayers(keys, layers),
-      };
+      return { ...all, sharedFfnSize: readSharedWidth(keys) };
+    case 'ernie4_5-moe':
+      // Of so many layers one has experts.
+      keys.expectEqual('interleave_moe_layer_step', 1);
+      keys.countOrNone('expert_shared_count');
+      return { ...all, sharedFfnSize: readSharedWidth(keys), denseLayers: readDenseLayers(keys, layers) };
     default:
       return all;
   }
+}
+
+const readSharedWidth = (keys: ArchitectureKeys): number => keys.countOrNone('expert_shared_feed_forward_length');
+
+/** Where files leave it out it is a dense block's, or in Qwen's first models that width divided among the experts of a token. */
+function readWidth(keys: ArchitectureKeys, family: ArchitectureName, ffnSize: number, usedPerToken: number): number {
+  const stated = keys.countOrNone('expert_feed_forward_length');
+  if (stated > 0) return stated;
+  if (family === 'qwen35moe') return keys.count('expert_feed_forward_length');
+  const isShare = (family === 'qwen2moe' || family === 'qwen3moe') && ffnSize % usedPerToken === 0;
+  return isShare ? ffnSize / usedPerToken : ffnSize;
+}
+
+/** Keys that say how weights are made pass where they say what the family does anyway. */
+function expectForm(keys: ArchitectureKeys, { scoring, isNormalized }: ExpertForm): void {
+  const norm = keys.optionalBoolean('expert_weights_norm');
+  // False is what a file that llama.cpp saved has for "not set".
+  const isSet = norm === true || (norm === false && !keys.isSavedByLlamaCpp);
+  if (isSet && norm !== isNormalized)
+    keys.unsupported('expert_weights_norm', `is ${norm}; ${keys.architecture} has ${isNormalized}`);
+  const stated = readScoring(keys);
+  if (stated !== undefined && stated !== scoring)
+    keys.unsupported('expert_gating_func', `is ${stated}; ${keys.architecture} has ${scoring}`);
+  keys.expectEqual('expert_weights_scale', 1);
 }
 
 function readDenseLayers(keys: ArchitectureKeys, layers: number): number {

@@ -6,10 +6,17 @@ interface Harmless {
   readonly name: RegExp;
   /** Of a metadata key: the values with which it is harmless; default: all. */
   readonly when?: (value: GgufValue) => boolean;
+  /** Of a metadata key: it says something of such tensors, and nothing in a file without them. */
+  readonly of?: RegExp;
   readonly why: string;
 }
 
-const isZero = (value: GgufValue): boolean => Number(value) === 0;
+const isZero = (value: GgufValue): boolean =>
+  ArrayBuffer.isView(value)
+    ? Array.from(value as ArrayLike<number | bigint>, Number).every((one) => one === 0)
+    : value === 0;
+const isMinusOne = (value: GgufValue): boolean =>
+  ArrayBuffer.isView(value) && Array.from(value as ArrayLike<number | bigint>, Number).every((one) => one === -1);
 
 /**
  * The one list of what may stand in a model file unread. Anything else that no code asks for is refused by name: a bias, a
@@ -28,10 +35,45 @@ const HARMLESS_KEYS: readonly Harmless[] = [
   { name: /^pooling_type$/, why: 'how embeddings of whole texts are made; none are made here' },
   { name: /^attention\.causal$/, when: (value) => value === true, why: 'what attention is without it' },
   { name: /^use_parallel_residual$/, when: (value) => value === false, why: 'what a block is without it' },
-  { name: /^expert_used_count$/, when: isZero, why: 'a dense model' },
-  { name: /^(attention\.max_alibi_bias|attention\.clamp_kqv)$/, when: isZero, why: 'off' },
-  { name: /^attention\.sliding_window$/, when: isZero, why: 'none' },
+  { name: /^n_deepstack_layers$/, why: 'how many layers features of images are added in; none can come here' },
+  { name: /^deepstack_mapping$/, when: isMinusOne, why: 'which features of images are added in each layer: none' },
+  { name: /^ssm\./, of: /^blk\.\d+\.ssm_/, why: 'of state-space layers, of which a hybrid model may have none' },
+  { name: /^expert_shared_feed_forward_length$/, of: /_shexp\./, why: 'the width of a shared expert' },
+  { name: /./, when: isZero, why: 'a number that is not set' },
 ];
+
+/**
+ * What `llama_model_save_to_file` of llama.cpp writes for what an architecture does not have, where that is not 0: it writes all
+ * of its parameters, set or not.
+ */
+const SAVED_DEFAULTS: ReadonlyMap<string, GgufValue> = new Map<string, GgufValue>([
+  ['attn_logit_softcapping', 50],
+  ['router_logit_softcapping', 30],
+  ['final_logit_softcapping', 30],
+  ['expert_group_scale', Math.fround(0.05)],
+  ['expert_weights_norm', false],
+  ['decoder_start_token_id', -1],
+  ['token_shift_count', 2],
+  ['swin_norm', false],
+  ['hrm.prefix_lm', false],
+  ['attention.rope_pattern', 1],
+  ['ssm.dt_b_c_rms', false],
+  ['kda.safe_gate', false],
+  ['kda.gate_lower_bound', Number.NEGATIVE_INFINITY],
+  ['activation.situ_beta', 1],
+]);
+
+/** True of a file with the defaults of two architectures that have nothing in common: no converter writes both. */
+export function isSavedByLlamaCpp({ metadata }: Pick<GgufModel, 'metadata'>): boolean {
+  const architecture = metadata.string('general.architecture');
+  return ['router_logit_softcapping', 'token_shift_count'].every(
+    (key) => metadata.get(`${architecture}.${key}`) === SAVED_DEFAULTS.get(key),
+  );
+}
+
+const isSavedDefault = (key: string, value: GgufValue): boolean =>
+  SAVED_DEFAULTS.get(key) === value ||
+  (key === 'classifier.output_labels' && Array.isArray(value) && value.length === 0);
 
 /** Keys that are not under the file's own architecture; the first that matches decides. */
 const HARMLESS_FILE_KEYS: readonly Harmless[] = [
@@ -92,9 +134,18 @@ const HARMLESS_TENSORS: readonly Harmless[] = [
 
 const PREDICTION = 'layers behind the last that predict tokens beyond the next one, which are not drafted here';
 
-/** True if a metadata key, without its architecture's prefix, changes nothing of what the model computes. */
-export function isHarmlessKey(key: string, value: GgufValue): boolean {
-  return HARMLESS_KEYS.some(({ name, when }) => name.test(key) && (when === undefined || when(value)));
+/**
+ * True if a metadata key, without its architecture's prefix, changes nothing of what a model computes.
+ *
+ * @param file whose key it is; absent: of a key under another architecture's name, which no tensor of the file belongs to
+ */
+export function isHarmlessKey(key: string, value: GgufValue, file?: Pick<GgufModel, 'metadata' | 'tensors'>): boolean {
+  const lacks = (of: RegExp): boolean =>
+    file !== undefined && ![...file.tensors.keys()].some((tensor) => of.test(tensor));
+  const isListed = HARMLESS_KEYS.some(
+    ({ name, when, of }) => name.test(key) && (when === undefined || when(value)) && (of === undefined || lacks(of)),
+  );
+  return isListed || (file !== undefined && isSavedByLlamaCpp(file) && isSavedDefault(key, value));
 }
 
 /**

@@ -95,14 +95,17 @@ export function readModelParameters(file: GgufModel, keys = new ArchitectureKeys
   if (ropeDimensions > attention.headDim || ropeDimensions % 2 !== 0) {
     keys.fail('rope.dimension_count', `is ${ropeDimensions}, not an even number up to head_dim ${attention.headDim}`);
   }
+  // Windowed layers may have heads of another size in architectures that are not here.
+  keys.expectEqual('attention.key_length_swa', attention.headDim);
+  keys.expectEqual('attention.value_length_swa', attention.headDim);
+  keys.expectEqual('rope.dimension_count_swa', ropeDimensions);
   const ropeScaling = readRopeScaling(keys);
   const originalContextLength = keys.optionalCount('rope.scaling.original_context_length') ?? contextLength;
   const ropeAttentionFactor = keys.optionalPositive('rope.scaling.attn_factor', ...BOUNDS.attentionFactor);
   // Files whose every FFN is of experts may leave out a width that none has.
   const ffnSize =
     keys.optionalCount('feed_forward_length') ??
-    keys.optionalCount('expert_feed_forward_length') ??
-    keys.count('feed_forward_length');
+    (keys.countOrNone('expert_feed_forward_length') || keys.count('feed_forward_length'));
   const blocks = readLayers(keys);
   const experts = readExperts(keys, { ...blocks, ffnSize });
   const vocabulary = readVocabularySize(file, keys, hiddenSize);
@@ -128,7 +131,7 @@ export function readModelParameters(file: GgufModel, keys = new ArchitectureKeys
 }
 
 /** Architectures with LayerNorm; all others have RMSNorm. */
-const hasLayerNorm = ({ architecture }: ArchitectureKeys): boolean => architecture === 'command-r';
+const hasLayerNorm = ({ architecture }: ArchitectureKeys): boolean => ['command-r', 'cohere2'].includes(architecture);
 
 /** A file's count of blocks has those that only predict. */
 function readLayers(keys: ArchitectureKeys): Pick<ModelParameters, 'layers' | 'predictionLayers'> {
@@ -164,8 +167,10 @@ function readAttention(
 /** As llama.cpp: a factor without a type is linear, and so is the old `rope.scale_linear`; linear without a factor is none. */
 function readRopeScaling(keys: ArchitectureKeys): RopeScaling | undefined {
   const named = keys.optionalString('rope.scaling.type');
-  const oldFactor = keys.optionalPositive('rope.scale_linear', ...BOUNDS.scalingFactor);
-  const factor = keys.optionalPositive('rope.scaling.factor', ...BOUNDS.scalingFactor) ?? oldFactor;
+  const oldFactor = keys.positiveOrUnset('rope.scale_linear', ...BOUNDS.scalingFactor);
+  const factor = keys.positiveOrUnset('rope.scaling.factor', ...BOUNDS.scalingFactor) ?? oldFactor;
+  // Converters copy what a configuration has; without yarn it mixes nothing.
+  const yarn = readYarn(keys);
   if (named === 'none') return undefined;
   const type =
     ROPE_SCALING_TYPES.find((known) => known === (named ?? 'linear')) ??
@@ -173,14 +178,22 @@ function readRopeScaling(keys: ArchitectureKeys): RopeScaling | undefined {
       'rope.scaling.type',
       `is ${quoted(String(named))}; known are none, ${ROPE_SCALING_TYPES.join(', ')}`,
     );
-  if (type === 'linear' && factor === undefined) return undefined;
+  if (type !== 'longrope' && factor === undefined) return undefined;
   // longrope stretches by its two tensors of per-frequency factors; a scalar factor is not part of it.
   if (type === 'longrope') return { type, factor: 1 };
-  const scaling = { type, factor: factor ?? keys.fail('rope.scaling.factor', 'is missing') };
-  return type === 'yarn' ? { ...scaling, yarn: readYarn(keys) } : scaling;
+  const scaling = { type, factor: factor ?? 1 };
+  if (type !== 'yarn') return scaling;
+  // Configurations have it by two names, one of which is a multiplier and the other the product: where both are the same.
+  if (keys.optionalNumber(ATTENTION_FACTOR) !== 1)
+    keys.expectEqual(ATTENTION_FACTOR, 1 + 0.1 * Math.log(scaling.factor));
+  return { ...scaling, yarn };
 }
 
+const ATTENTION_FACTOR = 'rope.scaling.yarn_attn_factor';
+
+/** Numbers of a file's yarn; {@link ATTENTION_FACTOR} changes nothing without it. */
 function readYarn(keys: ArchitectureKeys): Yarn {
+  keys.optionalNumber(ATTENTION_FACTOR);
   const number = (key: string) => keys.optionalPositive(`rope.scaling.yarn_${key}`, ...BOUNDS.yarn);
   const extrapolation = keys.optionalNumber('rope.scaling.yarn_ext_factor');
   if (extrapolation !== undefined && Math.abs(extrapolation) > 1) {

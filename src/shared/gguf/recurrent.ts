@@ -41,19 +41,3 @@ export function readRecurrent(keys: ArchitectureKeys, layers: number): Recurrent
   const isNet = (layer: number): boolean => listed?.[layer] ?? (layer + 1) % interval !== 0;
   return { keyHeads, valueHeads, dim, layers: Array.from({ length: layers }, (_, layer) => isNet(layer)) };
 }
-
-/**
- * Which of a position's three numbers turns each pair of a head, interleaved; of text all three are the same, and nothing
- * follows from it. Pairs that no section covers would not be turned.
- *
- * @throws RocmForgeError `GGUF_INVALID` where it is missing, `MODEL_UNSUPPORTED` where pairs are left out
- */
-export function checkRopeSections(keys: ArchitectureKeys, ropeDimensions: number): void {
-  const key = 'rope.dimension_sections';
-  const sections = keys.numbers(key) ?? keys.fail(key, 'is missing');
-  const size = sections.reduce((sum, section) => sum + section, 0);
-  const isCovered = (pair: number): boolean => pair % size < 3 * (sections[(pair % size) % 3] ?? 0);
-  const pairs = Array.from({ length: ropeDimensions / 2 }, (_, pair) => pair);
-  if (sections.every((section) => section >= 0) && size > 0 && pairs.every(isCovered)) return;
-  keys.unsupported(key, `is ${sections}, which leaves out some of the ${pairs.length} pairs that are turned`);
-}

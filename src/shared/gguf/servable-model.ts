@@ -1,12 +1,14 @@
 import { RocmForgeError } from '../errors.js';
 import { ArchitectureKeys } from './architecture-keys.js';
-import { ARCHITECTURES, type ArchitectureName, readTraits, type Traits } from './architecture-traits.js';
+import { readTraits, type Traits } from './architecture-traits.js';
+import { ARCHITECTURES, type ArchitectureName, familyOf } from './architectures.js';
 import { type ModelParameters, readModelParameters } from './model-parameters.js';
 import type { GgufModel } from './reader.js';
 
 /** The shape of a model that can run, as far as a file's header tells. */
 export interface ServableModel extends ModelParameters {
-  readonly architecture: ArchitectureName;
+  /** Which family computes it. */
+  readonly family: ArchitectureName;
   readonly traits: Traits;
 }
 
@@ -18,8 +20,8 @@ export interface ServableModel extends ModelParameters {
  */
 export function readServableModel(file: GgufModel): ServableModel {
   const keys = new ArchitectureKeys(file);
-  const architecture = ARCHITECTURES.find((name) => name === keys.architecture);
-  if (architecture === undefined) {
+  const family = familyOf(keys.architecture);
+  if (family === undefined) {
     throw new RocmForgeError(
       'MODEL_UNSUPPORTED',
       `architecture ${keys.architecture} is not supported; supported are ${ARCHITECTURES.join(', ')}`,
@@ -27,11 +29,11 @@ export function readServableModel(file: GgufModel): ServableModel {
     );
   }
   const model = readModelParameters(file, keys);
-  const traits = readTraits(architecture, keys, model);
+  const traits = readTraits(family, keys, model);
   keys.refuseUnread();
   refuseOtherBlocks(file, keys, model);
   refuseOtherSides(file, keys, model);
-  return { ...model, architecture, traits };
+  return { ...model, family, traits };
 }
 
 /**

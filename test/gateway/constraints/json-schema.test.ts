@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { grammarOf } from '../../../src/gateway/constraints/grammar-of.js';
-import { acceptedBy } from '../../support/grammar-library.js';
+import { acceptedBy } from '../../support/byte-engine.js';
 
 interface Case {
   readonly says: string;

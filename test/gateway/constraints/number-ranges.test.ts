@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { grammarOf } from '../../../src/gateway/constraints/grammar-of.js';
-import { acceptedBy } from '../../support/grammar-library.js';
+import { acceptedBy } from '../../support/byte-engine.js';
 import { Random } from '../../support/random.js';
 import { seed } from '../../support/run-size.js';
 

@@ -1,10 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { REASONING_FORMATS } from '../../../src/gateway/chat/answer/answer-format.js';
 import type { ResponseStart } from '../../../src/gateway/chat/answer/answer-parser.js';
+import type { GrammarRules } from '../../../src/gateway/constraints/grammar.js';
 import { grammarOf } from '../../../src/gateway/constraints/grammar-of.js';
 import { constraintOf } from '../../../src/gateway/request/required-tool-calls.js';
 import { type Constraint, GenerateStreamRequest } from '../../../src/shared/generated/rocmforge/v1/inference.js';
-import { acceptedBy } from '../../support/grammar-library.js';
+import { acceptedBy } from '../../support/byte-engine.js';
 
 type Kind = NonNullable<Constraint['kind']>;
 
@@ -16,14 +17,18 @@ const KINDS: readonly (readonly [Kind, answer: string])[] = [
   [{ $case: 'choice', value: { options: ['yes'] } }, 'yes'],
 ];
 
-function grammar(kind: Kind, reasoning: 'think' | 'mistral' | 'harmony' | undefined, start: ResponseStart): string {
+function grammar(
+  kind: Kind,
+  reasoning: 'think' | 'mistral' | 'harmony' | undefined,
+  start: ResponseStart,
+): GrammarRules {
   const input = { $case: 'chat' as const, value: { messages: [{ role: 'user', content: 'q' }] } };
   const request = GenerateStreamRequest.fromPartial({ input, constraint: { kind } });
   const given = constraintOf(request, { answerFormat: { reasoning } }, { start });
   return grammarOf(given!);
 }
 
-async function expectTexts(made: string, taken: readonly string[], others: readonly string[]): Promise<void> {
+async function expectTexts(made: GrammarRules, taken: readonly string[], others: readonly string[]): Promise<void> {
   expect(await acceptedBy(made, [...taken, ...others])).toEqual(taken);
 }
 

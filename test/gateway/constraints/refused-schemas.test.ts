@@ -95,13 +95,6 @@ describe('a hostile schema is refused before it costs much', () => {
     ['a pattern of exponentially many states', JSON.stringify({ pattern: '^(a|b)*a(a|b){20}$' })],
     ['counts in one another', JSON.stringify({ pattern: '^((a{100}){100}){100}$' })],
     [
-      'many long arrays',
-      JSON.stringify({
-        type: 'array',
-        prefixItems: Array.from({ length: 10 }, (_, index) => ({ type: 'array', minItems: 9000 + index })),
-      }),
-    ],
-    [
       'a thousand patterns that must all hold',
       JSON.stringify({
         allOf: Array.from({ length: 1000 }, (_, index) => ({ pattern: `a.{${index % 40}}b` })),
@@ -136,6 +129,10 @@ describe('a schema that is large and means little is taken', () => {
           ]),
         ),
       },
+    ],
+    [
+      'many long arrays',
+      { type: 'array', prefixItems: Array.from({ length: 10 }, (_, at) => ({ type: 'array', minItems: 9000 + at })) },
     ],
     ['a long pattern', { pattern: `^${'ab'.repeat(1200)}$` }],
   ];

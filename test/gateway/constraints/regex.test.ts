@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { grammarOf } from '../../../src/gateway/constraints/grammar-of.js';
 import { RocmForgeError } from '../../../src/shared/errors.js';
-import { acceptedBy } from '../../support/grammar-library.js';
+import { acceptedBy } from '../../support/byte-engine.js';
 import { Random } from '../../support/random.js';
 import { seed } from '../../support/run-size.js';
 

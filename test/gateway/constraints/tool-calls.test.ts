@@ -1,14 +1,16 @@
+// One file because all tests read the calls of one set of formats.
 import { describe, expect, it } from 'vitest';
 import { CALL_FORMATS } from '../../../src/gateway/chat/answer/answer-format.js';
 import { HARMONY_REASONING, HARMONY_TURN } from '../../../src/gateway/chat/answer/harmony.js';
 import { toolGrammar } from '../../../src/gateway/chat/answer/tool-grammar.js';
+import { grammarBuffer } from '../../../src/gateway/constraints/grammar-buffer.js';
 import { type GivenConstraint, grammarOf } from '../../../src/gateway/constraints/grammar-of.js';
 import { CONSTRAINT_LIMITS } from '../../../src/gateway/constraints/limits.js';
 import type { ForcedToolCalls } from '../../../src/gateway/constraints/tool-calls-grammar.js';
 import { answerParser } from '../../../src/gateway/request/answer.js';
 import type { RocmForgeError } from '../../../src/shared/errors.js';
 import { type ToolChoice, ToolChoiceMode } from '../../../src/shared/generated/rocmforge/v1/inference.js';
-import { acceptedBy } from '../../support/grammar-library.js';
+import { acceptedBy } from '../../support/byte-engine.js';
 
 const PLACE = { type: 'object', properties: { place: { enum: ['Rome', '東京'] } }, required: ['place'] };
 const HOUR = { properties: { hour: { type: 'integer', minimum: 0, maximum: 23 } }, additionalProperties: false };
@@ -300,9 +302,10 @@ describe('a turn of harmony that must call', () => {
 
   it('asks for its markup as special tokens, and for none that ends it', () => {
     const special = ['<|channel|>', '<|message|>', '<|constrain|>', '<|start|>', '<|end|>'];
-    const grammar = grammarOf(held(true), { special, ends: ['<|call|>', '<|return|>'] });
-    expect(grammar).not.toContain('<|call|>');
-    for (const name of special) expect(grammar).toContain(`[\\u00ff\\u00ff] "${name}" [\\u00ff\\u00ff]`);
+    const rules = grammarOf(held(true), { special, ends: ['<|call|>', '<|return|>'] });
+    const buffer = Buffer.from(grammarBuffer(rules)).toString('latin1');
+    expect(buffer).not.toContain('<|call|>');
+    for (const name of special) expect(buffer).toContain(`\u00ff${name}\u00ff`);
   });
 });
 

@@ -143,8 +143,12 @@ test.each<[string, Overrides, string]>([
   );
 });
 
-test('a scaling without its factor, and more used experts than there are, are refused', () => {
-  expect(() => parameters({ 'llama.rope.scaling.type': 'yarn' })).toThrow('"llama.rope.scaling.factor" is missing');
+test('a scaling without its factor is none, and more used experts than there are are refused', () => {
+  for (const type of ['yarn', 'linear']) {
+    expect(parameters({ 'llama.rope.scaling.type': type })).not.toHaveProperty('ropeScaling');
+    const unset = { 'llama.rope.scaling.type': type, 'llama.rope.scaling.factor': typed.f32(0) };
+    expect(parameters(unset)).not.toHaveProperty('ropeScaling');
+  }
   expect(() => parameters({ 'llama.expert_count': 2, 'llama.expert_used_count': 3 })).toThrow(
     '"llama.expert_used_count" is 3, more than the 2 experts there are',
   );

@@ -1,15 +1,21 @@
+// One file because it is one table of headers that load, or are refused by name.
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { ALIASES, type AliasName } from '../../../src/shared/gguf/architectures.js';
 import { FileByteSource } from '../../../src/shared/gguf/byte-source.js';
 import { readGguf } from '../../../src/shared/gguf/reader.js';
 import { readServableModel } from '../../../src/shared/gguf/servable-model.js';
+import { packageRoot } from '../../../src/shared/package.js';
 import { type BuilderValue, typed } from '../../support/gguf-builder.js';
 import {
   architectureOf,
+  RANDOM_ALIAS_NAMES,
   RANDOM_FAMILIES,
   RANDOM_FAMILY_NAMES,
   type RandomFamilyName,
 } from '../../support/random-families.js';
-import { type RandomModelOptions, randomModel } from '../../support/random-model.js';
+import { layersOf, type RandomModelOptions, randomModel } from '../../support/random-model.js';
 import { sharedPath } from '../../support/shared-data.js';
 
 const servable = (options: RandomModelOptions = {}) => readServableModel(randomModel(options).read());
@@ -56,7 +62,6 @@ test.each<[string, Readonly<Record<string, BuilderValue>>]>([
 test.each<[string, BuilderValue]>([
   ['attention.causal', false],
   ['attention.sliding_window', 4096],
-  ['attention.scale', typed.f32(0.5)],
   ['attention.clamp_kqv', typed.f32(8)],
   ['attention.max_alibi_bias', typed.f32(8)],
   ['logit_scale', typed.f32(0.1)],
@@ -66,7 +71,6 @@ test.each<[string, BuilderValue]>([
   ['final_logit_softcapping', typed.f32(30)],
   ['use_parallel_residual', true],
   ['rope.dimension_sections', typed.array(typed.i32(8), typed.i32(8))],
-  ['rope.scaling.yarn_log_multiplier', typed.f32(0.1)],
   ['expert_shared_count', 1],
   ['expert_weights_scale', typed.f32(2.5)],
   ['leading_dense_block_count', 1],
@@ -151,16 +155,31 @@ test.each(MIXTURES)('one group of experts is none, and nothing else about groups
   }
 });
 
-test.each(MIXTURES)('what weights of experts are made of is read or refused by name: %s', (family) => {
-  const keys = { expert_weights_scale: typed.f32(2.5), expert_weights_norm: true, expert_gating_func: 2 };
-  for (const [key, value] of Object.entries(keys)) {
-    if (family === 'glm4moe') expect(() => ofMixture(family, { [key]: value })).not.toThrow();
-    else
-      expect(() => ofMixture(family, { [key]: value })).toThrow(
-        refused('MODEL_UNSUPPORTED', `${key}" .*not understood`),
-      );
-  }
-});
+test.each(MIXTURES)(
+  'what weights of experts are made of is read, or refused unless it is what is computed: %s',
+  (family) => {
+    const { scoring, isNormalized } = ofMixture(family, {}).experts!;
+    const isConfigured = family === 'glm4moe' || family === 'dots1';
+    const functions = ['none', 'softmax', 'sigmoid', 'chosen'];
+    for (const [code, name] of functions.entries()) {
+      const read = () => ofMixture(family, { expert_gating_func: code }).experts!.scoring;
+      if (code === 0 || isConfigured)
+        expect(read()).toBe(code === 0 ? (family === 'dots1' ? 'softmax' : scoring) : name);
+      else if (name === scoring) expect(read()).toBe(scoring);
+      else expect(read).toThrow(refused('MODEL_UNSUPPORTED', `expert_gating_func" is ${name}`));
+    }
+    for (const value of [true, false]) {
+      const read = () => ofMixture(family, { expert_weights_norm: value }).experts!.isNormalized;
+      if (isConfigured || value === isNormalized) expect(read()).toBe(value);
+      else expect(read).toThrow(refused('MODEL_UNSUPPORTED', `expert_weights_norm" is ${value}`));
+    }
+    for (const value of [0, 1, 2.5]) {
+      const read = () => ofMixture(family, { expert_weights_scale: typed.f32(value) }).experts!.scale;
+      if (isConfigured || value !== 2.5) expect(read()).toBe(value || 1);
+      else expect(read).toThrow(refused('MODEL_UNSUPPORTED', 'expert_weights_scale" is 2.5; only 1'));
+    }
+  },
+);
 
 test.each(MIXTURES)('widths and counts of experts are whole numbers that the file has: %s', (family) => {
   for (const [key, value] of [
@@ -186,9 +205,169 @@ test.each<[RandomFamilyName, string, BuilderValue | undefined]>([
   expect(() => ofMixture(family, { [key]: value })).toThrow(refused('GGUF_INVALID', key));
 });
 
-test.each(['gemma2', 'phi3'] as const)('a base of windowed layers is refused where they have none: %s', (family) => {
+test.each(['gemma2', 'gpt-oss'] as const)('a base of windowed layers passes where it is that of all: %s', (family) => {
+  const withBase = (base: number) =>
+    servable({ family, metadata: { [`${family}.rope.freq_base_swa`]: typed.f32(base) } });
+  expect(withBase(10_000).traits.window).toBeDefined();
+  expect(() => withBase(5000)).toThrow(refused('MODEL_UNSUPPORTED', 'rope.freq_base_swa" is 5000; only 10000'));
+});
+
+test.each(['llama', 'phi3'] as const)('and where no layer is windowed: %s', (family) => {
   const metadata = { [`${family}.rope.freq_base_swa`]: typed.f32(5000) };
-  expect(() => servable({ family, metadata })).toThrow(refused('MODEL_UNSUPPORTED', 'rope.freq_base_swa'));
+  expect(servable({ family, metadata }).traits.window).toBeUndefined();
+});
+
+const yarn = (keys: Readonly<Record<string, BuilderValue>>) =>
+  servable({
+    family: 'llama-yarn',
+    metadata: Object.fromEntries(Object.entries(keys).map(([key, value]) => [`llama.rope.scaling.${key}`, value])),
+  });
+
+test('yarn’s attention factor passes where it is what is computed, or says nothing', () => {
+  const plain = yarn({}).ropeScaling;
+  for (const value of [0, 1, 1 + 0.1 * Math.log(4)])
+    expect(yarn({ yarn_attn_factor: typed.f32(value) }).ropeScaling).toEqual(plain);
+  for (const value of [0.5, 1.2, 2])
+    expect(() => yarn({ yarn_attn_factor: typed.f32(value) })).toThrow(
+      refused('MODEL_UNSUPPORTED', 'yarn_attn_factor" is'),
+    );
+});
+
+test('numbers of yarn say nothing without it', () => {
+  for (const key of ['attn_factor', 'beta_fast', 'beta_slow', 'log_multiplier'])
+    expect(withKey(`rope.scaling.yarn_${key}`, typed.f32(3)).ropeScaling).toBeUndefined();
+});
+
+test('a granite whose converter is that of hybrid models is taken, without tensors that its keys are of', () => {
+  const granite = { family: 'granite-4', layers: 4 } as const;
+  expect(servable(granite)).toMatchObject({ family: 'granite', architecture: 'granite', kvHeads: 2 });
+  const conv = { 'blk.0.ssm_conv1d.weight': { dims: [4, 128] } };
+  expect(() => servable({ ...granite, tensors: conv })).toThrow(
+    refused('MODEL_UNSUPPORTED', '"granite.ssm.*not understood'),
+  );
+  const shared = { 'blk.0.ffn_up_shexp.weight': { dims: [64, 128] } };
+  expect(() => servable({ ...granite, tensors: shared })).toThrow(
+    refused('MODEL_UNSUPPORTED', 'expert_shared_feed_forward_length" is 128, which is not understood'),
+  );
+});
+
+test('a mapping of images’ features to layers passes where it maps none', () => {
+  const mapping = (...layers: number[]) => withKey('deepstack_mapping', typed.arrayOf(typed.i32, layers));
+  expect(() => mapping(-1, -1)).not.toThrow();
+  expect(() => mapping(-1, 0)).toThrow(refused('MODEL_UNSUPPORTED', 'deepstack_mapping'));
+});
+
+test('a scale of scores passes where it is that of the head’s size', () => {
+  expect(() => withKey('attention.scale', typed.f32(1 / Math.sqrt(16)))).not.toThrow();
+  expect(() => withKey('attention.scale', typed.f32(0.3))).toThrow(
+    refused('MODEL_UNSUPPORTED', 'attention.scale" is 0.3'),
+  );
+});
+
+test('sizes of windowed layers’ heads pass where they are those of all', () => {
+  for (const key of ['attention.key_length_swa', 'attention.value_length_swa', 'rope.dimension_count_swa']) {
+    expect(() => withKey(key, 16)).not.toThrow();
+    expect(() => withKey(key, 8)).toThrow(refused('MODEL_UNSUPPORTED', `${key}" is 8; only 16`));
+  }
+});
+
+test('a file that llama.cpp saved, which has every parameter there is, is the model that it was made of', () => {
+  const saved = JSON.parse(readFileSync(path.join(packageRoot, 'test/fixtures/saved-by-llama-cpp.json'), 'utf8'));
+  const metadata: Record<string, BuilderValue> = {};
+  for (const [key, value] of Object.entries<SavedValue>(saved)) {
+    if (typeof value !== 'object') metadata[key] = typeof value === 'number' ? typed.f32(value) : value;
+    else if (value.Int32Array) metadata[key] = typed.arrayOf(typed.i32, value.Int32Array);
+    else if (value.Float32Array) metadata[key] = typed.arrayOf(typed.f32, value.Float32Array);
+    else metadata[key] = typed.array();
+  }
+  metadata['llama.kda.gate_lower_bound'] = typed.f32(Number.NEGATIVE_INFINITY);
+  const plain = servable({ layers: 4 });
+  expect(servable({ layers: 4, metadata })).toEqual(plain);
+  // What the file of a converter means.
+  const own = { 'llama.final_logit_softcapping': typed.f32(30) };
+  expect(() => servable({ metadata: own })).toThrow(refused('MODEL_UNSUPPORTED', 'final_logit_softcapping'));
+  for (const [key, value] of Object.entries({
+    final_logit_softcapping: 20,
+    expert_group_scale: 1,
+    swin_norm: true,
+  })) {
+    const other = { ...metadata, [`llama.${key}`]: typeof value === 'number' ? typed.f32(value) : value };
+    expect(() => servable({ layers: 4, metadata: other })).toThrow(refused('MODEL_UNSUPPORTED', key));
+  }
+});
+type SavedValue = number | string | boolean | { Int32Array?: number[]; Float32Array?: number[] };
+
+test('flags of layers may be numbers', () => {
+  const pattern = (value: BuilderValue) =>
+    servable({ family: 'olmo2', layers: 4, metadata: { 'olmo2.attention.sliding_window_pattern': value } }).traits
+      .window;
+  const booleans = pattern(typed.arrayOf(typed.bool, [true, false, true, false]));
+  expect(booleans?.layers).toEqual([true, false, true, false]);
+  expect(pattern(typed.arrayOf(typed.u32, [1, 0, 1, 0]))).toEqual(booleans);
+});
+
+describe('an alias is read as its family is, with what only it has:', () => {
+  const aliased = (family: RandomFamilyName, keys: Readonly<Record<string, BuilderValue | undefined>> = {}) =>
+    servable({
+      family,
+      layers: layersOf(family),
+      metadata: Object.fromEntries(
+        Object.entries(keys).map(([key, value]) => [`${architectureOf(family)}.${key}`, value]),
+      ),
+    });
+  const sections = (...values: number[]) => typed.arrayOf(typed.i32, values);
+
+  test.each(RANDOM_ALIAS_NAMES)('%s', (name) => {
+    const architecture = architectureOf(name);
+    const { family } = aliased(name);
+    expect(family).toBe(Object.hasOwn(ALIASES, architecture) ? ALIASES[architecture as AliasName] : architecture);
+  });
+
+  test.each<[RandomFamilyName, string, BuilderValue | undefined, string, string]>([
+    ['baichuan', 'block_count', 40, 'MODEL_UNSUPPORTED', 'only the 7B, of 32 layers'],
+    ['deci', 'attention.head_count_kv', sections(2, 4, 2, 2), 'MODEL_UNSUPPORTED', 'differs between layers'],
+    ['nanbeige', 'num_loops', 2, 'MODEL_UNSUPPORTED', 'num_loops" is 2'],
+    ['qwen2vl', 'rope.dimension_sections', undefined, 'GGUF_INVALID', 'is missing'],
+    ['qwen2vl', 'rope.dimension_sections', sections(2, 3, 2, 1), 'MODEL_UNSUPPORTED', 'leaves out some'],
+    ['qwen3vl', 'rope.dimension_sections', sections(2, 3, 3, 0), 'MODEL_UNSUPPORTED', 'leaves out some'],
+    ['glm4-vision', 'rope.dimension_sections', sections(2, 3, 2, 1), 'MODEL_UNSUPPORTED', 'leaves out some'],
+    ['glm4moe-vision', 'rope.dimension_sections', sections(2, 3, 2, 1), 'MODEL_UNSUPPORTED', 'leaves out some'],
+    ['ernie4_5-moe', 'interleave_moe_layer_step', 2, 'MODEL_UNSUPPORTED', 'interleave_moe_layer_step" is 2'],
+    ['llama', 'rope.dimension_sections', sections(2, 3, 3, 0), 'MODEL_UNSUPPORTED', 'not understood'],
+    ['qwen2', 'num_loops', 2, 'MODEL_UNSUPPORTED', 'not understood'],
+  ])('%s with another %s: %j', (name, key, value, reason, what) => {
+    expect(() => aliased(name, { [key]: value })).toThrow(refused(reason, what));
+  });
+
+  test('sections of zeros are none', () => {
+    expect(aliased('glm4-vision').traits.pairsHalves).toBe(true);
+    expect(aliased('glm4-vision', { 'rope.dimension_sections': sections(0, 0, 0, 0) }).traits).toEqual({});
+    expect(aliased('glm4').traits).toEqual({});
+  });
+
+  test('scales that an old minicpm leaves out', () => {
+    expect(aliased('minicpm-old').traits).toEqual({ logitsDivisor: 4, residualScale: 0.7, embeddingScale: 12 });
+    expect(aliased('minicpm').traits).toMatchObject({ logitsDivisor: 4, embeddingScale: 3 });
+  });
+});
+
+test.each(['qwen2moe', 'qwen3moe'] as const)(
+  'a width of experts that is missing is a share of the dense one: %s',
+  (family) => {
+    const used = ofMixture(family, {}).experts!.usedPerToken;
+    const keys = { expert_feed_forward_length: undefined, feed_forward_length: 64 * used };
+    expect(ofMixture(family, keys).experts?.ffnSize).toBe(64);
+    expect(ofMixture(family, { ...keys, expert_feed_forward_length: 0 }).experts?.ffnSize).toBe(64);
+  },
+);
+
+test('experts in mistral3 and granite, of which most models are dense', () => {
+  for (const family of ['mistral3', 'granite'] as const) {
+    const keys = { [`${family}.expert_count`]: 8, [`${family}.expert_used_count`]: 2 };
+    const tensors = { 'blk.0.ffn_gate_exps.weight': { dims: [64, 128, 8] } };
+    expect(servable({ family, metadata: keys, tensors }).experts).toMatchObject({ count: 8, ffnSize: 128 });
+    expect(servable({ family }).experts).toBeUndefined();
+  }
 });
 
 test('an unknown RoPE scaling is refused by name', () => {
@@ -227,8 +406,8 @@ test.each([
 test.each<[string, readonly number[]]>([
   ['attention.layer_norm_rms_epsilon', [1e38, 2, 1e-40, -1, 0, Number.NaN, Number.POSITIVE_INFINITY]],
   ['rope.freq_base', [1e38, 0.5, 0, -10_000, Number.NaN, Number.POSITIVE_INFINITY]],
-  ['rope.scaling.factor', [1e38, 1e-30, 0, -4, Number.NaN, Number.POSITIVE_INFINITY]],
-  ['rope.scale_linear', [1e38, 1e-30, 0, -4, Number.NaN]],
+  ['rope.scaling.factor', [1e38, 1e-30, -4, Number.NaN, Number.POSITIVE_INFINITY]],
+  ['rope.scale_linear', [1e38, 1e-30, -4, Number.NaN]],
   ['rope.scaling.attn_factor', [1e38, 1e-30, 0, -1, Number.NaN]],
 ])('an absurd %s is invalid, by name', (key, values) => {
   for (const value of values) {

@@ -1,5 +1,5 @@
 import { Budget } from '../budget.js';
-import { type Expression, Grammar, type Surroundings } from '../grammar.js';
+import { type Expression, Grammar, type GrammarRules, type Surroundings } from '../grammar.js';
 import { invalid } from '../refusal.js';
 import { SchemaDocument } from './document.js';
 import { Expansion } from './expand.js';
@@ -12,12 +12,12 @@ import { ValueGrammar } from './value-grammar.js';
  * @throws RocmForgeError `CONSTRAINT_INVALID` for what is no schema, or allows nothing; `CONSTRAINT_UNSUPPORTED` for what no
  *   grammar of ours says exactly; both with a JSON pointer
  */
-export function schemaGrammar(source: string, around: Surroundings = (root) => root): string {
+export function schemaGrammar(source: string, around: Surroundings = (root) => root): GrammarRules {
   const { values, document } = valuesOfSchema(source, new Grammar(new Budget('json_schema')));
   const { schema } = document.root;
   const isEmpty = typeof schema !== 'boolean' && Object.keys(schema).length === 0;
   const root = isEmpty ? values.anyObject() : values.value([{ node: document.root, isNegated: false }]);
-  const made = values.grammar.toText(around(root, values.grammar));
+  const made = values.grammar.rulesFrom(around(root, values.grammar));
   if (made === undefined)
     throw invalid('json_schema', { at: '', keyword: '' }, 'nothing satisfies it; loosen what contradicts');
   return made;

@@ -9,7 +9,6 @@ import {
   choiceOf,
   type Expression,
   type Grammar,
-  IMPOSSIBLE,
   NOTHING,
   optional,
   repeat,
@@ -28,14 +27,6 @@ import { ALL_ARRAYS, ALL_OBJECTS, ANY_VALUE, type Conjunction, keyOf, type Shape
 
 const MOST = Number.POSITIVE_INFINITY;
 const DIGIT = characters(DIGITS);
-/**
- * The library writes counts out, a state a character, and tries its whole vocabulary at each (30 to 60 ms of compiling). Beyond
- * so many characters a string is made of pieces, which all strings of the grammar share: compiled in 2 s whatever the count,
- * but a mask near the end of a piece takes 100 ms.
- */
-const MOST_WRITTEN_OUT = 64;
-const PIECE = 32;
-
 /** Writes shapes as rules. White space: none or one space after a colon, else what `space` says. */
 export class ValueGrammar {
   readonly #automata = new Map<Automaton, number>();
@@ -185,25 +176,7 @@ export class ValueGrammar {
   #counted(min: number, max: number): Expression {
     if (min === 0 && max === MOST) return anyJsonCharacters(this.grammar);
     const one = this.#written(EVERYTHING);
-    if (max <= MOST_WRITTEN_OUT) return repeat(one, min, max);
-    const exactly = (count: number) =>
-      sequence(this.#pieces(one, Math.floor(count / PIECE)), repeat(one, count % PIECE, count % PIECE));
-    if (max === MOST) return sequence(exactly(min), anyJsonCharacters(this.grammar));
-    // Some whole pieces and a part of one, or all the pieces there may be and what is left.
-    const most = max - min;
-    const pieces = Math.floor(most / PIECE);
-    const part = this.grammar.shared('part', 'part', () => repeat(one, 0, PIECE - 1));
-    const some = pieces === 0 ? IMPOSSIBLE : sequence(repeat(this.#piece(one), 0, pieces - 1), part);
-    const all = sequence(this.#pieces(one, pieces), repeat(one, 0, most % PIECE));
-    return sequence(exactly(min), choice(some, all));
-  }
-
-  #pieces(one: Expression, count: number): Expression {
-    return count === 0 ? NOTHING : repeat(this.#piece(one), count, count);
-  }
-
-  #piece(one: Expression): Expression {
-    return this.grammar.shared('piece', 'piece', () => repeat(one, PIECE, PIECE));
+    return max === MOST ? sequence(repeat(one, min, min), anyJsonCharacters(this.grammar)) : repeat(one, min, max);
   }
 
   automaton(automaton: Automaton, stem: string, writing: (set: CodePointSet) => Expression): Expression {

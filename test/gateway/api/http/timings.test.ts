@@ -74,6 +74,7 @@ it('draftTokens are counted as each form has words for them, and on gRPC with th
     const { usage, timings } = (await ask(drafting.gateway, '/v1/completions', asked)).json;
     expect(timings).toMatchObject({ draft_n, draft_n_accepted });
     expect(usage.completion_tokens_details).toEqual({
+      reasoning_tokens: 0,
       accepted_prediction_tokens: draft_n_accepted,
       rejected_prediction_tokens: draft_n - draft_n_accepted,
     });

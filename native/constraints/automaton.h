@@ -1,0 +1,110 @@
+// Deterministic automata of regular expressions, built as far as texts go: a state is the set of expressions of which one must
+// match what follows (partial derivatives: Antimirov, 1996). Shared by all grammars and threads of a vocabulary.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <unordered_set>
+#include <vector>
+
+#include "expression.h"
+
+namespace rocmforge::constraints {
+
+// A grammar takes more steps for one mask, or more memory, than it may.
+struct BudgetExceeded : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// Steps and bytes that one job may still take.
+struct Budget {
+  int64_t steps;
+  int64_t bytes;
+
+  void spend(int64_t count) {
+    if ((steps -= count) < 0) throw BudgetExceeded("takes too many steps for one token");
+  }
+  void allocate(size_t count) {
+    if ((bytes -= static_cast<int64_t>(count)) < 0) throw BudgetExceeded("takes too much memory");
+  }
+};
+
+struct AutomatonState;
+
+struct Edges {
+  struct Range {
+    uint8_t first, last;
+    AutomatonState* to;
+  };
+  static constexpr size_t kFew = 4;
+  std::vector<Range> ranges;                          // sorted, and apart
+  std::unique_ptr<std::array<uint16_t, 256>> index;  // 1 + the range of each byte, 0: none; where there are more than a few
+
+  AutomatonState* step(uint8_t byte) const {
+    if (index != nullptr) return (*index)[byte] == 0 ? nullptr : ranges[(*index)[byte] - 1].to;
+    for (const Range& range : ranges) {
+      if (byte <= range.last) return byte >= range.first ? range.to : nullptr;
+    }
+    return nullptr;
+  }
+};
+
+struct AutomatonState {
+  std::vector<const Expression*> expressions;  // by id
+  bool accepts = false;
+  // Many tokens follow: worth keeping.
+  bool wide = false;
+  std::atomic<const Edges*> edges{nullptr};
+  // The state with the same tokens of a length class; see ExpressionTable::clamped.
+  std::array<std::atomic<AutomatonState*>, kLengthClasses> clamped{};
+};
+
+// Locked by itself: any thread may call it. States live as long as it does.
+class Automata {
+ public:
+  Automata() = default;
+  Automata(const Automata&) = delete;
+  Automata& operator=(const Automata&) = delete;
+
+  AutomatonState* state_of(const Expression* expression, Budget& budget);
+  AutomatonState* united(const std::vector<AutomatonState*>& states, Budget& budget);
+  const Edges& edges(AutomatonState* state, Budget& budget) {
+    const Edges* known = state->edges.load(std::memory_order_acquire);
+    return known != nullptr ? *known : build_edges(state, budget);
+  }
+  AutomatonState* clamped(AutomatonState* state, size_t length_class, Budget& budget);
+  const Expression* repeat(const Expression* what, uint32_t min, uint32_t max);
+  std::pair<const Expression*, const Expression*> split(const Expression* sequence);
+
+  std::mutex& mutex() { return mutex_; }
+  ExpressionTable& expressions() { return table_; }
+  size_t allocated_bytes();
+
+ private:
+  struct Hash {
+    size_t operator()(const AutomatonState* of) const;
+  };
+  struct Equal {
+    bool operator()(const AutomatonState* a, const AutomatonState* b) const { return a->expressions == b->expressions; }
+  };
+  using Follower = std::pair<const ByteSet*, const Expression*>;
+
+  AutomatonState* intern(std::vector<const Expression*> expressions, Budget& budget);
+  const Edges& build_edges(AutomatonState* state, Budget& budget);
+  void follow(const Expression* of, const Expression* rest, std::vector<Follower>& out, Budget& budget, int depth);
+
+  std::mutex mutex_;
+  ExpressionTable table_;
+  std::deque<AutomatonState> states_;
+  std::unordered_set<AutomatonState*, Hash, Equal> known_;
+  std::deque<Edges> edges_;
+  std::vector<std::pair<const Expression*, const Expression*>> entered_;  // references, and what is behind them
+  std::array<const ByteSet*, 256> single_{};
+  std::deque<ByteSet> single_sets_;
+};
+
+}  // namespace rocmforge::constraints

@@ -1,0 +1,21 @@
+// A thread that turns constraints into grammars. It is started by `GrammarThreads`.
+import { parentPort, workerData } from 'node:worker_threads';
+import { RocmForgeError } from '../../shared/errors.js';
+import { grammarBuffer } from '../constraints/grammar-buffer.js';
+import { type GivenConstraint, grammarOf } from '../constraints/grammar-of.js';
+import type { SpecialTokenNames } from '../constraints/special-token-names.js';
+import type { MadeGrammar } from './grammar-threads.js';
+
+const port = parentPort as NonNullable<typeof parentPort>;
+
+function made(constraint: GivenConstraint): MadeGrammar {
+  try {
+    return { buffer: grammarBuffer(grammarOf(constraint, workerData as SpecialTokenNames)) };
+  } catch (error) {
+    const { message } = error as Error;
+    if (error instanceof RocmForgeError) return { reason: error.reason, message, metadata: error.metadata };
+    return { reason: 'INTERNAL', message: `a constraint cannot be turned into a grammar: ${message}`, metadata: {} };
+  }
+}
+
+port.on('message', (constraint: GivenConstraint) => port.postMessage(made(constraint)));

@@ -1,0 +1,57 @@
+/** Architectures with a family of their own, by the name that `general.architecture` has for them. */
+export const FAMILIES = [
+  'llama',
+  'qwen2',
+  'qwen3',
+  'gemma',
+  'gemma2',
+  'gemma3',
+  'phi3',
+  'glm4',
+  'chatglm',
+  'granite',
+  'olmo2',
+  'smollm3',
+  'mistral3',
+  'command-r',
+  'cohere2',
+  'exaone4',
+  'seed_oss',
+  'qwen2moe',
+  'qwen3moe',
+  'granitemoe',
+  'glm4moe',
+  'olmoe',
+  'ernie4_5-moe',
+  'dots1',
+  'gpt-oss',
+  'qwen35',
+  'qwen35moe',
+] as const;
+export type ArchitectureName = (typeof FAMILIES)[number];
+
+/** Architectures that are computed as a family of another name is; keys that only they have are read in architecture-traits.ts. */
+export const ALIASES = {
+  baichuan: 'llama',
+  deci: 'llama',
+  ernie4_5: 'llama',
+  exaone: 'qwen2',
+  internlm2: 'llama',
+  minicpm: 'granite',
+  nanbeige: 'llama',
+  'pangu-embedded': 'qwen2',
+  qwen2vl: 'qwen2',
+  qwen3vl: 'qwen3',
+  qwen3vlmoe: 'qwen3moe',
+  xverse: 'llama',
+} as const satisfies Readonly<Record<string, ArchitectureName>>;
+export type AliasName = keyof typeof ALIASES;
+
+/** Every architecture that can run. */
+export const ARCHITECTURES: readonly string[] = [...FAMILIES, ...Object.keys(ALIASES)];
+
+/** The family that computes an architecture; undefined: none does. */
+export function familyOf(architecture: string): ArchitectureName | undefined {
+  if (Object.hasOwn(ALIASES, architecture)) return ALIASES[architecture as AliasName];
+  return FAMILIES.find((name) => name === architecture);
+}

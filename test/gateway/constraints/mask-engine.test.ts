@@ -1,0 +1,226 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { GrammarRules } from '../../../src/gateway/constraints/grammar.js';
+import { grammarBuffer } from '../../../src/gateway/constraints/grammar-buffer.js';
+import { type GivenConstraint, grammarOf } from '../../../src/gateway/constraints/grammar-of.js';
+import {
+  type MaskResult,
+  type GrammarMatcher as Matcher,
+  maskAddon,
+} from '../../../src/gateway/matching/mask-addon.js';
+import { RocmForgeError } from '../../../src/shared/errors.js';
+import { allows } from '../../support/byte-engine.js';
+import { exactSchemas } from '../../support/exact-schemas.js';
+import { GBNF_GRAMMARS } from '../../support/gbnf-grammars.js';
+import { grammarLibrary } from '../../support/grammar-library.js';
+import { grammarText } from '../../support/grammar-text.js';
+import { matchPrefix } from '../../support/prefix-matcher.js';
+import { Random } from '../../support/random.js';
+import { runs, seed } from '../../support/run-size.js';
+
+/** ASCII, some bytes of longer characters, and tokens that cross what grammars have borders at; some of more than 16 and 32 bytes. */
+const TOKENS: readonly Buffer[] = [
+  ...Array.from({ length: 128 }, (_, byte) => Buffer.of(byte)),
+  ...[0xc3, 0xa9, 0xe2, 0x82, 0xac, 0xf0, 0x9f, 0x92, 0xa9, 0xed, 0xa0].map((byte) => Buffer.of(byte)),
+  ...[
+    '": ',
+    '", "',
+    '{"',
+    '"}',
+    '"},',
+    '[[',
+    '],',
+    ', ',
+    ':1',
+    '\\u00',
+    '\\"',
+    '12',
+    '3.5',
+    'e+1',
+    'true',
+    'null',
+    'é€',
+    '€"',
+  ],
+  ...[
+    'ab',
+    'abc',
+    'bcb',
+    'cbd',
+    'aab',
+    'hello',
+    ' the',
+    '\n  ',
+    '          ',
+    'x'.repeat(17),
+    'ab'.repeat(20),
+    'a'.repeat(70),
+  ],
+].map((token) => Buffer.from(token));
+const END = TOKENS.length;
+
+const { GrammarMatcher, MaskGrammar, MaskVocabulary } = maskAddon();
+const lengths = [...TOKENS.map(({ length }) => length), 0];
+const vocabulary = new MaskVocabulary(
+  new Uint8Array(Buffer.concat(TOKENS)),
+  Uint32Array.from([0, ...lengths.map((_, id) => lengths.slice(0, id + 1).reduce((sum, length) => sum + length, 0))]),
+  Uint32Array.of(END),
+);
+
+const REGULAR = [
+  'abcbd|abd',
+  '[a-z]{2,40}',
+  '(a|ab)*b',
+  '[^"]*"x',
+  '(ab?c{0,3}){2,5}',
+  '\\p{Lu}+é?',
+  '.{3}',
+  '(a*)*b',
+  'x{17,}y{0,70}',
+];
+const RECURSIVE = [
+  'root ::= s "QA"\ns ::= s s | [a-z ]',
+  'root ::= p "Q"\np ::= [a-z ] p [a-z ] | [a-z ] p | p [a-z ] | [a-z ]',
+  'root ::= e\ne ::= e "+" e | e "*" e | "(" e ")" | [0-9]+',
+  'root ::= a | b\na ::= "x" a "y" | ""\nb ::= "x" b "yy" | ""',
+  'root ::= l\nl ::= l "," i | i\ni ::= [a-z]* | "[" l "]"',
+  'root ::= a\na ::= b "x" | "q"\nb ::= a "y" | n a\nn ::= "" | "n"',
+];
+
+function constraints(): GivenConstraint[] {
+  const schemas = fc.sample(exactSchemas, { numRuns: runs(60), seed: seed(31) });
+  return [
+    ...GBNF_GRAMMARS.map(([, value]): GivenConstraint => ({ $case: 'grammar', value })),
+    ...RECURSIVE.map((value): GivenConstraint => ({ $case: 'grammar', value })),
+    ...REGULAR.map((value): GivenConstraint => ({ $case: 'regex', value })),
+    { $case: 'jsonSchema', value: '{}' },
+    { $case: 'jsonSchema', value: '{"type": "array", "items": {"type": "string", "maxLength": 20}}' },
+    ...schemas.map((value): GivenConstraint => ({ $case: 'jsonSchema', value })),
+  ];
+}
+
+function rulesOf(constraint: GivenConstraint): GrammarRules | undefined {
+  try {
+    return grammarOf(constraint);
+  } catch (error) {
+    if (error instanceof RocmForgeError) return undefined;
+    throw error;
+  }
+}
+
+async function next(matcher: Matcher, ids: readonly number[], drafts?: readonly number[]): Promise<MaskResult> {
+  const draftTokens = drafts === undefined ? undefined : Uint32Array.from(drafts);
+  const [result] = await vocabulary.run([{ matcher, tokenIds: Uint32Array.from(ids), draftTokens }]);
+  return result as MaskResult;
+}
+
+const allowed = (result: MaskResult): number[] => {
+  if (result.outcome !== 'ready') throw new Error(result.outcome);
+  return Array.from({ length: END + 1 }, (_, id) => id).filter((id) => allows(result.mask, id));
+};
+
+/** What the plain matcher allows behind some bytes. */
+function plainly(rules: GrammarRules, before: Uint8Array): number[] {
+  const found = TOKENS.flatMap((token, id) =>
+    matchPrefix(rules, Buffer.concat([before, token])).isViable ? [id] : [],
+  );
+  return matchPrefix(rules, before).isWhole ? [...found, END] : found;
+}
+
+/** Steps of a walk; each tries the whole vocabulary plainly. */
+const STEPS = 6;
+
+describe('masks', () => {
+  it('are what a plain matcher allows, along random texts of many grammars', async () => {
+    const random = new Random(seed(32));
+    let masks = 0;
+    for (const constraint of constraints()) {
+      const rules = rulesOf(constraint);
+      if (rules === undefined) continue;
+      const matcher = new GrammarMatcher(await vocabulary.prepare(grammarBuffer(rules), MaskGrammar));
+      let before: Buffer = Buffer.of();
+      let ids = allowed(await next(matcher, []));
+      for (let step = 0; step < STEPS; step++) {
+        expect(ids, `${JSON.stringify(constraint)} behind ${JSON.stringify(before.toString())}`).toEqual(
+          plainly(rules, before),
+        );
+        masks += 1;
+        const going = ids.filter((id) => id !== END);
+        const id = going[random.below(going.length)];
+        if (id === undefined || before.length > 40) break;
+        before = Buffer.concat([before, TOKENS[id]!]);
+        ids = allowed(await next(matcher, [id]));
+      }
+      matcher.close();
+    }
+    expect(masks).toBeGreaterThan(200);
+  });
+
+  it('behind draft tokens are those behind the same tokens once they are accepted, and a copy goes on by itself', async () => {
+    const rules = rulesOf({ $case: 'jsonSchema', value: '{"type": "array", "items": {"enum": ["ab", true]}}' })!;
+    const matcher = new GrammarMatcher(await vocabulary.prepare(grammarBuffer(rules), MaskGrammar));
+    const drafts = ['[', '"', 'ab', '", "', 'a', 'b', '"'].map((text) =>
+      TOKENS.findIndex((token) => token.equals(Buffer.from(text))),
+    );
+    const result = await next(matcher, [], drafts);
+    if (result.outcome !== 'ready') throw new Error(result.outcome);
+    expect(result.ahead.map(({ tokenId }) => tokenId)).toEqual(drafts);
+    const copy = matcher.fork();
+    for (const { tokenId, mask } of result.ahead) {
+      const accepted = await next(matcher, [tokenId]);
+      expect(accepted).toMatchObject({ outcome: 'ready', mask: { bits: mask.bits } });
+    }
+    expect(allowed(await next(copy, drafts.slice(0, 1)))).toEqual(plainly(rules, Buffer.from('[')));
+    expect((await next(copy, [END])).outcome).toBe('broken');
+    matcher.close();
+    copy.close();
+  });
+});
+
+describe('the grammar library', () => {
+  /** Its classes take bytes that are no UTF-8, it mixes alternatives, and where a token ends within a character it differs in both ways. */
+  it('has the same masks, or the plain matcher says that it is wrong', async () => {
+    const { Grammar, GrammarCompiler, GrammarMatcher: LibraryMatcher, TokenizerInfo } = grammarLibrary();
+    const isPrinted = (byte: number) => (byte >= 33 && byte <= 126) || (byte >= 161 && byte !== 173);
+    let others = 0;
+    const letters = Array.from({ length: 256 }, (_, byte) =>
+      String.fromCharCode(isPrinted(byte) ? byte : 256 + others++),
+    );
+    const words = [...TOKENS.map((token) => [...token].map((byte) => letters[byte]).join('')), '</s>'];
+    const info = await TokenizerInfo.createTokenizerInfo(words, 'byte_level', false, END + 1, [END]);
+    const compiler = await GrammarCompiler.createGrammarCompiler(info, false);
+    const random = new Random(seed(33));
+    let [same, wrong] = [0, 0];
+    for (const constraint of constraints()) {
+      const rules = rulesOf(constraint);
+      if (rules === undefined) continue;
+      const compiled = await compiler.compileGrammar(await Grammar.fromEBNF(grammarText(rules)));
+      const library = await LibraryMatcher.createGrammarMatcher(compiled);
+      const matcher = new GrammarMatcher(await vocabulary.prepare(grammarBuffer(rules), MaskGrammar));
+      let before: Buffer = Buffer.of();
+      let ids = allowed(await next(matcher, []));
+      for (let step = 0; step < 4 * STEPS; step++) {
+        const words = await library.getNextTokenBitmask();
+        const theirs = Array.from({ length: END + 1 }, (_, id) => id).filter(
+          (id) => ((words[id >> 5]! >> (id & 31)) & 1) === 1,
+        );
+        if (theirs.join() === ids.join()) same += 1;
+        else {
+          wrong += 1;
+          expect(ids, `${JSON.stringify(constraint)} behind ${JSON.stringify(before.toString())}`).toEqual(
+            plainly(rules, before),
+          );
+        }
+        const going = ids.filter((id) => id !== END && theirs.includes(id));
+        const id = going[random.below(going.length)];
+        if (id === undefined || before.length > 60 || !library.acceptToken(id)) break;
+        before = Buffer.concat([before, TOKENS[id]!]);
+        ids = allowed(await next(matcher, [id]));
+      }
+      library.dispose();
+      matcher.close();
+    }
+    console.log(`${same} masks are the same, in ${wrong} the library is wrong`);
+    expect(same).toBeGreaterThan(4 * wrong);
+  });
+});

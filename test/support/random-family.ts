@@ -1,0 +1,74 @@
+import { type BuilderValue, typed } from './gguf-builder.js';
+
+/** What a random model of a family has that llama's has not. Names of keys are without the architecture's prefix. */
+export interface RandomFamily {
+  /** `general.architecture`; default: the name up to a hyphen. */
+  readonly architecture?: string;
+  readonly metadata?: Readonly<Record<string, BuilderValue | undefined>>;
+  /** Query heads, key heads and the size of a head. Default: four and two of 16. */
+  readonly heads?: readonly [heads: number, kvHeads: number, headDim: number];
+  /** Width of the residual stream. Default: 64. */
+  readonly hidden?: number;
+  /** q, k and v in one matrix, or gate and up. */
+  readonly joined?: readonly ('qkv' | 'gate_up')[];
+  /** Matrices of a block that have a bias. */
+  readonly biases?: readonly string[];
+  readonly headNorms?: 'head' | 'row';
+  /** Norms of a block, as wide as the residual stream. Default: attn_norm, ffn_norm. */
+  readonly norms?: readonly string[];
+  readonly isTied?: boolean;
+  /** Each head has a sink. */
+  readonly hasSinks?: true;
+  /** Blocks of experts. */
+  readonly experts?: RandomExperts;
+  /** Gated delta nets in place of attention in three of four blocks, and gates of the attention's heads. */
+  readonly nets?: { readonly keyHeads: number; readonly valueHeads: number; readonly dim: number };
+  /** Default: as many as there are kinds of layers, and one more. */
+  readonly layers?: number;
+  /** Mean of a block's norms, by name; default 1. */
+  readonly means?: Readonly<Record<string, number>>;
+  /** Vectors of the file: their elements' mean. */
+  readonly vectors?: Readonly<Record<string, { readonly length: number; readonly mean: number }>>;
+  /** What weights' standard deviation is multiplied by, by the matrix's name. */
+  readonly scaled?: Readonly<Record<string, number>>;
+}
+
+/** Widths are multiples of a dense block's. */
+export interface RandomExperts {
+  readonly count: number;
+  readonly used: number;
+  /** Width of an expert; of the one that every row is sent to. */
+  readonly ffn: number;
+  readonly sharedFfn?: number;
+  /** Leading blocks without experts. */
+  readonly dense?: number;
+  /** The shared expert has a gate. */
+  readonly isGated?: true;
+  /** Routers and experts have biases. */
+  readonly isBiased?: true;
+  /** The choice has a bias. */
+  readonly hasChoiceBias?: true;
+}
+
+/** Scores far apart: no rounding decides who is chosen. */
+export const ROUTED = { ffn_gate_inp: 5 };
+
+export const POST_NORMS = ['attn_norm', 'post_attention_norm', 'ffn_norm', 'post_ffw_norm'] as const;
+
+export const QKV = ['attn_q', 'attn_k', 'attn_v'] as const;
+
+export const MLP = ['ffn_gate', 'ffn_up', 'ffn_down'] as const;
+
+/** What nets read of their states is normalized, and its rounding with it. */
+export const NETTED = { ssm_out: 0.4 };
+
+/** Of qwen35: a quarter of each head is turned, by one number of three that are the same. */
+export const HYBRID = {
+  heads: [4, 2, 32],
+  headNorms: 'head',
+  norms: ['attn_norm', 'post_attention_norm'],
+  metadata: {
+    'rope.dimension_count': 16,
+    'rope.dimension_sections': typed.arrayOf(typed.i32, [3, 3, 2, 0]),
+  },
+} as const;
