@@ -270,8 +270,8 @@ for (const failure of failures) console.error(failure);
 if (options.write) {
   const page = path.join(root, 'docs/clients.md');
   const written = readFileSync(page, 'utf8').replace(
-    /(<!-- clients -->\n)[\s\S]*(\n<!-- end -->)/,
-    (_all, begin, end) => `${begin}\n${tables.join('\n\n')}\n${end}`,
+    /(<!-- clients -->)[\s\S]*(<!-- end -->)/,
+    (_all, begin, end) => `${begin}\n\n${tables.join('\n\n')}\n\n${end}`,
   );
   writeFileSync(page, written);
 }
