@@ -7,6 +7,7 @@ import type {
   TokenMask,
 } from '../../src/shared/generated/rocmforge/executor/v1/executor.js';
 import { decodeSampling } from '../../src/shared/sampling-schema.js';
+import { ScriptChoice, type TurnScripts } from './turn-scripts.js';
 
 const BLOCK_TOKENS = 16;
 const EMPTY = 0x811c9dc5;
@@ -54,13 +55,6 @@ export interface FakeVocabulary {
   readonly size: number;
 }
 
-/** What sequences generate first, by how often a token is in their prompts: agents come back with more of them each turn. */
-export interface TurnScripts {
-  readonly mark: number;
-  /** The last one is that of all counts beyond. */
-  readonly scripts: readonly (readonly number[])[];
-}
-
 function tokenOf(chain: number, { first, size }: FakeVocabulary): number {
   return first + (chain % (size - first));
 }
@@ -92,7 +86,7 @@ export class FakeDevice {
   /** The open slots that hold each block. */
   private readonly holders: Uint16Array;
   private sequences = 0;
-  private readonly scripts = new WeakMap<Slot, readonly number[]>();
+  private readonly script: ScriptChoice;
 
   constructor(
     private readonly limits: {
@@ -102,8 +96,9 @@ export class FakeDevice {
     },
     private readonly vocabulary: FakeVocabulary,
     /** What every sequence generates first, in place of what follows from its tokens. */
-    private readonly script: readonly number[] | TurnScripts = [],
+    script: readonly number[] | TurnScripts = [],
   ) {
+    this.script = new ScriptChoice(script);
     this.kv = new Uint32Array(limits.kvBlocks * BLOCK_TOKENS);
     this.holders = new Uint16Array(limits.kvBlocks);
   }
@@ -264,20 +259,8 @@ export class FakeDevice {
   }
 
   /** The token of a position, of what the chain holds before it. */
-  private sampled(slot: Slot, position: number): number {
-    return this.scriptOf(slot)[position - slot.promptTokens] ?? tokenOf(slot.chain, this.vocabulary);
-  }
-
-  private scriptOf(slot: Slot): readonly number[] {
-    const { script } = this;
-    if (!('mark' in script)) return script;
-    const known = this.scripts.get(slot);
-    if (known !== undefined) return known;
-    const { mark, scripts } = script;
-    const count = slot.known.subarray(0, slot.promptTokens).reduce((sum, token) => sum + Number(token === mark), 0);
-    const chosen = scripts[Math.min(count, scripts.length - 1)] ?? [];
-    this.scripts.set(slot, chosen);
-    return chosen;
+  private sampled({ chain, known, promptTokens }: Slot, position: number): number {
+    return this.script.of(known, promptTokens)[position - promptTokens] ?? tokenOf(chain, this.vocabulary);
   }
 
   /** A slice that says its tokens: draft tokens of the last such slice that were wrong are forgotten. */

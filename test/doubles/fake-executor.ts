@@ -13,8 +13,9 @@ import {
 import { bind, type GrpcListener, SERVER_OPTIONS } from '../../src/shared/grpc/server.js';
 import { packageVersion } from '../../src/shared/package.js';
 import type { TlsMaterial } from '../../src/shared/tls.js';
-import { FakeDevice, type FakeVocabulary, type TurnScripts } from './fake-device.js';
+import { FakeDevice, type FakeVocabulary } from './fake-device.js';
 import { StepClock } from './step-clock.js';
+import type { TurnScripts } from './turn-scripts.js';
 
 export interface FakeExecutorOptions {
   readonly vocabulary: FakeVocabulary;
