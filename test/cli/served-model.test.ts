@@ -6,7 +6,7 @@ import { writeRandomModel } from '../support/random-model.js';
 let server: FakeGateway;
 beforeAll(async () => {
   const moreModels = [{ model: writeRandomModel({ contextLength: 64 }), modelName: 'small' }];
-  server = await startFakeGateway({ script: spelled('ok'), modelName: 'large', moreModels });
+  server = await startFakeGateway({ script: spelled('ok'), modelName: 'large', moreModels, load: 'on-demand' });
 });
 afterAll(() => server.stop());
 

@@ -7,7 +7,7 @@ import type {
   TokenMask,
 } from '../../src/shared/generated/rocmforge/executor/v1/executor.js';
 import { decodeSampling } from '../../src/shared/sampling-schema.js';
-import { ScriptChoice, type TurnScripts } from './turn-scripts.js';
+import { ScriptChoice } from './turn-scripts.js';
 
 const BLOCK_TOKENS = 16;
 const EMPTY = 0x811c9dc5;
@@ -86,7 +86,6 @@ export class FakeDevice {
   /** The open slots that hold each block. */
   private readonly holders: Uint16Array;
   private sequences = 0;
-  private readonly script: ScriptChoice;
 
   constructor(
     private readonly limits: {
@@ -96,9 +95,8 @@ export class FakeDevice {
     },
     private readonly vocabulary: FakeVocabulary,
     /** What every sequence generates first, in place of what follows from its tokens. */
-    script: readonly number[] | TurnScripts = [],
+    private readonly script = new ScriptChoice([]),
   ) {
-    this.script = new ScriptChoice(script);
     this.kv = new Uint32Array(limits.kvBlocks * BLOCK_TOKENS);
     this.holders = new Uint16Array(limits.kvBlocks);
   }
