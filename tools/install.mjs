@@ -12,7 +12,7 @@ const fromDist = (file) => import(pathToFileURL(path.join(root, 'dist', 'executo
 /** Why the host's kernels are not those that this package launches, or do not run here; undefined when all is well. */
 async function whatIsWrong() {
   const [{ openDevice }, { allContracts }, { launchedOn }] = await Promise.all(
-    ['open-device.js', 'kernels/index.js', 'device/contract.js'].map(fromDist),
+    ['load/open-device.js', 'kernels/index.js', 'device/contract.js'].map(fromDist),
   );
   try {
     // Its file is held against the manifest, each kernel against its contract.
