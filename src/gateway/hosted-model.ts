@@ -168,9 +168,14 @@ export function hostModel(
 }
 
 /** @throws RocmForgeError `INVALID_OPTION` for a template that cannot be read */
-export function templateOf({ chatTemplate, chatTemplateKwargs, templateDate }: GatewayOptions): TemplateSettings {
+export function templateOf({
+  chatTemplate,
+  chatTemplateKwargs,
+  templateDate,
+  toolsFallback,
+}: GatewayOptions): TemplateSettings {
   const source = chatTemplate === undefined ? undefined : templateText(chatTemplate);
-  return { source, variablesJson: chatTemplateKwargs, tellsDate: templateDate };
+  return { source, variablesJson: chatTemplateKwargs, tellsDate: templateDate, describesTools: toolsFallback };
 }
 
 function templateText(file: string): string {

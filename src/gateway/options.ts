@@ -11,7 +11,15 @@ export const KV_CACHE_TYPES = { f32: KvCacheType.F32, f16: KvCacheType.F16, q8_0
 export const OWN_OPTIONS = [
   ...(['executor', 'moreExecutors', 'standby', 'load', 'idleUnloadMs'] as const),
   ...(['maxContext', 'maxSequences', 'maxStepTokens', 'kvMemoryBytes', 'kvCacheType', 'stateSnapshots'] as const),
-  ...(['chatTemplate', 'chatTemplateKwargs', 'templateDate', 'toolParser', 'reasoningParser', 'seed'] as const),
+  ...([
+    'chatTemplate',
+    'chatTemplateKwargs',
+    'templateDate',
+    'toolsFallback',
+    'toolParser',
+    'reasoningParser',
+    'seed',
+  ] as const),
 ] as const;
 
 /** A model that a gateway serves. */
@@ -44,6 +52,8 @@ export interface GatewayOptions extends ModelOptions, HttpOptions, TrustOptions 
   readonly chatTemplateKwargs?: string | undefined;
   /** True if chat templates are told the date; default: no. */
   readonly templateDate?: boolean | undefined;
+  /** True if conversations may have tools though the template knows of none: they are described in a text; default: no. */
+  readonly toolsFallback?: boolean | undefined;
   /** The model's format of calls and reasoning; default: the one that its chat template shows. */
   readonly toolParser?: ToolParser | undefined;
   readonly reasoningParser?: ReasoningParser | 'none' | undefined;

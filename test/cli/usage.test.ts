@@ -100,7 +100,7 @@ const REFUSALS: readonly (readonly [string, string])[] = [
     'INVALID_OPTION: cannot listen on 192.0.2.1:50051: this machine does not have that address; use 127.0.0.1',
   ],
   [`generate --address 127.0.0.1:1 --cert x hi`, '--cert and --key require --ca'],
-  ['generate hi', 'give either --model, to load a model for this command, or --address, to use a running gateway'],
+  ['generate hi', 'give --model, to load a model for this command, or --address, to use a running gateway'],
   ['synth --shape x --type F16 -o x', '--shape x is unknown; give one of llama-3.1-8b, '],
   ['synth --shape tiny --type F17 -o x', '--type F17 is unknown; give one of '],
 ];

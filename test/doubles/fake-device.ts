@@ -7,6 +7,7 @@ import type {
   TokenMask,
 } from '../../src/shared/generated/rocmforge/executor/v1/executor.js';
 import { decodeSampling } from '../../src/shared/sampling-schema.js';
+import { ScriptChoice } from './turn-scripts.js';
 
 const BLOCK_TOKENS = 16;
 const EMPTY = 0x811c9dc5;
@@ -94,7 +95,7 @@ export class FakeDevice {
     },
     private readonly vocabulary: FakeVocabulary,
     /** First tokens of every sequence, in place of those that follow from its tokens. */
-    private readonly script: readonly number[] = [],
+    private readonly script = new ScriptChoice([]),
   ) {
     this.kv = new Uint32Array(limits.kvBlocks * BLOCK_TOKENS);
     this.holders = new Uint16Array(limits.kvBlocks);
@@ -256,8 +257,8 @@ export class FakeDevice {
   }
 
   /** The token of a position, of what the chain holds before it. */
-  private sampled({ chain, promptTokens }: Slot, position: number): number {
-    return this.script[position - promptTokens] ?? tokenOf(chain, this.vocabulary);
+  private sampled({ chain, known, promptTokens }: Slot, position: number): number {
+    return this.script.of(known, promptTokens)[position - promptTokens] ?? tokenOf(chain, this.vocabulary);
   }
 
   /** A slice that says its tokens: draft tokens of the last such slice that were wrong are forgotten. */

@@ -15,6 +15,7 @@ import { packageVersion } from '../../src/shared/package.js';
 import type { TlsMaterial } from '../../src/shared/tls.js';
 import { FakeDevice, type FakeVocabulary } from './fake-device.js';
 import { StepClock } from './step-clock.js';
+import { ScriptChoice, type TurnScripts } from './turn-scripts.js';
 
 export interface FakeExecutorOptions {
   readonly vocabulary: FakeVocabulary;
@@ -23,7 +24,7 @@ export interface FakeExecutorOptions {
   /** Milliseconds a step takes. */
   readonly stepMs: number;
   /** First tokens of every sequence. */
-  readonly script?: readonly number[];
+  readonly script?: readonly number[] | TurnScripts;
   /** Time that masks are waited for; default 0.3 ms. */
   readonly lateMs?: number;
 }
@@ -96,7 +97,7 @@ export class FakeExecutor {
     // As a real one on the host chooses where it is left to it.
     const maxSequences = request.maxSequences || HOST_SEQUENCES;
     const maxStepTokens = request.maxStepTokens || STEP_TOKENS;
-    const { vocabulary, script } = this.options;
+    const { vocabulary, script = [] } = this.options;
     this.epoch = epoch;
     const claimed = LoadedModel.fromPartial({
       architecture: 'fake',
@@ -114,7 +115,8 @@ export class FakeExecutor {
       ...this.claims,
     });
     const { kvBlocks } = claimed;
-    this.device = new FakeDevice({ maxSequences, maxStepTokens: claimed.maxStepTokens, kvBlocks }, vocabulary, script);
+    const limits = { maxSequences, maxStepTokens: claimed.maxStepTokens, kvBlocks };
+    this.device = new FakeDevice(limits, vocabulary, new ScriptChoice(script));
     return claimed;
   }
 

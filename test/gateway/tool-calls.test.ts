@@ -192,13 +192,13 @@ describe('tools are refused by name', () => {
 
   it('where the template does not know of any', async () => {
     server = await start({ model: { chatTemplate: '{{ messages[0].content }}<tool_call>' } });
-    expect(await refusal(chat())).toMatch(/chat\.tools are there, and the chat template does not know of any/);
+    expect(await refusal(chat())).toMatch(/chat\.tools are not supported by the chat template/);
   });
 
   it('where calls could not be read, unless an option says how', async () => {
     const model = { chatTemplate: '{{ tools }}{{ messages[0].content }}' };
     server = await start({ model });
-    expect(await refusal(chat())).toMatch(/chat\.tools .* name it with --tool-parser/);
+    expect(await refusal(chat())).toMatch(/chat\.tools .* name the format with --tool-parser/);
     await server.stop();
     server = await start({ model, toolParser: 'hermes', reasoningParser: 'think' });
     expect(await streamed(chat())).toMatchObject(WHOLE);

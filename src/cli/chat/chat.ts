@@ -16,7 +16,7 @@ import {
   type Tool,
 } from '../../shared/generated/rocmforge/v1/inference.js';
 import { printableLine } from '../../shared/printable.js';
-import { type Connection, connect, stream } from '../common/client.js';
+import { type Connection, connect, servedModel, stream } from '../common/client.js';
 import { outputClosed } from '../common/closed-output.js';
 import type { ModelOptionValues } from '../common/options.js';
 import { writeText } from '../common/output.js';
@@ -57,7 +57,7 @@ export async function chat(options: ChatOptions): Promise<void> {
   const tools = options.tools === undefined ? [] : readTools(options.tools);
   const connection = await connect(options);
   try {
-    if (options.address !== undefined) await greet(connection, options.address);
+    if (options.address !== undefined) await greet(connection, options.address, servedModel(options));
     await new Chat(options, tools, connection).run();
   } finally {
     await connection.close();
@@ -65,9 +65,9 @@ export async function chat(options: ChatOptions): Promise<void> {
 }
 
 /** A wrong address is told before anything is typed. */
-async function greet({ client }: Connection, address: string): Promise<void> {
+async function greet({ client }: Connection, address: string, model: string): Promise<void> {
   try {
-    await client.getModel({}, { deadlineMs: GREETING_MS });
+    await client.getModel({ model }, { deadlineMs: GREETING_MS });
   } catch (error) {
     const { reason, message } = error as { readonly reason?: string; readonly message: string };
     // The gateway itself reports a rejected caller, in its words.
@@ -226,6 +226,7 @@ class Chat {
     const { options, conversation } = this;
     const request: GenerateStreamRequest = {
       ...GenerateStreamRequest.create(),
+      model: servedModel(options),
       input: {
         $case: 'chat',
         value: ChatInput.fromPartial({ messages: conversation.messages, tools: [...this.tools] }),

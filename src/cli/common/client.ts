@@ -50,6 +50,10 @@ export async function connect(
   };
 }
 
+/** The name of the model that a running gateway is asked for; empty: its first, or the one that was loaded for the command. */
+export const servedModel = ({ model = '', address }: { readonly model?: string; readonly address?: string }): string =>
+  address === undefined ? '' : model;
+
 /**
  * Runs a generation. Resolves with the end of each of its completions, in the order in which they came.
  *

@@ -14,7 +14,7 @@ import {
   TextInput,
   TokenLogprobs,
 } from '../../shared/generated/rocmforge/v1/inference.js';
-import { connect, stream } from '../common/client.js';
+import { connect, servedModel, stream } from '../common/client.js';
 import { EXIT_OUTPUT_CLOSED, outputClosed } from '../common/closed-output.js';
 import type { ModelOptionValues } from '../common/options.js';
 import { writeJson, writeModelText, writeNotice } from '../common/output.js';
@@ -119,6 +119,7 @@ function requestOf(prompt: string, options: GenerateOptions): GenerateStreamRequ
   const messages = [...opening, { role: 'user', content: prompt }].map((turn) => ChatMessage.fromPartial(turn));
   return {
     ...GenerateStreamRequest.create(),
+    model: servedModel(options),
     input: options.chat
       ? { $case: 'chat', value: ChatInput.fromPartial({ messages }) }
       : { $case: 'text', value: TextInput.fromPartial({ text: prompt }) },

@@ -14,6 +14,9 @@ import {
   wholeNumber,
 } from '../common/options.js';
 
+const MODEL_HELP =
+  'GGUF file to load for this command, or hf.co/OWNER/REPOSITORY to download; with --address: name of a served model';
+
 /**
  * `generate` and `chat`.
  *
@@ -24,10 +27,8 @@ export function addTextCommands(command: (name: string, options: readonly Option
     .description('generate text for one prompt')
     .addHelpText('after', TOKEN_HELP)
     .optionsGroup('Model:')
-    .option('--model <file>', 'GGUF file to load for this command, or hf.co/OWNER/REPOSITORY to download; or --address')
-    .addOption(
-      new Option('--address <address>', 'HOST:PORT or unix:PATH of a running gateway; or --model').argParser(address),
-    )
+    .option('--model <file>', MODEL_HELP)
+    .addOption(new Option('--address <address>', 'HOST:PORT or unix:PATH of a running gateway').argParser(address))
     .argument('[prompt]', 'prompt; - reads it from stdin')
     .optionsGroup('Prompt:')
     .option('--prompt <text>', 'prompt (instead of the argument)')
@@ -73,10 +74,8 @@ export function addTextCommands(command: (name: string, options: readonly Option
     .description('chat with a model in the terminal')
     .addHelpText('after', TOKEN_HELP)
     .optionsGroup('Model:')
-    .option('--model <file>', 'GGUF file to load for this command, or hf.co/OWNER/REPOSITORY to download; or --address')
-    .addOption(
-      new Option('--address <address>', 'HOST:PORT or unix:PATH of a running gateway; or --model').argParser(address),
-    )
+    .option('--model <file>', MODEL_HELP)
+    .addOption(new Option('--address <address>', 'HOST:PORT or unix:PATH of a running gateway').argParser(address))
     .optionsGroup('Conversation:')
     .option('--system <text>', 'system message')
     .option('--tools <file>', 'tools that the model may call: a JSON list in OpenAI’s format')
@@ -100,12 +99,12 @@ function promptOf(argument: string | undefined, option: string | undefined): str
   return prompt;
 }
 
-/** @throws RocmForgeError `INVALID_OPTION` unless a command is given either a model or a gateway's address */
+/** @throws RocmForgeError `INVALID_OPTION` unless a command is given a model or a gateway's address */
 export function requireTarget(options: { model?: string; address?: string }): void {
-  if ((options.model === undefined) === (options.address === undefined)) {
+  if (options.model === undefined && options.address === undefined) {
     throw new RocmForgeError(
       'INVALID_OPTION',
-      'give either --model, to load a model for this command, or --address, to use a running gateway',
+      'give --model, to load a model for this command, or --address, to use a running gateway',
     );
   }
   // A command that writes text to a terminal logs only what went wrong.
@@ -113,8 +112,8 @@ export function requireTarget(options: { model?: string; address?: string }): vo
 }
 
 /** Downloads a model that `--model` names on a hub, and sets the option to its path. */
-async function pullFirst(options: { model?: string }): Promise<void> {
-  if (options.model === undefined) return;
+async function pullFirst(options: { model?: string; address?: string }): Promise<void> {
+  if (options.model === undefined || options.address !== undefined) return;
   const { localModel } = await import('../hub/pull.js');
   options.model = await localModel(options.model);
 }

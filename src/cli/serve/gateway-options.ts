@@ -33,6 +33,7 @@ export function gatewayOptions(
       readonly chatTemplate?: string;
       readonly chatTemplateKwargs?: string;
       readonly templateDate?: boolean;
+      readonly toolsFallback?: boolean;
       readonly toolParser?: ToolParser;
       readonly reasoningParser?: ReasoningParser | 'none';
       readonly executor?: readonly string[];
@@ -100,6 +101,7 @@ export function gatewayOptions(
     chatTemplate: options.chatTemplate,
     chatTemplateKwargs: options.chatTemplateKwargs,
     templateDate: options.templateDate,
+    toolsFallback: options.toolsFallback,
     toolParser: options.toolParser,
     reasoningParser: options.reasoningParser,
     listen: options.listen,

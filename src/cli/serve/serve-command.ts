@@ -73,6 +73,10 @@ export function addServeCommand(serve: Command): void {
     .optionsGroup('Chat and sampling:')
     .option('--chat-template <file>', 'Jinja template to use instead of the one in the model file')
     .option('--chat-template-kwargs <json>', 'default variables of the chat template, as a JSON object')
+    .option(
+      '--tools-fallback',
+      'accept tools though the chat template does not support them: describe them in a system message, parse calls as Hermes JSON',
+    )
     .option('--template-date', 'give the chat template the current date, as date_string and datetime')
     .addOption(
       new Option('--tool-parser <format>', 'format of tool calls (default: detected from the chat template)').choices(

@@ -1,6 +1,7 @@
 import { RocmForgeError } from '../../shared/errors.js';
 import type { GgufMetadata } from '../../shared/gguf/metadata.js';
 import { checkWellFormed, type Tokenizer } from '../tokenizer/tokenizer.js';
+import { mentionsTools } from './answer/answer-format.js';
 import { type ChatPrompt, InjectionGuard } from './injection-guard.js';
 import { shownInstructions } from './instruction-turns.js';
 import type { WorkLimits } from './jinja/budget.js';
@@ -21,6 +22,7 @@ import {
   withProtocolWords,
 } from './template-input.js';
 import { TemplateProbe } from './template-probe.js';
+import { hasToolTurns, withoutToolTurns } from './tools-fallback.js';
 
 export type { ChatMessage, ChatTool, ChatToolCall, Conversation } from './template-input.js';
 
@@ -32,6 +34,8 @@ export interface TemplateSettings {
   readonly variablesJson?: string | undefined;
   /** True if templates are told the date, as `date_string` ("26 Jul 2024") and `datetime` ("Jul 26 2024"), as llama.cpp does; default: no. */
   readonly tellsDate?: boolean | undefined;
+  /** True if tools are described in a text to templates that know of none; default: no. See `tools-fallback.ts`. */
+  readonly describesTools?: boolean | undefined;
 }
 
 export interface ChatTemplateOptions extends TemplateSettings {
@@ -50,6 +54,7 @@ export class ChatTemplate {
   private readonly now: () => Date;
   private readonly defaults: Dict;
   private readonly tellsDate: boolean;
+  private readonly describesTools: boolean;
 
   /**
    * Never throws for a missing or broken template: a model without one still completes text.
@@ -68,6 +73,7 @@ export class ChatTemplate {
     this.now = options.now ?? (() => new Date());
     this.defaults = templateVariables({ templateVariablesJson: options.variablesJson });
     this.tellsDate = options.tellsDate ?? false;
+    this.describesTools = options.describesTools ?? false;
   }
 
   /** @throws TemplateError where the template cannot be read */
@@ -88,6 +94,19 @@ export class ChatTemplate {
    *   arguments that are no JSON
    */
   render(conversation: Conversation): ChatPrompt {
+    if (!this.describesTools || !hasToolTurns(conversation) || mentionsTools(this.sourceFor(conversation))) {
+      return this.renderShown(conversation);
+    }
+    // Some templates have no place for instructions.
+    try {
+      return this.renderShown(withoutToolTurns(conversation, 'system'));
+    } catch (error) {
+      if (!(error instanceof RocmForgeError)) throw error;
+      return this.renderShown(withoutToolTurns(conversation, 'user'));
+    }
+  }
+
+  private renderShown(conversation: Conversation): ChatPrompt {
     const { messages } = conversation;
     const isContinued = conversation.continueFinalMessage && messages.at(-1)?.content !== '';
     const addGenerationPrompt = !isContinued && (conversation.addGenerationPrompt ?? true);

@@ -94,7 +94,11 @@ export function readServedModel(file: string, options: ServedModelOptions): Serv
       takesAnyName: anyName,
       modelAliases: options.aliases,
       defaultSeed: options.seed,
-      ...answersOf(gguf.metadata, { ...options, chatTemplate: options.template?.source }),
+      ...answersOf(gguf.metadata, {
+        ...options,
+        chatTemplate: options.template?.source,
+        toolsFallback: options.template?.describesTools,
+      }),
     };
     const hasChatTemplate = chatTemplate.isAvailable;
     return {
@@ -121,6 +125,8 @@ export function readServedModel(file: string, options: ServedModelOptions): Serv
 export interface AnswerFormatOptions extends Pick<ServedModelOptions, 'toolParser' | 'reasoningParser'> {
   /** A chat template in place of the file's. */
   readonly chatTemplate?: string | undefined;
+  /** True if tools are described in a text to a template that knows of none. */
+  readonly toolsFallback?: boolean | undefined;
 }
 
 /**
@@ -136,8 +142,9 @@ export function answersOf(
   const toolTemplate = options.chatTemplate ?? metadata.string('tokenizer.chat_template.tool_use') ?? template;
   if (toolTemplate === undefined) return {};
   const { reasoningParser } = options;
+  const isDescribed = options.toolsFallback === true && !mentionsTools(toolTemplate);
   const answerFormat: AnswerFormat = {
-    tools: options.toolParser ?? answerFormatOf(toolTemplate).tools,
+    tools: options.toolParser ?? (isDescribed ? 'hermes' : answerFormatOf(toolTemplate).tools),
     reasoning:
       reasoningParser === 'none' ? undefined : (reasoningParser ?? answerFormatOf(template ?? toolTemplate).reasoning),
   };
@@ -148,13 +155,18 @@ export function answersOf(
       `calls as ${tools} and reasoning as ${reasoning} are in no text together; give --tool-parser and --reasoning-parser that are`,
     );
   }
-  return { answerFormat, toolTemplate, toolsRefusal: toolsRefusalOf(toolTemplate, answerFormat) };
+  return {
+    answerFormat,
+    toolTemplate,
+    toolsRefusal: isDescribed ? undefined : toolsRefusalOf(toolTemplate, answerFormat),
+  };
 }
 
 function toolsRefusalOf(template: string, { tools }: AnswerFormat): string | undefined {
-  if (!mentionsTools(template)) return 'are there, and the chat template does not know of any; leave them out';
+  if (!mentionsTools(template))
+    return 'are not supported by the chat template; leave them out, or start the gateway with --tools-fallback';
   if (tools !== undefined) return undefined;
-  return 'are there, and how the model writes calls does not follow from its chat template; name it with --tool-parser';
+  return 'are not supported: the chat template does not show how the model writes calls; name the format with --tool-parser';
 }
 
 function openTemplate(metadata: GgufMetadata, tokenizer: Tokenizer, settings?: TemplateSettings): ChatTemplate {

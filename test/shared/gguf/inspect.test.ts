@@ -67,11 +67,11 @@ test.each([
   ['{{ tools }}[TOOL_CALLS]', 'yes; reasoning parser none; tool parser mistral'],
   [
     '{{ messages }}<tool_call>',
-    'yes; reasoning parser none; tools are refused: they are there, and the chat template does not know of any',
+    'yes; reasoning parser none; tools are refused: they are not supported by the chat template',
   ],
   [
     '{{ tools }}',
-    'yes; reasoning parser none; tools are refused: they are there, and how the model writes calls does not follow',
+    'yes; reasoning parser none; tools are refused: they are not supported: the chat template does not show how',
   ],
 ])('of a chat template it is told how answers are read: %s', (template, words) => {
   const file = write('answers.gguf', tinyLlama().set('tokenizer.chat_template', template));
