@@ -60,7 +60,7 @@ describe.skipIf(missing !== undefined)('on a HIP device', { timeout: 300_000 }, 
           { position: 24, toSnapshot: 1 },
           { slot: 1, position: 24, fromSnapshot: 1 },
         ]),
-      ).rejects.toThrow(/snapshot 1, which is of 25/);
+      ).rejects.toThrow(/snapshot 1, which belongs to 25/);
     } finally {
       model.release();
     }

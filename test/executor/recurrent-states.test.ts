@@ -61,19 +61,19 @@ describe('a slice of a slot with states', () => {
     expect(table.states.of(slice(5, 4), false)).toEqual({ source: 0, target: 1 });
     expect(table.states.of(slice(9, 5), false)).toEqual({ source: 1, target: 0 });
     expect(() => table.states.of(slice(5, 9), false)).toThrow(
-      refusal(/from 5 on of slot 0, whose states are of 9 and 14/),
+      refusal(/from 5 on of slot 0, whose states belong to 9 and 14/),
     );
   });
 
   it('is refused where neither copy stands, and where another sequence had the slot', () => {
     const table = opened(0);
-    expect(() => table.states.of(slice(5, 1), false)).toThrow(refusal(/whose states are of none/));
+    expect(() => table.states.of(slice(5, 1), false)).toThrow(refusal(/whose states belong to none/));
     table.states.of(slice(0, 5), false);
     for (const position of [1, 4, 6])
       expect(() => table.states.of(slice(position, 1), false)).toThrow(refusal(/of slot 0/));
     table.close(0);
     open(table, 0);
-    expect(() => table.states.of(slice(5, 1), false)).toThrow(refusal(/of slot 0, whose states are of none/));
+    expect(() => table.states.of(slice(5, 1), false)).toThrow(refusal(/of slot 0, whose states belong to none/));
   });
 
   it('leaves the copies alone when nothing comes of it', () => {
@@ -116,9 +116,9 @@ describe('a slice of a slot with states', () => {
         states.of(slice(position, 1, { slot: 1, fromSnapshot }), false);
       expect(from(16, 3)).toThrow(refusal(/snapshot 3 of 2 in slot 1/));
       expect(from(16, 0)).toThrow(refusal(/snapshot 0 of 2 in slot 1/));
-      expect(from(16, 2)).toThrow(refusal(/from 16 on of slot 1, from snapshot 2, which is of none/));
-      expect(from(15, 1)).toThrow(refusal(/from 15 on of slot 1, from snapshot 1, which is of 16/));
-      expect(from(0, 1)).toThrow(refusal(/from 0 on of slot 1, from snapshot 1, which is of 16/));
+      expect(from(16, 2)).toThrow(refusal(/from 16 on of slot 1, from snapshot 2, which belongs to none/));
+      expect(from(15, 1)).toThrow(refusal(/from 15 on of slot 1, from snapshot 1, which belongs to 16/));
+      expect(from(0, 1)).toThrow(refusal(/from 0 on of slot 1, from snapshot 1, which belongs to 16/));
       expect(() => states.of(slice(16, 1, { toSnapshot: 3 }), false)).toThrow(refusal(/snapshot 3 of 2 in slot 0/));
       // Also of a slice that nothing comes of.
       expect(() => states.of(slice(16, 1, { toSnapshot: 3 }), true)).toThrow(refusal(/snapshot 3 of 2/));
@@ -147,7 +147,7 @@ describe('a slice of a slot with states', () => {
       // Other tokens at the same position.
       states.of(slice(0, 16, { slot: 1, toSnapshot: 1 }), false);
       states.beginStep();
-      expect(() => states.of(slice(16, 1), false)).toThrow(refusal(/of slot 0, whose states are of none/));
+      expect(() => states.of(slice(16, 1), false)).toThrow(refusal(/of slot 0, whose states belong to none/));
       expect(states.of(slice(16, 1, { slot: 1 }), false)).toEqual({ source: FIRST, target: 2 });
     });
 
@@ -301,13 +301,13 @@ describe('a recurrent model', () => {
     const after = new Driver();
     await expect(
       after.step([slice(16, 1, { sample: true, fromSnapshot: 1 })], { opens: [after.open(0)] }),
-    ).rejects.toThrow(/from snapshot 1, which is of none/);
+    ).rejects.toThrow(/from snapshot 1, which belongs to none/);
   });
 
   it('refuses to go on from a position where no state stands', async () => {
     const driver = new Driver();
     await driver.step([slice(0, 10)], { opens: [driver.open(0)] });
-    await expect(driver.step([slice(9, 1, { sample: true })])).rejects.toThrow(/whose states are of 10$/);
+    await expect(driver.step([slice(9, 1, { sample: true })])).rejects.toThrow(/whose states belong to 10$/);
   });
 
   it('keeps states beside the cache, two copies a slot and two snapshots, and keys and values of layers with attention alone', () => {

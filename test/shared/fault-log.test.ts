@@ -96,7 +96,7 @@ it.each<[string, string, number]>([
   writeFileSync(file, text);
   expect(readFaults(folder)).toEqual({ faults: [], unreadable });
   const findings = await examine(folder);
-  expect(findings.at(-1)).toMatchObject({ check: 'faults', state: 'noted' });
+  expect(findings.at(-1)).toMatchObject({ check: 'faults', state: 'info' });
   expect(findings.at(-1)?.detail).toMatch(new RegExp(`^${unreadable} unreadable`));
   await keepFault(folder, faultAt(2));
   expect(readFaults(folder)).toMatchObject({ faults: [{ generation: 2 }], unreadable: 0 });

@@ -57,7 +57,7 @@ describe('executors elsewhere of which one is of another version', () => {
     const admin = new AdminClient(adminListen);
     ends.push(async () => admin.close());
     expect((await admin.report()).executorProblems).toEqual([
-      expect.stringMatching(/^EXECUTOR_PROTOCOL: the executor is of version "0\.0\.1", this gateway of /),
+      expect.stringMatching(/^EXECUTOR_PROTOCOL: the executor has version "0\.0\.1", this gateway /),
       '',
     ]);
     (executors[0] as FakeExecutor).info = own;
