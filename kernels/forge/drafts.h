@@ -1,5 +1,5 @@
 // Draft tokens: sampled rows of one slot that follow each other. Each samples the token after its own; the token of the
-// first is one that the slot has, those of the others are draft tokens at what the rows before them sample.
+// first is one that the slot has, those of the others are draft tokens for the rows before them.
 #pragma once
 
 #include "slot.h"

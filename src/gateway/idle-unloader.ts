@@ -16,8 +16,7 @@ export interface IdleUnloaderOptions {
 }
 
 /**
- * True if a model is in its device's memory: puts it away when nobody has asked for anything for a while, and counts how often it
- * went and came back. Who brings it back is the router, when a request comes.
+ * Unloads a model that has been idle for a while, and counts unloads and loads. The router loads it again when a request comes.
  */
 export class IdleUnloader {
   /** Executors ended because the model was idle, and executors that have loaded it because a request came. */

@@ -24,7 +24,7 @@ export class PromptLookupDrafter {
   /** @param token of a position below the known ones */
   constructor(private readonly token: (position: number) => number) {}
 
-  /** At most so many draft tokens at what follows the first `known` tokens. */
+  /** At most so many draft tokens after the first `known` tokens. */
   draftTokens(known: number, most: number): number[] {
     const count = Math.min(most, this.most);
     if (count <= 0 || known < this.restsUntil) return [];

@@ -74,7 +74,7 @@ async function start(): Promise<FakeGateway> {
     model: { metadata, paddedRows: tokens.length - FAKE_VOCABULARY.size },
     vocabulary: { first: 259, size: tokens.length },
     tokenFile,
-    // Letters that nobody draft tokens.
+    // Letters that no prompt lookup drafts.
     script: Array.from({ length: 4000 }, () => a + random.below(26)),
     stepMs: STEP_MS,
     maxSequences: 32,
