@@ -70,7 +70,7 @@ describe('who operates a gateway', () => {
     const args = ['--model', writeRandomModel(), '--listen', at('x.sock'), '--admin-listen', address];
     const { code, stderr } = await rocmforge('serve', ...args);
     expect(code).toBe(1);
-    expect(stderr).toMatch(/INVALID_OPTION: --admin-listen .*: operators are served on a socket file alone/);
+    expect(stderr).toMatch(/INVALID_OPTION: --admin-listen .*: only socket files are allowed, unix:PATH/);
   });
 
   it('is not served where inference is', async () => {

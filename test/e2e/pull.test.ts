@@ -119,7 +119,7 @@ describe('rocmforge pull', () => {
       return false;
     };
     expect(await told(child)).toMatch(
-      /^1 rocmforge: DISK_FULL: no room is left to write .*\.incomplete; what has come is kept/,
+      /^1 rocmforge: DISK_FULL: no room is left to write .*\.incomplete; the downloaded part is kept/,
     );
   });
 
