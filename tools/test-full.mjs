@@ -95,6 +95,12 @@ const SUITES = [
     minutes: 25,
     commands: [`npx vitest run --shard=${i + 1}/${SHARDS}`],
   })),
+  {
+    name: 'fuzz-masks',
+    minutes: 20,
+    missing: needs('g++'),
+    commands: ['nice -n 19 node tools/fuzz-masks.mjs --seed "$ROCMFORGE_SEED"'],
+  },
   { name: 'clients', minutes: 20, commands: ['node bench/peers/clients.mjs'] },
   { name: 'kernel-mutations', minutes: 60, commands: ['node tools/mutate-kernels.mjs --tier full'] },
   { name: 'typescript-mutations', minutes: 60, commands: ['node tools/mutate-typescript.mjs --tier full'] },

@@ -131,13 +131,14 @@ void Automata::follow(const Expression* of, const Expression* rest, std::vector<
 const Edges& Automata::build_edges(AutomatonState* state, Budget& budget) {
   const std::lock_guard lock(mutex_);
   if (const Edges* known = state->edges.load(std::memory_order_acquire)) return *known;
-  const size_t before = table_.allocated_bytes();
+  const size_t before = table_.allocated_bytes(), lookups = table_.lookups();
   std::vector<Follower> followers;
   for (const Expression* each : state->expressions) {
     entered_.clear();
     follow(each, table_.empty(), followers, budget, 0);
   }
   budget.allocate(table_.allocated_bytes() - before);
+  budget.spend(static_cast<int64_t>(table_.lookups() - lookups));
   const auto each_byte = [](const ByteSet& set, auto&& visit) {
     for (size_t byte = set._Find_first(); byte < 256; byte = set._Find_next(byte)) visit(byte);
   };

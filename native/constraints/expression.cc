@@ -90,6 +90,7 @@ ExpressionTable::ExpressionTable() {
 }
 
 const Expression* ExpressionTable::intern(Expression&& made) {
+  lookups_++;
   const auto known = known_.find(&made);
   if (known != known_.end()) return *known;
   made.id = static_cast<uint32_t>(expressions_.size());

@@ -70,6 +70,8 @@ class ExpressionTable {
   std::pair<const Expression*, const Expression*> split(const Expression* sequence);
 
   size_t allocated_bytes() const { return allocated_; }
+  // Expressions looked up or made so far.
+  size_t lookups() const { return lookups_; }
   // More than the table itself: automata over it.
   void count_bytes(size_t bytes) { allocated_ += bytes; }
 
@@ -93,6 +95,7 @@ class ExpressionTable {
   std::unordered_map<const Expression*, const Expression*> clamped_[4];
   std::unordered_map<const Expression*, std::pair<const Expression*, const Expression*>> split_;
   size_t allocated_ = 0;
+  size_t lookups_ = 0;
   const Expression* nothing_;
   const Expression* empty_;
 };

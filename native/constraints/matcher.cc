@@ -12,6 +12,11 @@ using Kind = Expression::Kind;
 constexpr size_t kFreeAt = 512 << 10;
 constexpr size_t kMostBytes = 32 << 20;
 
+// In steps of 15 ns: a place in a hash table; calls, and words of masks, that are looked at one after the other.
+constexpr int64_t kReachSteps = 4;
+constexpr size_t kCallsInStep = 16;
+constexpr size_t kWordsInStep = 32;
+
 size_t mixed(size_t hash, const void* value) {
   return (hash ^ reinterpret_cast<size_t>(value) >> 4) * 0x9e3779b97f4a7c15 + (hash >> 29);
 }
@@ -118,8 +123,9 @@ class Grammar::Completion {
     }
   };
 
-  // Each is entered once.
+  // Each is entered once. In ambiguous grammars most are reached in many ways, which takes as long as entering them.
   void reach(const Expression* expression, const Continuation* continuation) {
+    budget_.spend(kReachSteps);
     if (reached_.emplace(expression, continuation).second) open_.emplace_back(expression, continuation);
   }
 
@@ -129,6 +135,7 @@ class Grammar::Completion {
     } else if (from->kind == Continuation::Kind::kCell) {
       reach(from->expression, from->next);
     } else {
+      budget_.spend(static_cast<int64_t>(from->caller->calls.size() / kCallsInStep));
       for (const auto& [rule, continuations] : from->caller->calls) {
         if (rule != from->rule) continue;
         for (const Continuation* each : continuations) reach(nullptr, each);
@@ -194,6 +201,7 @@ class Grammar::Completion {
       return;
     }
     auto& calls = state_.calls;
+    budget_.spend(static_cast<int64_t>(calls.size() / kCallsInStep));
     auto known = std::find_if(calls.begin(), calls.end(), [&](const auto& each) { return each.first == what->rule; });
     if (known != calls.end()) {
       known->second.push_back(next);
@@ -320,6 +328,7 @@ std::shared_ptr<const TokenMask> Grammar::mask(State* from, Budget& budget) {
     State* behind = nullptr;
     for (size_t at = 0; at < kLengthClasses; at++) {
       const auto slice = vocabulary_->slice(automata_, automaton, at, budget);
+      budget.spend(static_cast<int64_t>((slice->words.size() + slice->tokens.size()) / kWordsInStep));
       for (size_t word = 0; word < slice->words.size(); word++) words[word] |= slice->words[word];
       for (const uint32_t id : slice->tokens) words[id / 32] |= 1u << id % 32;
       if (slice->exits.empty()) continue;
