@@ -95,6 +95,7 @@ function characterAt(bytes: Uint8Array, from: number): [first: number, last: num
     first = (first << 6) | (byte === undefined ? 0 : byte & 0x3f);
     last = (last << 6) | (byte === undefined ? 0x3f : byte & 0x3f);
   }
-  const least = [0, 0, 0x80, 0x800, 0x10000][length]!;
-  return lead < 0xc0 || lead > 0xf7 ? NONE : [Math.max(first, least), last, length];
+  // Overlong forms have a shorter one (RFC 3629 section 3).
+  first = Math.max(first, [0, 0, 0x80, 0x800, 0x10000][length]!);
+  return lead < 0xc0 || lead > 0xf7 || first > last ? NONE : [first, last, length];
 }

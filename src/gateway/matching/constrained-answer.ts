@@ -14,8 +14,6 @@ export class ConstrainedAnswer implements TokenConstraint {
   mask: TokenMask | undefined;
   ahead: readonly MaskedDraftToken[] = [];
   isClosed = false;
-  /** Milliseconds that its last mask took. */
-  lastMs = 0;
   /** Tokens that its matcher has not accepted yet. */
   private pending: number[] = [];
   private isUnderWay = false;

@@ -2,8 +2,9 @@ import { RocmForgeError } from '../../shared/errors.js';
 import type { ConstrainedAnswer, MaskSource } from './constrained-answer.js';
 import { fieldOf } from './constraint-field.js';
 import type { MaskJob, MaskResult, MaskVocabulary } from './mask-addon.js';
-import { MASK_TIME, type MaskTime } from './mask-time.js';
+import type { MaskTime } from './mask-time.js';
 import { MaskTurns } from './mask-turns.js';
+import type { SlowMasks } from './slow-masks.js';
 
 /** Jobs that go to a thread together: their way there and back costs as much as some masks. */
 const BATCH = 8;
@@ -17,7 +18,7 @@ interface Lane {
 }
 
 /**
- * Has masks computed by threads of the pool, by turns of the clients whose answers they are for. Answers whose masks take long have a
+ * Has masks computed by threads of the pool, by turns of the clients whose answers they are for. Answers whose masks are slow have a
  * thread of their own, so that those of others do not wait behind them.
  */
 export class MaskQueue implements MaskSource {
@@ -29,13 +30,14 @@ export class MaskQueue implements MaskSource {
   constructor(
     private readonly vocabulary: MaskVocabulary,
     private readonly maskTime: MaskTime,
+    private readonly slowMasks: SlowMasks,
     threads: number,
   ) {
     this.ordinary = { turns: new MaskTurns(), threads, batch: BATCH, running: 0 };
   }
 
   add(answer: ConstrainedAnswer): void {
-    const { turns } = answer.lastMs > MASK_TIME.sharedMs ? this.slow : this.ordinary;
+    const { turns } = this.isSlow(answer) ? this.slow : this.ordinary;
     turns.add(answer.client, answer);
     if (this.isScheduled) return;
     // Decisions of a step about several answers go together, and their drafts are known then.
@@ -54,19 +56,27 @@ export class MaskQueue implements MaskSource {
       lane.running += 1;
       void this.run(answers).finally(() => {
         lane.running -= 1;
-        this.serve(lane);
+        this.serve(this.ordinary);
+        this.serve(this.slow);
       });
     }
   }
 
-  private take({ turns, batch }: Lane): ConstrainedAnswer[] {
+  private take(lane: Lane): ConstrainedAnswer[] {
     const answers: ConstrainedAnswer[] = [];
-    while (answers.length < batch) {
-      const next = turns.take();
+    while (answers.length < lane.batch) {
+      const next = lane.turns.take();
       if (next === undefined) break;
-      if (!next.entry.isClosed) answers.push(next.entry);
+      if (next.entry.isClosed) continue;
+      // Others of its form were slow while it waited.
+      if (lane === this.ordinary && this.isSlow(next.entry)) this.slow.turns.add(next.client, next.entry);
+      else answers.push(next.entry);
     }
     return answers;
+  }
+
+  private isSlow({ form }: ConstrainedAnswer): boolean {
+    return this.slowMasks.isSlow(form);
   }
 
   private async run(answers: readonly ConstrainedAnswer[]): Promise<void> {
@@ -81,7 +91,7 @@ export class MaskQueue implements MaskSource {
       if (!answer.isClosed) this.add(answer);
       return;
     }
-    answer.lastMs = result.ms;
+    this.slowMasks.record(answer.form, result.ms);
     for (const { turns } of [this.ordinary, this.slow]) turns.charge(answer.client, result.ms);
     answer.done();
     if (result.outcome === 'broken') answer.fail(new RocmForgeError('INTERNAL', 'the answer has left its grammar'));

@@ -8,8 +8,6 @@ export const MASK_TIME = {
   burstMs: 1000,
   /** Milliseconds of slow masks that a client may use in each second. */
   perSecondMs: 50,
-  /** Milliseconds of an answer's last mask, beyond which its next one is computed in the thread for slow ones. */
-  sharedMs: 5,
 } as const;
 
 /** Clients that are remembered, which had a slow mask. */
@@ -21,7 +19,7 @@ export class MaskTime {
   private readonly buckets = new Map<string, TokenBucket>();
 
   /** @param nowMs of a clock that never goes back */
-  constructor(private readonly nowMs: () => number = () => performance.now()) {}
+  constructor(private readonly nowMs: () => number) {}
 
   /** Counts a mask that took `ms`. @returns whether its client has used up its time, and this mask was a slow one */
   charge(client: string, ms: number): boolean {

@@ -6,6 +6,7 @@ import { GrammarThreads } from './grammar-threads.js';
 import { type MaskGrammar, type MaskVocabulary, maskAddon } from './mask-addon.js';
 import { MaskQueue } from './mask-queue.js';
 import { MaskTime } from './mask-time.js';
+import { SlowMasks } from './slow-masks.js';
 import type { TokenConstraint } from './token-constraint.js';
 import { vocabularyOf } from './vocabulary.js';
 
@@ -49,7 +50,8 @@ export class Matchers {
     const { vocabulary, names } = vocabularyOf(tokenizer);
     this.vocabulary = vocabulary;
     this.threads = new GrammarThreads({ names, threads, maxWaiting });
-    this.queue = new MaskQueue(vocabulary, new MaskTime(), threads);
+    const nowMs = () => performance.now();
+    this.queue = new MaskQueue(vocabulary, new MaskTime(nowMs), new SlowMasks(nowMs), threads);
   }
 
   get counts(): GrammarCounts {

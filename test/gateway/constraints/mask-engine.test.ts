@@ -1,19 +1,14 @@
-import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { GrammarRules } from '../../../src/gateway/constraints/grammar.js';
 import { grammarBuffer } from '../../../src/gateway/constraints/grammar-buffer.js';
-import { type GivenConstraint, grammarOf } from '../../../src/gateway/constraints/grammar-of.js';
 import {
   type MaskResult,
   type GrammarMatcher as Matcher,
   maskAddon,
 } from '../../../src/gateway/matching/mask-addon.js';
-import { RocmForgeError } from '../../../src/shared/errors.js';
 import { allows } from '../../support/byte-engine.js';
-import { exactSchemas } from '../../support/exact-schemas.js';
-import { GBNF_GRAMMARS } from '../../support/gbnf-grammars.js';
-import { grammarLibrary } from '../../support/grammar-library.js';
-import { grammarText } from '../../support/grammar-text.js';
+import { libraryMasks } from '../../support/library-masks.js';
+import { maskConstraints, rulesOf } from '../../support/mask-constraints.js';
 import { matchPrefix } from '../../support/prefix-matcher.js';
 import { Random } from '../../support/random.js';
 import { byTier, runs, seed } from '../../support/run-size.js';
@@ -67,46 +62,7 @@ const vocabulary = new MaskVocabulary(
   Uint32Array.of(END),
 );
 
-const REGULAR = [
-  'abcbd|abd',
-  '[a-z]{2,40}',
-  '(a|ab)*b',
-  '[^"]*"x',
-  '(ab?c{0,3}){2,5}',
-  '\\p{Lu}+é?',
-  '.{3}',
-  '(a*)*b',
-  'x{17,}y{0,70}',
-];
-const RECURSIVE = [
-  'root ::= s "QA"\ns ::= s s | [a-z ]',
-  'root ::= p "Q"\np ::= [a-z ] p [a-z ] | [a-z ] p | p [a-z ] | [a-z ]',
-  'root ::= e\ne ::= e "+" e | e "*" e | "(" e ")" | [0-9]+',
-  'root ::= a | b\na ::= "x" a "y" | ""\nb ::= "x" b "yy" | ""',
-  'root ::= l\nl ::= l "," i | i\ni ::= [a-z]* | "[" l "]"',
-  'root ::= a\na ::= b "x" | "q"\nb ::= a "y" | n a\nn ::= "" | "n"',
-];
-
-function constraints(): GivenConstraint[] {
-  const schemas = fc.sample(exactSchemas, { numRuns: runs(60), seed: seed(31) });
-  return [
-    ...GBNF_GRAMMARS.map(([, value]): GivenConstraint => ({ $case: 'grammar', value })),
-    ...RECURSIVE.map((value): GivenConstraint => ({ $case: 'grammar', value })),
-    ...REGULAR.map((value): GivenConstraint => ({ $case: 'regex', value })),
-    { $case: 'jsonSchema', value: '{}' },
-    { $case: 'jsonSchema', value: '{"type": "array", "items": {"type": "string", "maxLength": 20}}' },
-    ...schemas.map((value): GivenConstraint => ({ $case: 'jsonSchema', value })),
-  ];
-}
-
-function rulesOf(constraint: GivenConstraint): GrammarRules | undefined {
-  try {
-    return grammarOf(constraint);
-  } catch (error) {
-    if (error instanceof RocmForgeError) return undefined;
-    throw error;
-  }
-}
+const constraints = () => maskConstraints(runs(60), seed(31));
 
 async function next(matcher: Matcher, ids: readonly number[], drafts?: readonly number[]): Promise<MaskResult> {
   const draftTokens = drafts === undefined ? undefined : Uint32Array.from(drafts);
@@ -187,30 +143,19 @@ describe('masks', () => {
 describe('the grammar library', () => {
   /** Its classes take bytes that are no UTF-8, it mixes alternatives, and where a token ends within a character it differs in both ways. */
   it('has the same masks, or the plain matcher says that it is wrong', async () => {
-    const { Grammar, GrammarCompiler, GrammarMatcher: LibraryMatcher, TokenizerInfo } = grammarLibrary();
-    const isPrinted = (byte: number) => (byte >= 33 && byte <= 126) || (byte >= 161 && byte !== 173);
-    let others = 0;
-    const letters = Array.from({ length: 256 }, (_, byte) =>
-      String.fromCharCode(isPrinted(byte) ? byte : 256 + others++),
-    );
-    const words = [...TOKENS.map((token) => [...token].map((byte) => letters[byte]).join('')), '</s>'];
-    const info = await TokenizerInfo.createTokenizerInfo(words, 'byte_level', false, END + 1, [END]);
-    const compiler = await GrammarCompiler.createGrammarCompiler(info, false);
+    const library = await libraryMasks([...TOKENS, Buffer.of()], [END]);
     const random = new Random(seed(33));
     let [same, wrong] = [0, 0];
     for (const constraint of constraints()) {
       const rules = rulesOf(constraint);
       if (rules === undefined) continue;
-      const compiled = await compiler.compileGrammar(await Grammar.fromEBNF(grammarText(rules)));
-      const library = await LibraryMatcher.createGrammarMatcher(compiled);
+      const their = await library(rules);
       const matcher = new GrammarMatcher(await vocabulary.prepare(grammarBuffer(rules), MaskGrammar));
       let before: Buffer = Buffer.of();
       let ids = allowed(await next(matcher, []));
       for (let step = 0; step < 4 * STEPS; step++) {
-        const words = await library.getNextTokenBitmask();
-        const theirs = Array.from({ length: END + 1 }, (_, id) => id).filter(
-          (id) => ((words[id >> 5]! >> (id & 31)) & 1) === 1,
-        );
+        const bits = await their.mask();
+        const theirs = Array.from({ length: END + 1 }, (_, id) => id).filter((id) => allows({ bits }, id));
         if (theirs.join() === ids.join()) same += 1;
         else {
           wrong += 1;
@@ -221,11 +166,11 @@ describe('the grammar library', () => {
         const isNext = (id: number) => id !== END && before.length + TOKENS[id]!.length <= MOST_BYTES;
         const going = ids.filter((id) => isNext(id) && theirs.includes(id));
         const id = going[random.below(going.length)];
-        if (id === undefined || !library.acceptToken(id)) break;
+        if (id === undefined || !their.accept(id)) break;
         before = Buffer.concat([before, TOKENS[id]!]);
         ids = allowed(await next(matcher, [id]));
       }
-      library.dispose();
+      their.close();
       matcher.close();
     }
     console.log(`${same} masks are the same, in ${wrong} the library is wrong`);

@@ -139,11 +139,13 @@ it('two hostile clients with ambiguous grammars leave a third at least 80 % of i
   const end = new AbortController();
   try {
     const free = streamed(server, 'bob', request({ text: 'the', stop: { maxTokens: 4000, ignoreEos: true } }));
-    const alone = await rateOfVictim(server, 1);
+    const before = await rateOfVictim(server, 2);
     const attacks = Object.entries(HOSTILE).map(([client, grammar]) => attack(server, client, grammar, end.signal));
     const beside = await rateOfVictim(server, REQUESTS);
     end.abort();
     const reasons = (await Promise.all(attacks)).map((each) => [...each]);
+    // On both sides of the attack: other processes of this machine make masks late, too.
+    const alone = (before + (await rateOfVictim(server, 2))) / 2;
     console.log(`tokens a step: alone ${alone.toFixed(2)}, beside them ${beside.toFixed(2)}; they ended by ${reasons}`);
     expect(beside).toBeGreaterThanOrEqual(LEAST_SHARE * alone);
     expect(server.executor.failure).toBeUndefined();
