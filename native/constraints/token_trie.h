@@ -75,7 +75,7 @@ class Vocabulary {
   size_t allocated_bytes();
 
  private:
-  static constexpr size_t kAutomataBytes = 32 << 20;
+  static constexpr size_t kAutomataBytes = 16 << 20;
   static constexpr size_t kSliceBytes = 16 << 20;
   static constexpr size_t kMasks = 512;
 

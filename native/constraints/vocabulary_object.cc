@@ -154,19 +154,26 @@ class MatcherObject : public Napi::ObjectWrap<MatcherObject> {
 class GrammarObject : public Napi::ObjectWrap<GrammarObject> {
  public:
   static Napi::Function define(Napi::Env env) {
-    return DefineClass(env, "MaskGrammar", {InstanceAccessor<&GrammarObject::allocated_bytes>("allocatedBytes")});
+    return DefineClass(env, "MaskGrammar",
+                       {InstanceAccessor<&GrammarObject::allocated_bytes>("allocatedBytes"),
+                        InstanceMethod<&GrammarObject::close>("close")});
   }
   // (External of a grammar).
   explicit GrammarObject(const Napi::CallbackInfo& info)
       : Napi::ObjectWrap<GrammarObject>(info),
         grammar_(*info[0].As<Napi::External<std::shared_ptr<Grammar>>>().Data()) {}
 
-  const std::shared_ptr<Grammar>& grammar() const { return grammar_; }
+  std::shared_ptr<Grammar> grammar(Napi::Env env) const {
+    if (grammar_ == nullptr) throw Napi::Error::New(env, "the grammar is closed");
+    return grammar_;
+  }
 
  private:
   Napi::Value allocated_bytes(const Napi::CallbackInfo& info) {
-    return Napi::Number::New(info.Env(), static_cast<double>(grammar_->allocated_bytes()));
+    return Napi::Number::New(info.Env(), static_cast<double>(grammar(info.Env())->allocated_bytes()));
   }
+  // Garbage is collected by what JavaScript sees of it, which is little.
+  void close(const Napi::CallbackInfo&) { grammar_.reset(); }
 
   std::shared_ptr<Grammar> grammar_;
 };
@@ -176,7 +183,7 @@ MatcherObject::MatcherObject(const Napi::CallbackInfo& info) : Napi::ObjectWrap<
   if (info[0].IsExternal()) {
     matcher_ = *info[0].As<Napi::External<std::shared_ptr<Matcher>>>().Data();
   } else {
-    matcher_ = std::make_shared<Matcher>(GrammarObject::Unwrap(info[0].As<Napi::Object>())->grammar());
+    matcher_ = std::make_shared<Matcher>(GrammarObject::Unwrap(info[0].As<Napi::Object>())->grammar(info.Env()));
   }
 }
 

@@ -1,7 +1,7 @@
 import type { MaskGrammar } from './mask-addon.js';
 
 /** Prepared grammars that are kept, and the bytes that they may have together. */
-const MOST = { grammars: 256, bytes: 32 * 1024 * 1024 } as const;
+const MOST = { grammars: 256, bytes: 8 * 1024 * 1024 } as const;
 /** Bytes of a grammar in addition to its states: its buffer's expressions, and its entry here. */
 const BYTES_OF_ENTRY = 4096;
 
@@ -41,7 +41,9 @@ export class GrammarCache {
     return entry.grammar;
   }
 
+  /** Keeps a grammar, in place of another of its form; it is closed when it is evicted. */
   add(form: string, client: string, grammar: MaskGrammar): void {
+    this.entries.get(form)?.grammar.close();
     this.entries.set(form, { grammar, client });
     for (let bytes = this.bytes; this.entries.size > 1 && this.isOver(bytes); bytes = this.bytes) this.evict(form);
   }
@@ -64,7 +66,9 @@ export class GrammarCache {
       victim = form;
       most = bytes;
     }
-    if (victim !== undefined) this.entries.delete(victim);
+    if (victim === undefined) return;
+    this.entries.get(victim)?.grammar.close();
+    this.entries.delete(victim);
     this.evictions += 1;
   }
 }

@@ -5,6 +5,8 @@ import type { MaskedDraftToken, TokenMask } from './token-constraint.js';
 export interface MaskGrammar {
   /** Bytes of what it keeps of the texts of its matchers. */
   readonly allocatedBytes: number;
+  /** Frees it once its matchers are closed; no other matcher may be made of it. */
+  close(): void;
 }
 
 /** One text, as far as it has come. */

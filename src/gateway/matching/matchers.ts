@@ -3,7 +3,7 @@ import type { Tokenizer } from '../tokenizer/tokenizer.js';
 import { ConstrainedAnswer } from './constrained-answer.js';
 import { GrammarCache } from './grammar-cache.js';
 import { GrammarThreads } from './grammar-threads.js';
-import { type MaskGrammar, type MaskVocabulary, maskAddon } from './mask-addon.js';
+import { type GrammarMatcher, type MaskVocabulary, maskAddon } from './mask-addon.js';
 import { MaskQueue } from './mask-queue.js';
 import { MaskTime } from './mask-time.js';
 import { SlowMasks } from './slow-masks.js';
@@ -66,12 +66,10 @@ export class Matchers {
    */
   async open(constraint: GivenConstraint, caller: Caller): Promise<TokenConstraint> {
     const answer = new ConstrainedAnswer(constraint, caller.principal);
-    const grammar = this.cache.get(answer.form) ?? (await this.make(answer, caller));
-    caller.signal?.throwIfAborted();
-    const { GrammarMatcher } = maskAddon();
+    const matcher = await this.matcher(answer, caller);
     await new Promise<void>((ready, failed) => {
       answer.listen({ ready, failed });
-      answer.start(new GrammarMatcher(grammar), this.queue);
+      answer.start(matcher, this.queue);
     }).catch((error: Error) => {
       answer.close();
       throw error;
@@ -100,10 +98,17 @@ export class Matchers {
     return this.threads.close();
   }
 
-  private async make({ form, constraint, client }: ConstrainedAnswer, caller: Caller): Promise<MaskGrammar> {
+  /** A matcher of the answer's grammar, before that may be evicted. */
+  private async matcher({ form, constraint, client }: ConstrainedAnswer, caller: Caller): Promise<GrammarMatcher> {
+    const { GrammarMatcher, MaskGrammar } = maskAddon();
+    const known = this.cache.get(form);
+    if (known !== undefined) return new GrammarMatcher(known);
     const buffer = await this.threads.make(constraint, caller);
-    const grammar = await this.vocabulary.prepare(buffer, maskAddon().MaskGrammar);
+    const grammar = await this.vocabulary.prepare(buffer, MaskGrammar);
+    const matcher = new GrammarMatcher(grammar);
     this.cache.add(form, client, grammar);
-    return grammar;
+    if (caller.signal?.aborted) matcher.close();
+    caller.signal?.throwIfAborted();
+    return matcher;
   }
 }
