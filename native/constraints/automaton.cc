@@ -31,7 +31,7 @@ AutomatonState* Automata::intern(std::vector<const Expression*> expressions, Bud
   const auto known = known_.find(&sought);
   if (known != known_.end()) return *known;
   const size_t bytes = sizeof(AutomatonState) + 48 + sought.expressions.size() * sizeof(Expression*);
-  budget.allocate(bytes);
+  budget.allocate_automata(bytes);
   table_.count_bytes(bytes);
   AutomatonState* made = &states_.emplace_back();
   made->expressions.swap(sought.expressions);
@@ -137,7 +137,7 @@ const Edges& Automata::build_edges(AutomatonState* state, Budget& budget) {
     entered_.clear();
     follow(each, table_.empty(), followers, budget, 0);
   }
-  budget.allocate(table_.allocated_bytes() - before);
+  budget.allocate_automata(table_.allocated_bytes() - before);
   budget.spend(static_cast<int64_t>(table_.lookups() - lookups));
   const auto each_byte = [](const ByteSet& set, auto&& visit) {
     for (size_t byte = set._Find_first(); byte < 256; byte = set._Find_next(byte)) visit(byte);
@@ -183,7 +183,7 @@ const Edges& Automata::build_edges(AutomatonState* state, Budget& budget) {
   }
   const size_t bytes = sizeof(Edges) + made.ranges.size() * sizeof(Edges::Range) + (made.index ? 512 : 0);
   table_.count_bytes(bytes);
-  budget.allocate(bytes);
+  budget.allocate_automata(bytes);
   const Edges* kept = &edges_.emplace_back(std::move(made));
   state->edges.store(kept, std::memory_order_release);
   return *kept;

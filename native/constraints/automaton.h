@@ -25,12 +25,18 @@ struct BudgetExceeded : std::runtime_error {
 struct Budget {
   int64_t steps;
   int64_t bytes;
+  // Of `bytes`, those of automata, which are taken until the last grammar of the automata is gone.
+  int64_t automata_bytes = 0;
 
   void spend(int64_t count) {
     if ((steps -= count) < 0) throw BudgetExceeded("takes too many steps for one token");
   }
   void allocate(size_t count) {
     if ((bytes -= static_cast<int64_t>(count)) < 0) throw BudgetExceeded("takes too much memory");
+  }
+  void allocate_automata(size_t count) {
+    automata_bytes += static_cast<int64_t>(count);
+    allocate(count);
   }
 };
 
@@ -68,7 +74,7 @@ struct AutomatonState {
 // Locked by itself: any thread may call it. States live as long as it does.
 class Automata {
  public:
-  Automata() = default;
+  explicit Automata(uint64_t epoch) : epoch_(epoch) {}
   Automata(const Automata&) = delete;
   Automata& operator=(const Automata&) = delete;
 
@@ -82,6 +88,7 @@ class Automata {
   const Expression* repeat(const Expression* what, uint32_t min, uint32_t max);
   std::pair<const Expression*, const Expression*> split(const Expression* sequence);
 
+  uint64_t epoch() const { return epoch_; }
   std::mutex& mutex() { return mutex_; }
   ExpressionTable& expressions() { return table_; }
   size_t allocated_bytes();
@@ -99,6 +106,7 @@ class Automata {
   const Edges& build_edges(AutomatonState* state, Budget& budget);
   void follow(const Expression* of, const Expression* rest, std::vector<Follower>& out, Budget& budget, int depth);
 
+  const uint64_t epoch_;
   std::mutex mutex_;
   ExpressionTable table_;
   std::deque<AutomatonState> states_;

@@ -140,7 +140,7 @@ class Preparation {
 
   Rules prepare() {
     for (const auto& component : components()) make(component);
-    return {made_[0], std::move(bodies_)};
+    return {.root = made_[0], .bodies = std::move(bodies_)};
   }
 
  private:
@@ -298,7 +298,10 @@ class Preparation {
 Rules read_rules(std::span<const uint8_t> buffer, Automata& automata) {
   const std::vector<Part> rules = Reader(buffer).rules();
   const std::lock_guard lock(automata.mutex());
-  return Preparation(rules, automata.expressions()).prepare();
+  const size_t before = automata.expressions().allocated_bytes();
+  Rules made = Preparation(rules, automata.expressions()).prepare();
+  made.bytes = automata.expressions().allocated_bytes() - before;
+  return made;
 }
 
 }  // namespace rocmforge::constraints

@@ -20,6 +20,8 @@ struct Rules {
   const Expression* root = nullptr;
   // Of rules that are called; null for others.
   std::vector<const Expression*> bodies;
+  // That reading them added to the automata.
+  size_t bytes = 0;
 };
 
 // Throws InvalidGrammar. The automata are locked meanwhile.

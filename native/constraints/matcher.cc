@@ -8,7 +8,8 @@ namespace {
 
 using Kind = Expression::Kind;
 
-// Bytes of a grammar's states from which on unused ones are freed, and that all may take.
+// Bytes of a grammar's states from which on unused ones are freed, and that all may take; as many may its texts add to
+// automata.
 constexpr size_t kFreeAt = 512 << 10;
 constexpr size_t kMostBytes = 32 << 20;
 
@@ -58,6 +59,11 @@ Grammar::Grammar(std::shared_ptr<Vocabulary> vocabulary, std::span<const uint8_t
 Grammar::~Grammar() {
   for (const Continuation* each : continuations_) delete each;
   for (State* each : states_) delete each;
+}
+
+void Grammar::begin() {
+  free_unused();
+  if (automata_bytes_ > kMostBytes) throw BudgetExceeded("takes too much memory");
 }
 
 void Grammar::allocate(size_t bytes, Budget& budget) {

@@ -68,8 +68,16 @@ class Grammar {
   Vocabulary& vocabulary() { return *vocabulary_; }
   // Held by who uses it.
   std::mutex& mutex() { return mutex_; }
-  // Of its states, readable at any time; automata are counted with the vocabulary.
-  size_t allocated_bytes() const { return allocated_.load(std::memory_order_relaxed); }
+  // Of its states, and of what its rules and texts have added to automata; readable at any time.
+  size_t allocated_bytes() const {
+    return rules_.bytes + allocated_.load(std::memory_order_relaxed) + automata_bytes_.load(std::memory_order_relaxed);
+  }
+  // Automata that are prepared later have a higher one.
+  uint64_t epoch() const { return automata_->epoch(); }
+  // Before a job. Throws BudgetExceeded where texts have added too much to automata.
+  void begin();
+  // A job added so much to automata.
+  void count_automata(int64_t bytes) { automata_bytes_ += static_cast<size_t>(bytes); }
 
  private:
   friend class Matcher;
@@ -110,6 +118,7 @@ class Grammar {
   std::unordered_set<Matcher*> matchers_;
   Continuation end_{Continuation::Kind::kEnd};
   std::atomic<size_t> allocated_{0};
+  std::atomic<size_t> automata_bytes_{0};
   size_t free_at_;
 };
 
@@ -123,7 +132,7 @@ class Matcher {
 
   Grammar& grammar() { return *grammar_; }
   // Before a job, in which states are kept.
-  void begin() { grammar_->free_unused(); }
+  void begin() { grammar_->begin(); }
   // Whether the token may come next; else the text stays where it is. Throws BudgetExceeded.
   bool accept(uint32_t token, Budget& budget);
   bool accept(std::span<const uint8_t> bytes, Budget& budget);

@@ -83,7 +83,7 @@ std::shared_ptr<Automata> Vocabulary::automata() {
     slices_.clear();
     slice_bytes_ = 0;
   }
-  if (automata_ == nullptr) automata_ = std::make_shared<Automata>();
+  if (automata_ == nullptr) automata_ = std::make_shared<Automata>(++epochs_);
   return automata_;
 }
 

@@ -109,6 +109,7 @@ class Vocabulary {
 
   std::mutex mutex_;
   std::shared_ptr<Automata> automata_;
+  uint64_t epochs_ = 0;
   // The one used last in front.
   std::list<SliceEntry> slices_;
   std::unordered_map<SliceKey, std::list<SliceEntry>::iterator, SliceHash> known_slices_;

@@ -68,17 +68,9 @@ struct Job {
   void run() {
     const std::lock_guard lock(matcher->grammar().mutex());
     const double started = processor_ms();
+    Budget budget{kMaskSteps + kTokenSteps * static_cast<int64_t>(tokens.size()), kJobBytes};
     try {
-      Budget budget{kMaskSteps + kTokenSteps * static_cast<int64_t>(tokens.size()), kJobBytes};
-      matcher->begin();
-      outcome = Outcome::kReady;
-      for (const uint32_t token : tokens) {
-        if (matcher->accept(token, budget)) continue;
-        outcome = Outcome::kBroken;
-        return;
-      }
-      mask = matcher->mask(budget);
-      if (is_drafting) look_ahead(budget);
+      run(budget);
     } catch (const BudgetExceeded& exceeded) {
       outcome = Outcome::kExceeded;
       why = exceeded.what();
@@ -86,10 +78,23 @@ struct Job {
       outcome = Outcome::kExceeded;
       why = "takes more memory than there is";
     }
+    matcher->grammar().count_automata(budget.automata_bytes);
     ms = processor_ms() - started;
   }
 
  private:
+  void run(Budget& budget) {
+    matcher->begin();
+    outcome = Outcome::kReady;
+    for (const uint32_t token : tokens) {
+      if (matcher->accept(token, budget)) continue;
+      outcome = Outcome::kBroken;
+      return;
+    }
+    mask = matcher->mask(budget);
+    if (is_drafting) look_ahead(budget);
+  }
+
   // Masks behind draft tokens, and behind tokens that alone may come; the matcher stays where it is.
   void look_ahead(Budget& budget) {
     const auto until = Clock::now() + kAheadTime;
@@ -156,6 +161,7 @@ class GrammarObject : public Napi::ObjectWrap<GrammarObject> {
   static Napi::Function define(Napi::Env env) {
     return DefineClass(env, "MaskGrammar",
                        {InstanceAccessor<&GrammarObject::allocated_bytes>("allocatedBytes"),
+                        InstanceAccessor<&GrammarObject::epoch>("epoch"),
                         InstanceMethod<&GrammarObject::close>("close")});
   }
   // (External of a grammar).
@@ -171,6 +177,9 @@ class GrammarObject : public Napi::ObjectWrap<GrammarObject> {
  private:
   Napi::Value allocated_bytes(const Napi::CallbackInfo& info) {
     return Napi::Number::New(info.Env(), static_cast<double>(grammar(info.Env())->allocated_bytes()));
+  }
+  Napi::Value epoch(const Napi::CallbackInfo& info) {
+    return Napi::Number::New(info.Env(), static_cast<double>(grammar(info.Env())->epoch()));
   }
   // Garbage is collected by what JavaScript sees of it, which is little.
   void close(const Napi::CallbackInfo&) { grammar_.reset(); }

@@ -1,8 +1,8 @@
 import type { MaskGrammar } from './mask-addon.js';
 
 /** Prepared grammars that are kept, and the bytes that they may have together. */
-const MOST = { grammars: 256, bytes: 8 * 1024 * 1024 } as const;
-/** Bytes of a grammar in addition to its states: its buffer's expressions, and its entry here. */
+const MOST = { grammars: 256, bytes: 16 * 1024 * 1024 } as const;
+/** Bytes of a grammar in addition to its own: of objects, and its entry here. */
 const BYTES_OF_ENTRY = 4096;
 
 interface Entry {
@@ -45,6 +45,8 @@ export class GrammarCache {
   add(form: string, client: string, grammar: MaskGrammar): void {
     this.entries.get(form)?.grammar.close();
     this.entries.set(form, { grammar, client });
+    // One that is kept keeps the automata of its epoch.
+    for (const [old, entry] of this.entries) if (entry.grammar.epoch < grammar.epoch - 1) this.remove(old);
     for (let bytes = this.bytes; this.entries.size > 1 && this.isOver(bytes); bytes = this.bytes) this.evict(form);
   }
 
@@ -66,9 +68,12 @@ export class GrammarCache {
       victim = form;
       most = bytes;
     }
-    if (victim === undefined) return;
-    this.entries.get(victim)?.grammar.close();
-    this.entries.delete(victim);
+    if (victim !== undefined) this.remove(victim);
+  }
+
+  private remove(form: string): void {
+    this.entries.get(form)?.grammar.close();
+    this.entries.delete(form);
     this.evictions += 1;
   }
 }

@@ -3,8 +3,10 @@ import type { MaskedDraftToken, TokenMask } from './token-constraint.js';
 
 /** A grammar that is prepared for a vocabulary. */
 export interface MaskGrammar {
-  /** Bytes of what it keeps of the texts of its matchers. */
+  /** Bytes of its rules, and of what it keeps of the texts of its matchers. */
   readonly allocatedBytes: number;
+  /** Grammars of an epoch share automata, which are freed with the last of them; a later one has a higher number. */
+  readonly epoch: number;
   /** Frees it once its matchers are closed; no other matcher may be made of it. */
   close(): void;
 }

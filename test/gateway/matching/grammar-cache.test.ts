@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import { GrammarCache } from '../../../src/gateway/matching/grammar-cache.js';
 import { runs, seed } from '../../support/run-size.js';
 
-const grammarOf = (allocatedBytes: number) => ({ allocatedBytes, close: () => undefined });
+const grammarOf = (allocatedBytes: number, epoch = 1) => ({ allocatedBytes, epoch, close: () => undefined });
 const MOST = { bytes: 100_000, grammars: 8 };
 
 it('keeps within its bounds and the newest grammar, however many are added', () => {
@@ -14,7 +14,7 @@ it('keeps within its bounds and the newest grammar, however many are added', () 
         const cache = new GrammarCache(MOST);
         const closed: number[] = [];
         added.forEach(([client, allocatedBytes], i) => {
-          const grammar = { allocatedBytes, close: () => closed.push(i) };
+          const grammar = { allocatedBytes, epoch: 1 + Math.floor(i / 50), close: () => closed.push(i) };
           cache.add(String(i), client, grammar);
           expect(cache.get(String(i))).toBe(grammar);
           expect(cache.bytes <= MOST.bytes || cache.size === 1).toBe(true);
@@ -47,4 +47,10 @@ it('evicts what was used longest ago first', () => {
   add('z');
   expect(cache.get('y')).toBeUndefined();
   expect(cache.get('x')).toBeDefined();
+});
+
+it('grammars of an epoch before the last one are not kept: they would keep its automata', () => {
+  const cache = new GrammarCache(MOST);
+  for (const epoch of [1, 1, 2, 3]) cache.add(`${epoch} ${cache.size}`, 'alice', grammarOf(10, epoch));
+  expect([cache.size, cache.evictions]).toEqual([2, 2]);
 });
