@@ -18,8 +18,8 @@ import { runs } from '../support/run-size.js';
 const REQUESTS = 2 * runs(100, 20);
 /** Megabytes by which the process may grow in the second half beside its grammar threads: the young heaps of three threads, of 16 MB each. */
 const MOST_GROWTH_MB = 48;
-/** Megabytes of tries, automata, masks and grammars, whose bounds are 48, 24 and 32 MiB and 512 masks. */
-const MOST_GRAMMARS_MB = 112;
+/** Megabytes of tries, automata, masks and grammars, whose bounds are 32, 16 and 16 MiB and 512 masks. */
+const MOST_GRAMMARS_MB = 80;
 /** Clients at once. */
 const CLIENTS = 4;
 

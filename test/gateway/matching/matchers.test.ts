@@ -138,8 +138,8 @@ it('many distinct grammars leave the memory of all within its bounds', async () 
       answer.close();
     };
     for (let i = 0; i < 1000; i++) await open(i);
-    expect(many.counts.engineBytes).toBeLessThan(100 * 2 ** 20);
-    expect(many.counts.grammarBytes).toBeLessThan(32 * 2 ** 20);
+    expect(many.counts.engineBytes).toBeLessThan(64 * 2 ** 20);
+    expect(many.counts.grammarBytes).toBeLessThan(17 * 2 ** 20);
     expect(many.counts.grammars + many.counts.evictions).toBe(1000);
     expect(many.counts.grammars).toBeLessThanOrEqual(256);
   } finally {
