@@ -20,7 +20,7 @@ static_assert(SPLIT % TILE_DEPTH == 0 && KV_BLOCK_TOKENS % PIECE == 0, "whole pr
 struct KeyRange {
   int first, end;
 };
-DEVICE KeyRange attended(int position) { return KeyRange{0, position + 1}; }
+DEVICE KeyRange attended(int position, int window) { return KeyRange{window_begin(position, window), position + 1}; }
 
 // Largest score, and sum of weights, of the queries that a lane has scores of.
 struct QueryStats {
@@ -66,6 +66,14 @@ DEVICE void find_largest(float (&largest)[QUERIES_HELD], const TileSum (&scores)
   }
 }
 
+// Softcaps products of queries and keys, with their scale: from then on they are scores, whose scale is 1.
+DEVICE void softcap_scores(TileSum& scores, const Scoring& scoring) {
+  if (scoring.softcap == 0.0f) return;
+  UNROLL
+  for (int i = 0; i < TILE_VALUES; i++) scores.values[i] = score_of(scores.values[i], scoring);
+}
+DEVICE float scale_left(const Scoring& scoring) { return scoring.softcap == 0.0f ? scoring.scale : 1.0f; }
+
 // Scores become weights, e^(scale * (score - largest)) as a power of two; those of masked scores are 0, and so are all
 // of a query that attends to no key of the chunk, whose largest score is LOWEST.
 DEVICE void weigh(TileSum& scores, const float (&largest)[QUERIES_HELD], float scale) {
@@ -92,6 +100,11 @@ DEVICE CombineFactors combine_stats(float& largest, float& sum, float next_large
 }
 DEVICE float combine_value(float total, float next, CombineFactors factors) {
   return multiply_add(total, factors.total, next * factors.next);
+}
+// A head's sink is combined last: a score of its own, whose value is zero. Heads without one have LOWEST, which changes
+// no bit.
+DEVICE CombineFactors combine_sink(float& largest, float& sum, float sink) {
+  return combine_stats(largest, sum, sink, 1.0f);
 }
 
 // Eight neighbouring f32 as a piece of halves.
@@ -124,8 +137,15 @@ DEVICE void store_elements(float* const (&to)[QUERIES_HELD], int count, int elem
   }
 }
 
-// A strip of the keys or values of a chunk on its way to LDS, SPLIT positions of STRIP elements: a thread's share. The
-// last of the context stands for what lies behind it.
+// Strips of a head; the last may be in part of zeros.
+template <int HEAD_DIM>
+constexpr int HEAD_STRIPS = (HEAD_DIM + STRIP - 1) / STRIP;
+// Products over a head, and tiles of sixteen elements of a strip.
+template <int HEAD_DIM>
+constexpr int HEAD_DEPTHS = (HEAD_DIM + TILE_DEPTH - 1) / TILE_DEPTH;
+constexpr int STRIP_COLUMNS = STRIP / TILE;
+
+// A strip of the keys or values of a chunk on its way to LDS, SPLIT positions of STRIP elements: a thread's share.
 constexpr int SHARE = SPLIT * STRIP_PIECES / BLOCK;
 static_assert(SHARE * BLOCK == SPLIT * STRIP_PIECES, "whole shares");
 // Pieces that it takes in LDS.
@@ -148,8 +168,9 @@ DEVICE void start_strip(StripOnItsWay<half_t>& way, Lds strip, const TileCache<h
   UNROLL
   for (int i = 0; i < SHARE; i++) {
     const int at = i * BLOCK + thread, p = at % STRIP_PIECES;
-    const half_t* vector = vector_at<HEAD_DIM>(cache, from, min_of(start + at / STRIP_PIECES, cache.length - 1));
-    fetch_start(way.fetches, i, strip, strip_slot(at / STRIP_PIECES, p), vector + element + p * PIECE, true);
+    const half_t* vector = vector_at<HEAD_DIM>(cache, from, readable(cache, start + at / STRIP_PIECES));
+    fetch_start(way.fetches, i, strip, strip_slot(at / STRIP_PIECES, p),
+                vector + readable_element<HEAD_DIM, PIECE>(element + p * PIECE), true);
   }
 }
 template <class Lds>
@@ -168,8 +189,8 @@ DEVICE void start_strip(StripOnItsWay<KvQ8>& way, Lds, const TileCache<KvQ8>& ca
   UNROLL
   for (int i = 0; i < SHARE; i++) {
     const int at = i * BLOCK + thread, p = at % STRIP_PIECES;
-    const int position = min_of(start + at / STRIP_PIECES, cache.length - 1);
-    way.pieces[i] = fetch_vector<HEAD_DIM>(cache, from, position, element + p * PIECE);
+    const int position = readable(cache, start + at / STRIP_PIECES);
+    way.pieces[i] = fetch_vector<HEAD_DIM>(cache, from, position, readable_element<HEAD_DIM, PIECE>(element + p * PIECE));
   }
 }
 template <class Lds>
@@ -202,7 +223,7 @@ DEVICE void start_values(ValuesOnTheirWay<T>& values, Lds strip, const TileCache
     UNROLL
     for (int i = 0; i < SHARE / 4; i++) {
       const int at = i * BLOCK + thread, p = at / (STRIP / 4), e = at % (STRIP / 4) * 4;
-      values.way.corners[i] = load_values<HEAD_DIM>(cache, start + p * PIECE, element + e);
+      values.way.corners[i] = load_values<HEAD_DIM>(cache, start + p * PIECE, readable_element<HEAD_DIM, 4>(element + e));
     }
   } else {
     start_strip<HEAD_DIM>(values.way, strip, cache, cache.v, start, element);
@@ -226,27 +247,28 @@ DEVICE void finish_values(const ValuesOnTheirWay<T>& values, Lds strip) {
 }
 
 // Sixteen queries as f16, in registers. row_of(i): where query i < `count` lies.
-template <int DEPTHS, class RowOf>
+template <int HEAD_DIM, int DEPTHS, class RowOf>
 DEVICE void load_queries(Fragment<half_t> (&queries)[DEPTHS], int count, RowOf row_of) {
   UNROLL
   for (int p = 0; p < FRAGMENT_PIECES; p++) {
     const float* row = row_of(piece_row(p));
     UNROLL
     for (int d = 0; d < DEPTHS; d++) {
-      queries[d].pieces[p] = piece_row(p) < count ? to_piece(row + d * TILE_DEPTH + piece_k(p)) : zero_piece();
+      const int element = d * TILE_DEPTH + piece_k(p);
+      queries[d].pieces[p] = piece_row(p) < count && element < HEAD_DIM ? to_piece(row + element) : zero_piece();
     }
   }
 }
 // TILES times sixteen, in LDS, as strips: all threads of a block together. Those of tile t begin at
-// t * HEAD_DIM / STRIP * QUERY_STRIP.
+// t * HEAD_STRIPS * QUERY_STRIP.
 constexpr int QUERY_STRIP = TILE * STRIP_PITCH;
 template <int HEAD_DIM, int TILES, class Lds, class PieceOf>
 DEVICE void bring_query_pieces(Lds strips, int count, PieceOf piece_of) {
-  constexpr int PIECES = HEAD_DIM / PIECE;
+  constexpr int STRIPS = HEAD_STRIPS<HEAD_DIM>, PIECES = STRIPS * STRIP_PIECES;
   for (int i = thread_id(); i < TILES * TILE * PIECES; i += BLOCK) {
-    const int query = i / PIECES, p = i % PIECES, strip = query / TILE * (HEAD_DIM / STRIP) + p / STRIP_PIECES;
+    const int query = i / PIECES, p = i % PIECES, strip = query / TILE * STRIPS + p / STRIP_PIECES;
     strips[strip * QUERY_STRIP + strip_slot(query % TILE, p % STRIP_PIECES)] =
-        query < count ? piece_of(query, p) : zero_piece();
+        query < count && p * PIECE < HEAD_DIM ? piece_of(query, p) : zero_piece();
   }
 }
 template <int HEAD_DIM, int TILES, class Lds, class RowOf>
