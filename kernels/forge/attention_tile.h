@@ -66,24 +66,52 @@ DEVICE void find_largest(float (&largest)[QUERIES_HELD], const TileSum (&scores)
   }
 }
 
-// Softcaps products of queries and keys, with their scale: from then on they are scores, whose scale is 1.
-DEVICE void softcap_scores(TileSum& scores, const Scoring& scoring) {
-  if (scoring.softcap == 0.0f) return;
-  UNROLL
-  for (int i = 0; i < TILE_VALUES; i++) scores.values[i] = score_of(scores.values[i], scoring);
+// Largest score of a query: softcapping keeps the order of products, so that their largest becomes the largest score.
+DEVICE float largest_score(float largest, const Scoring& scoring) {
+  return largest == LOWEST ? LOWEST : score_of(largest, scoring);
 }
-DEVICE float scale_left(const Scoring& scoring) { return scoring.softcap == 0.0f ? scoring.scale : 1.0f; }
 
-// Scores become weights, e^(scale * (score - largest)) as a power of two; those of masked scores are 0, and so are all
-// of a query that attends to no key of the chunk, whose largest score is LOWEST.
-DEVICE void weigh(TileSum& scores, const float (&largest)[QUERIES_HELD], float scale) {
+// Products of queries and keys become weights, e^(score - largest score) as a power of two; those of masked products are
+// 0, and so are all of a query that attends to no key of the chunk, whose largest product is LOWEST.
+DEVICE void weigh(TileSum& products, const float (&largest)[QUERIES_HELD], float scale) {
   const float factor = scale * 1.44269504f;  // log2 e
   float most[QUERIES_HELD];
   UNROLL
   for (int h = 0; h < QUERIES_HELD; h++) most[h] = largest[h] == LOWEST ? 0.0f : largest[h] * factor;
   UNROLL
   for (int i = 0; i < TILE_VALUES; i++) {
-    scores.values[i] = exp2_of(multiply_add(scores.values[i], factor, -most[held_index(i)]));
+    products.values[i] = exp2_of(multiply_add(products.values[i], factor, -most[held_index(i)]));
+  }
+}
+DEVICE void weigh_softcapped(TileSum& products, const float (&largest)[QUERIES_HELD], const Scoring& scoring) {
+  constexpr float FACTOR = 1.44269504f;  // log2 e
+  float most[QUERIES_HELD];
+  UNROLL
+  for (int h = 0; h < QUERIES_HELD; h++) most[h] = largest_score(largest[h], scoring) * FACTOR;
+  UNROLL
+  for (int i = 0; i < TILE_VALUES; i++) {
+    const float product = products.values[i];
+    const float weight = exp2_of(multiply_add(score_of(product, scoring), FACTOR, -most[held_index(i)]));
+    products.values[i] = product == LOWEST ? 0.0f : weight;
+    schedule_here();
+  }
+}
+// Weights of N tiles of products, each stored by `store(c, weights)`.
+template <int N, class Store>
+DEVICE void weigh_tiles(TileSum (&products)[N], const float (&largest)[QUERIES_HELD], const Scoring& scoring,
+                        Store store) {
+  if (scoring.softcap == 0.0f) {
+    UNROLL
+    for (int c = 0; c < N; c++) {
+      weigh(products[c], largest, scoring.scale);
+      store(c, to_weights(products[c]));
+    }
+  } else {
+    UNROLL
+    for (int c = 0; c < N; c++) {
+      weigh_softcapped(products[c], largest, scoring);
+      store(c, to_weights(products[c]));
+    }
   }
 }
 

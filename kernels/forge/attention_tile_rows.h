@@ -24,9 +24,10 @@ constexpr int ITEMS = ALL_PARTS / PARTS<HEAD_DIM>;
 // lie there, too, one has to make room first.
 constexpr int STRIP_STAGES = HOLDS_QUERIES ? FETCH_STAGES - 1 : 1;
 constexpr int AHEAD = STRIP_STAGES > 1 ? STRIP_STAGES - 1 : 1;
-// Tiles of keys whose products are one run of instructions, left out as one where nobody attends to them.
-template <int HEAD_DIM>
-constexpr int KEY_GROUP = HOLDS_QUERIES || HEAD_DIM <= 64 ? 2 : 4;
+// Tiles of keys whose products are one run of instructions, left out as one where no query attends to them: as many as
+// gfx1100 has registers for.
+template <int HEAD_DIM, class T>
+constexpr int KEY_GROUP = HOLDS_QUERIES || HEAD_DIM <= 64 ? 2 : sizeof(T) == sizeof(half_t) ? 4 : HEAD_DIM == 128 ? 1 : 2;
 static_assert(OWNED * WAVES == ALL_PARTS && KEY_TILES % 4 == 0, "whole items, whole groups");
 
 // Keys that sixteen queries of a wave attend to.
@@ -67,10 +68,10 @@ struct Item {
 };
 
 // Adds a strip of the head to the scores.
-template <int HEAD_DIM, class Lds>
+template <class T, int HEAD_DIM, class Lds>
 DEVICE void score_strip(TileSum (&scores)[KEY_TILES], const Item<HEAD_DIM>& item, Lds queries, Lds keys, int strip,
                         int tiles) {
-  constexpr int GROUP = KEY_GROUP<HEAD_DIM>;
+  constexpr int GROUP = KEY_GROUP<HEAD_DIM, T>;
   UNROLL
   for (int c = 0; c < KEY_TILES; c += GROUP) {
     if (c >= tiles) continue;
@@ -94,22 +95,17 @@ DEVICE void score_strip(TileSum (&scores)[KEY_TILES], const Item<HEAD_DIM>& item
 // Makes weights of the scores of a chunk.
 DEVICE void weigh_chunk(WeightTile (&weights)[KEY_TILES], float (&largest)[QUERIES_HELD], TileSum (&scores)[KEY_TILES],
                         const QueryRanges& ranges, int start, const Scoring& scoring) {
-  UNROLL
-  for (int c = 0; c < KEY_TILES; c++) softcap_scores(scores[c], scoring);
   if (!attends_to_all(ranges, start)) {
     UNROLL
     for (int c = 0; c < KEY_TILES; c++) mask_scores(scores[c], start + c * TILE, ranges.held);
   }
   find_largest(largest, scores);
-  UNROLL
-  for (int c = 0; c < KEY_TILES; c++) {
-    weigh(scores[c], largest, scale_left(scoring));
-    weights[c] = to_weights(scores[c]);
-  }
+  weigh_tiles(scores, largest, scoring, [&](int c, const WeightTile& tile) { weights[c] = tile; });
 }
 // Combines a chunk's statistics; values are combined by `factors`.
 DEVICE void combine_chunk(QueryStats& stats, CombineFactors (&factors)[QUERIES_HELD],
-                          const WeightTile (&weights)[KEY_TILES], const float (&largest)[QUERIES_HELD], float scale) {
+                          const WeightTile (&weights)[KEY_TILES], const float (&largest)[QUERIES_HELD],
+                          const Scoring& scoring) {
   TileSum sums;
   clear(sums);
   UNROLL
@@ -118,16 +114,16 @@ DEVICE void combine_chunk(QueryStats& stats, CombineFactors (&factors)[QUERIES_H
   for (int h = 0; h < QUERIES_HELD; h++) {
     // Nothing is combined into a query that attends to no key here. Without a branch: within one, compilers multiply
     // tiles with some of the lanes.
-    const float most = largest[h] == LOWEST ? LOWEST : largest[h] * scale;
+    const float most = largest_score(largest[h], scoring);
     factors[h] = combine_stats(stats.largest[h], stats.sum[h], most, weight_sum(sums, h));
   }
 }
 
 // Combines strip `strip` of the chunk's result, strip `own` of the wave's, into the item's.
-template <int HEAD_DIM, class Lds>
+template <class T, int HEAD_DIM, class Lds>
 DEVICE void combine_strip(Item<HEAD_DIM>& item, const WeightTile (&weights)[KEY_TILES],
                           const CombineFactors (&factors)[QUERIES_HELD], Lds values, int strip, int own, int tiles) {
-  constexpr int COLUMNS = STRIP_COLUMNS, GROUP = KEY_GROUP<HEAD_DIM>;
+  constexpr int COLUMNS = STRIP_COLUMNS, GROUP = KEY_GROUP<HEAD_DIM, T>;
   TileSum sums[COLUMNS];
   UNROLL
   for (int e = 0; e < COLUMNS; e++) clear(sums[e]);
@@ -240,31 +236,56 @@ DEVICE void attention_tile(Dim3 block, const float* __restrict qkv, const T* __r
       UNROLL
       for (int c = 0; c < KEY_TILES; c++) clear(scores[o][c]);
     }
-    UNROLL
-    for (int s = 0; s < STEPS; s++) {
+    const auto begin_step = [&](Way& way, int step) {
       fetch_wait<AHEAD - 1>();
       block_sync();
-      Way way;
-      start_step(way, start, s + AHEAD, AHEAD);
+      start_step(way, start, step + AHEAD, AHEAD);
+    };
+    const auto end_step = [&](const Way& way, int step) {
+      if (STRIP_STAGES == 1) block_sync();
+      finish_step(way, start, step + AHEAD, AHEAD);
+      stage = stage + 1 < STRIP_STAGES ? stage + 1 : 0;
+    };
+    const auto score = [&](int strip) {
       UNROLL
       for (int o = 0; o < OWNED; o++) {
-        Item<HEAD_DIM>& item = items[o];
-        const int reached = tiles_reached(item.ranges, start);
         const auto own_queries = query_strips + (HOLDS_QUERIES ? 0 : tile_at(o) * STRIPS * QUERY_STRIP);
-        if (s < STRIPS) score_strip(scores[o], item, own_queries, stage_at(0), s, reached);
-        if (s == STRIPS - 1) {
-          float largest[QUERIES_HELD];
-          weigh_chunk(weights[o], largest, scores[o], item.ranges, start, scoring);
-          combine_chunk(item.stats, factors[o], weights[o], largest, scale_left(scoring));
-        }
-        constexpr int OWN = PART_STRIPS<HEAD_DIM>;
-        if (s >= STRIPS && (PARTS<HEAD_DIM> == 1 || (s - STRIPS) / OWN == part_at(o))) {
-          combine_strip(item, weights[o], factors[o], stage_at(0), s - STRIPS, (s - STRIPS) % OWN, reached);
-        }
+        const int reached = tiles_reached(items[o].ranges, start);
+        score_strip<T>(scores[o], items[o], own_queries, stage_at(0), strip, reached);
       }
-      if (STRIP_STAGES == 1) block_sync();
-      finish_step(way, start, s + AHEAD, AHEAD);
-      stage = stage + 1 < STRIP_STAGES ? stage + 1 : 0;
+    };
+    UNROLL
+    for (int s = 0; s < STRIPS - 1; s++) {
+      Way way;
+      begin_step(way, s);
+      score(s);
+      end_step(way, s);
+    }
+    // The last strip by itself: compilers unroll loops of so much code only in part.
+    Way way;
+    begin_step(way, STRIPS - 1);
+    score(STRIPS - 1);
+    UNROLL
+    for (int o = 0; o < OWNED; o++) {
+      float largest[QUERIES_HELD];
+      schedule_here();
+      weigh_chunk(weights[o], largest, scores[o], items[o].ranges, start, scoring);
+      combine_chunk(items[o].stats, factors[o], weights[o], largest, scoring);
+      schedule_here();
+    }
+    end_step(way, STRIPS - 1);
+    UNROLL
+    for (int s = 0; s < STRIPS; s++) {
+      Way way;
+      begin_step(way, STRIPS + s);
+      UNROLL
+      for (int o = 0; o < OWNED; o++) {
+        constexpr int OWN = PART_STRIPS<HEAD_DIM>;
+        if (PARTS<HEAD_DIM> > 1 && s / OWN != part_at(o)) continue;
+        const int reached = tiles_reached(items[o].ranges, start);
+        combine_strip<T>(items[o], weights[o], factors[o], stage_at(0), s, s % OWN, reached);
+      }
+      end_step(way, STRIPS + s);
     }
   }
 

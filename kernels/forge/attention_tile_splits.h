@@ -17,6 +17,10 @@ static_assert(OWN_KEYS * WAVES == KEY_TILES, "whole tiles of keys");
 // Strips of values that a block has in LDS at a time.
 template <int HEAD_DIM>
 constexpr int VALUE_STRIPS = HEAD_STRIPS<HEAD_DIM> < 2 ? HEAD_STRIPS<HEAD_DIM> : 2;
+// Products over a head whose keys a thread asks for at a time.
+template <int HEAD_DIM>
+constexpr int ASKED_DEPTHS = HEAD_DEPTHS<HEAD_DIM> * FRAGMENT_PIECES > 16 ? HEAD_DEPTHS<HEAD_DIM> / 2
+                                                                          : HEAD_DEPTHS<HEAD_DIM>;
 // Blocks of a multiprocessor: keys of large heads take more registers.
 constexpr int split_blocks(int head_dim) { return head_dim <= 128 || STREAM_BLOCKS < 2 ? STREAM_BLOCKS : 2; }
 
@@ -87,20 +91,25 @@ DEVICE void attention_tile_split(Dim3 block, const Row& prepared, const Out& out
   for (int h = 0; h < QUERIES_HELD; h++) ranges[h] = range;
   // A tile of keys is a KV block; those that are not attended to may be anything, the scores are masked.
   static_assert(TILE == KV_BLOCK_TOKENS, "keys of a tile in one KV block");
-  // All that the block reads is asked for at once, keys first.
-  Fragment<half_t> keys[DEPTHS][OWN_KEYS];
-  UNROLL
-  for (int k = 0; k < OWN_KEYS; k++) {
-    const int first_key = readable(cache, start + (k * WAVES + wave_id()) * TILE) / TILE * TILE;
+  constexpr int ASKED = ASKED_DEPTHS<HEAD_DIM>;
+  static_assert(DEPTHS % ASKED == 0, "whole turns");
+  Fragment<half_t> keys[ASKED][OWN_KEYS];
+  const auto ask_keys = [&](int first_depth) {
     UNROLL
-    for (int p = 0; p < FRAGMENT_PIECES; p++) {
+    for (int k = 0; k < OWN_KEYS; k++) {
+      const int first_key = readable(cache, start + (k * WAVES + wave_id()) * TILE) / TILE * TILE;
       UNROLL
-      for (int d = 0; d < DEPTHS; d++) {
-        const int element = readable_element<HEAD_DIM, PIECE>(d * TILE_DEPTH + piece_k(p));
-        keys[d][k].pieces[p] = load_vector<HEAD_DIM>(cache, cache.k, first_key + piece_row(p), element);
+      for (int p = 0; p < FRAGMENT_PIECES; p++) {
+        UNROLL
+        for (int d = 0; d < ASKED; d++) {
+          const int element = readable_element<HEAD_DIM, PIECE>((first_depth + d) * TILE_DEPTH + piece_k(p));
+          keys[d][k].pieces[p] = load_vector<HEAD_DIM>(cache, cache.k, first_key + piece_row(p), element);
+        }
       }
     }
-  }
+  };
+  // What registers and LDS hold of what the block reads is asked for at once, keys first.
+  ask_keys(0);
   ValuesOnTheirWay<T> ways[HELD];
   UNROLL
   for (int s = 0; s < HELD; s++) {
@@ -117,14 +126,17 @@ DEVICE void attention_tile_split(Dim3 block, const Row& prepared, const Out& out
   UNROLL
   for (int d = 0; d < DEPTHS; d++) {
     constexpr int STRIP_DEPTHS = STRIP / TILE_DEPTH;
+    if (d > 0 && d % ASKED == 0) {
+      schedule_here();
+      ask_keys(d);
+    }
     Fragment<half_t> query;
     load_strip(query, query_strips + d / STRIP_DEPTHS * QUERY_STRIP, 0, d % STRIP_DEPTHS * TILE_DEPTH);
-    multiply_scores(scores, 0, query, keys[d]);
+    multiply_scores(scores, 0, query, keys[d % ASKED]);
   }
   UNROLL
   for (int k = 0; k < OWN_KEYS; k++) {
     const int tile = k * WAVES + wave_id();
-    softcap_scores(scores[k], scoring);
     mask_scores(scores[k], start + tile * TILE, ranges);
     float most[QUERIES_HELD];
     const TileSum own[1] = {scores[k]};
@@ -142,11 +154,9 @@ DEVICE void attention_tile_split(Dim3 block, const Row& prepared, const Out& out
     UNROLL
     for (int c = 0; c < KEY_TILES; c++) most[h] = larger_of(most[h], largest[c * TILE + held_query(h)]);
   }
-  UNROLL
-  for (int k = 0; k < OWN_KEYS; k++) {
-    weigh(scores[k], most, scale_left(scoring));
-    weights[(k * WAVES + wave_id()) * WAVE + lane_id()] = to_weights(scores[k]);
-  }
+  weigh_tiles(scores, most, scoring, [&](int k, const WeightTile& tile) {
+    weights[(k * WAVES + wave_id()) * WAVE + lane_id()] = tile;
+  });
   UNROLL
   for (int s = 0; s < HELD; s++) finish_values(ways[s], values + s * VALUE_STRIP);
   fetch_wait<0>();
@@ -170,12 +180,12 @@ DEVICE void attention_tile_split(Dim3 block, const Row& prepared, const Out& out
     for (int h = 0; h < QUERIES_HELD; h++) {
       if constexpr (Out::IS_WHOLE) {
         const int query = min_of(held_query(h), queries - 1);
-        float highest = most[h] * scale_left(scoring), sum = weight_sum(sums, h);
+        float highest = largest_score(most[h], scoring), sum = weight_sum(sums, h);
         sink_factors[h] = combine_sink(highest, sum, out.sinks[kv_head * group + first_head + query]);
         inverse[h] = inverse_of(sum);
       } else {
         if (held_query(h) >= queries || !is_first_of_query) continue;
-        part[h][0] = most[h] * scale_left(scoring);
+        part[h][0] = largest_score(most[h], scoring);
         part[h][1] = weight_sum(sums, h);
       }
     }

@@ -175,7 +175,7 @@ DEVICE void attention_wide(Dim3 block, const float* __restrict qkv, const half_t
     }
     wide_commit();
     CombineFactors factors[QUERIES_HELD];
-    combine_chunk(stats, factors, weights, largest, scale_left(scoring));
+    combine_chunk(stats, factors, weights, largest, scoring);
     wide_wait<0>();
     settle(sums);
     if (lane_id() == 0) barrier_arrive(empty + stage);

@@ -7,7 +7,7 @@ export const KV_BLOCK_TOKENS = 16;
 export const HEAD_DIMS: readonly number[] = [8, 16, 32, 48, 64, 80, 96, 112, 128, 256];
 
 /** Those that attention on matrix units is built for: whole tiles of sixteen elements. */
-export const TILE_HEAD_DIMS: readonly number[] = [64, 80, 96, 112, 128, 256];
+export const TILE_HEAD_DIMS: readonly number[] = [64, 80, 96, 128, 256];
 
 /** Those of {@link TILE_HEAD_DIMS} of whole strips of 64, for which RoPE, attention and the combination of its splits are fused. */
 export const FUSED_HEAD_DIMS: readonly number[] = [64, 128, 256];
