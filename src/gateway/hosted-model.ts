@@ -156,6 +156,9 @@ export function hostModel(
       kvCacheType,
     },
     load: () => loadOf(router.counts),
+    wake: () => router.wake(),
+    keepAlive: (idleMs) => idleUnloader.keepAlive(idleMs),
+    unloadsAt: () => idleUnloader.unloadsAt(),
     grammars: () => matchers.counts,
     close: async () => {
       idleUnloader.stop();

@@ -199,11 +199,16 @@ export function checkLimits(request: LimitedRequest, facts: LimitFacts): void {
 
 /** @throws RocmForgeError `MODEL_NOT_FOUND` */
 export function checkModelName(name: string, { modelName, modelAliases = [], takesAnyName }: LimitFacts): void {
-  if (name === '' || name === modelName || takesAnyName || modelAliases.includes(name)) return;
+  if (name === '' || takesAnyName) return;
+  const names = [modelName, ...modelAliases];
+  if (names.includes(name) || names.includes(withoutLatestTag(name))) return;
   throw new RocmForgeError('MODEL_NOT_FOUND', `there is no model "${name}" here, only "${modelName}"`, {
     field: 'model',
   });
 }
+
+/** A model's name without Ollama's tag for the newest version, which its clients add to names without a tag. */
+export const withoutLatestTag = (name: string): string => name.replace(/:latest$/, '');
 
 /** For `docs/api.md`: each limit in words. */
 export function describeLimits(): readonly {

@@ -1,3 +1,4 @@
+import { fstatSync } from 'node:fs';
 import path from 'node:path';
 import { RocmForgeError } from '../../shared/errors.js';
 import { FileByteSource } from '../../shared/gguf/byte-source.js';
@@ -36,6 +37,16 @@ export class ModelFile {
       this.close();
       throw error;
     }
+  }
+
+  /** Bytes of all its files. */
+  get bytes(): number {
+    return this.files.parts.reduce((sum, { source }) => sum + source.size, 0);
+  }
+
+  /** Time of the last write to any of its files, in ms since 1970. */
+  get modifiedMs(): number {
+    return Math.max(...this.files.parts.map(({ source }) => fstatSync(source.descriptor).mtimeMs));
   }
 
   /** One a part, for a child that inherits them. */

@@ -3,6 +3,7 @@ import { type Json, JsonDepthError, parseJson as parseExactly } from '../../../s
 import { messagesRequest } from './anthropic/messages-request.js';
 import { FieldPolicy } from './field-policy.js';
 import { llamaCompletionRequest } from './llama/llama-completion-request.js';
+import { ollamaChatRequest, ollamaGenerateRequest } from './ollama/ollama-request.js';
 import { chatRequest } from './openai/chat-request.js';
 import { completionRequest } from './openai/completion-request.js';
 import { responsesRequest } from './openai/responses-request.js';
@@ -43,6 +44,8 @@ const READERS: Readonly<Record<AnswerKind, Reader>> = {
   llama: llamaCompletionRequest,
   messages: messagesRequest,
   responses: responsesRequest,
+  ollamaChat: ollamaChatRequest,
+  ollamaGenerate: ollamaGenerateRequest,
 };
 
 /**
