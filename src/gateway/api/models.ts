@@ -11,6 +11,7 @@ import type { TranslatedGeneration } from '../request/encoding/text-jobs.js';
 import type { CallContext } from '../request/encoding/text-threads.js';
 import { MOST_MODEL_NAME_CHARACTERS, withoutLatestTag } from '../request/limits.js';
 import type { ServedModel } from '../request/served-model.js';
+import type { Embeddings } from './embeddings.js';
 import type { Inference } from './inference.js';
 import { INLINE_MESSAGE_BYTES, type Method } from './method-bytes.js';
 import { modelNameOfJson } from './model-names.js';
@@ -22,6 +23,7 @@ export interface OfferedModel {
   readonly served: ServedModel;
   readonly inference: Inference;
   readonly encoder: EncodeService;
+  readonly embeddings: Embeddings;
   /** Its load and capacity. */
   readonly load: () => Load;
   /**

@@ -1,6 +1,7 @@
 import { type ErrorReason, RocmForgeError } from '../../shared/errors.js';
 import type { DetokenizeRequest, GenerateStreamRequest } from '../../shared/generated/rocmforge/v1/inference.js';
 import type { AnswerFormat } from '../chat/answer/answer-format.js';
+import type { EmbeddingFacts } from './embedding.js';
 
 /** Properties of a served model that its limits depend on. */
 export interface LimitFacts {
@@ -23,6 +24,8 @@ export interface LimitFacts {
   readonly answerFormat?: AnswerFormat;
   /** The chat template of conversations with tools. */
   readonly toolTemplate?: string | undefined;
+  /** How its embeddings are made. */
+  readonly embeddings?: EmbeddingFacts | undefined;
   /** Why conversations with tools are refused; absent: they are taken. */
   readonly toolsRefusal?: string | undefined;
 }

@@ -13,6 +13,7 @@ import {
 } from '../chat/answer/answer-format.js';
 import { ChatTemplate, type TemplateSettings } from '../chat/chat-template.js';
 import { createTokenizer, type Tokenizer } from '../tokenizer/tokenizer.js';
+import { embeddingFacts } from './embedding-facts.js';
 import type { LimitFacts } from './limits.js';
 import { ModelFile } from './model-file.js';
 
@@ -36,6 +37,8 @@ export interface ServedModel {
   readonly chatTemplate: string | undefined;
   /** Layers have states, which an executor keeps a slot, and snapshots of. */
   readonly isRecurrent: boolean;
+  /** Rows of the matrix that makes scores of hidden states; absent in a file without one. */
+  readonly classifier: readonly Float32Array[] | undefined;
   /** Tensors of the file that its texts are not computed with. */
   readonly unused: readonly UnusedTensors[];
 }
@@ -94,6 +97,7 @@ export function readServedModel(file: string, options: ServedModelOptions): Serv
       takesAnyName: anyName,
       modelAliases: options.aliases,
       defaultSeed: options.seed,
+      embeddings: embeddingFacts(gguf, parameters.hiddenSize),
       ...answersOf(gguf.metadata, {
         ...options,
         chatTemplate: options.template?.source,
@@ -113,6 +117,7 @@ export function readServedModel(file: string, options: ServedModelOptions): Serv
       hasChatTemplate,
       chatTemplate: options.template?.source ?? gguf.metadata.string('tokenizer.chat_template'),
       isRecurrent: parameters.traits.recurrent !== undefined,
+      classifier: opened.smallMatrix('cls.output.weight'),
       unused: unusedTensors(gguf),
     };
   } catch (error) {

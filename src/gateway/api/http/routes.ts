@@ -1,6 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { asRocmForgeError, RocmForgeError } from '../../../shared/errors.js';
 import type { HttpContext } from './context.js';
+import type { EmbeddingKind } from './embeddings/embedding-fields.js';
+import { embed } from './embeddings/embedding-routes.js';
 import { anthropicError, inTermsOf, llamaError, ollamaError, openAiError } from './errors.js';
 import type { Exchange } from './exchange.js';
 import { generate, reportIgnored } from './generate.js';
@@ -67,6 +69,15 @@ const generating = (path: Route['path'], errorForm: ErrorForm, kind: AnswerKind)
     handle: (exchange: Exchange, context: HttpContext) => generate(kind, exchange, context),
   }) as const;
 
+const embedding = (path: Route['path'], errorForm: ErrorForm, kind: EmbeddingKind) =>
+  ({
+    method: 'POST',
+    path,
+    errorForm,
+    access: 'generation',
+    handle: (exchange: Exchange, context: HttpContext) => embed(kind, exchange, context),
+  }) as const;
+
 /** All that the HTTP server serves; Connect's methods come beside it. `docs/http.md` describes them. */
 export const ROUTES: readonly Route[] = [
   // The page shows nothing by itself, and those who balance load have no credential.
@@ -89,6 +100,12 @@ export const ROUTES: readonly Route[] = [
   get('/metrics', llamaForm, metrics),
   get(/^(?:\/v1)?\/health$/, llamaForm, health, 'open'),
   aboutText(/^(?:\/v1)?\/chat\/completions\/input_tokens$/, openAiForm, 'inputTokens'),
+  embedding(/^(?:\/v1)?\/embeddings$/, openAiForm, 'embeddings'),
+  embedding('/embedding', llamaForm, 'llamaEmbedding'),
+  embedding(/^(?:\/v[12])?\/rerank(?:ing)?$/, openAiForm, 'rerank'),
+  embedding(/^(?:\/v1)?\/score$/, openAiForm, 'score'),
+  embedding('/api/embed', ollamaForm, 'ollamaEmbed'),
+  embedding('/api/embeddings', ollamaForm, 'ollamaEmbeddings'),
   generating('/api/chat', ollamaForm, 'ollamaChat'),
   generating('/api/generate', ollamaForm, 'ollamaGenerate'),
   get('/api/tags', ollamaForm, tags),
@@ -104,7 +121,8 @@ export const ROUTES: readonly Route[] = [
 const SUPPORTED_PATHS = [
   ...['/v1/chat/completions', '/v1/completions', '/v1/responses', '/v1/messages', '/v1/messages/count_tokens'],
   ...['/v1/models', '/completion', '/tokenize', '/detokenize', '/apply-template', '/props', '/health'],
-  ...['/api/chat', '/api/generate', '/api/tags', '/api/show', '/api/ps', '/api/version'],
+  ...['/v1/embeddings', '/v1/rerank', '/v1/score'],
+  ...['/api/embed', '/api/chat', '/api/generate', '/api/tags', '/api/show', '/api/ps', '/api/version'],
 ].join(', ');
 
 /** The form of errors of a request that no route takes. */
