@@ -147,7 +147,7 @@ export class Embeddings {
     { prompts, priority, requestId: given }: OpenedPrompts,
     client: WaitingCall,
     parameters: Pick<GenerationParameters, 'sampling' | 'returnsHidden'>,
-    valueOf: (computed: Computed) => T,
+    toValue: (computed: Computed) => T,
   ): Promise<EmbeddedPrompts<T> | undefined> {
     const requestId = given || randomUUID();
     // Each prompt listens.
@@ -164,7 +164,7 @@ export class Embeddings {
         const computed = await this.run(all, client, id);
         if (computed === undefined) return;
         cachedTokens += computed.counts.cachedTokens;
-        values[index] = valueOf(computed);
+        values[index] = toValue(computed);
       }
     };
     try {

@@ -18,12 +18,14 @@ const QWEN3_RANK_TEMPLATE =
  */
 export function embeddingFacts({ metadata }: Pick<GgufModel, 'metadata'>, hiddenSize: number): EmbeddingFacts {
   const architecture = metadata.string('general.architecture') ?? '';
-  const pooling = metadata.number(`${architecture}.pooling_type`) ?? LAST;
+  const declared = metadata.number(`${architecture}.pooling_type`);
+  const pooling = declared ?? LAST;
   const template = metadata.string('tokenizer.chat_template.rerank');
   const isNamed = architecture === 'qwen3' && /rerank/i.test(metadata.string('general.name') ?? '');
   const isQwen3Ranker = architecture === 'qwen3' && (isNamed || pooling === RANK);
   const rankTemplate = template ?? (isQwen3Ranker ? QWEN3_RANK_TEMPLATE : undefined);
   const name = POOLING_NAMES[pooling] ?? String(pooling);
   const refusal = `the model’s embeddings are pooled by "${name}"; only "last" is supported`;
-  return { size: hiddenSize, rankTemplate, refusal: pooling === LAST ? undefined : refusal };
+  const isDeclared = declared !== undefined;
+  return { size: hiddenSize, rankTemplate, isDeclared, refusal: pooling === LAST ? undefined : refusal };
 }

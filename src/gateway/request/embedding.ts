@@ -7,6 +7,8 @@ import { checkLimits, checkModelName, type LimitFacts } from './limits.js';
 export interface EmbeddingFacts {
   /** Elements of an embedding. */
   readonly size: number;
+  /** True if the file says how embeddings are pooled. */
+  readonly isDeclared: boolean;
   /** Why it has none: how they are pooled is not supported. */
   readonly refusal?: string | undefined;
   /** The prompt with which it was trained to rank documents, with `{query}` and `{document}`; absent: it was not. */

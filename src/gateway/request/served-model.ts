@@ -12,6 +12,7 @@ import {
   type ToolParser,
 } from '../chat/answer/answer-format.js';
 import { ChatTemplate, type TemplateSettings } from '../chat/chat-template.js';
+import { type FillInTokens, fillInTokens } from '../tokenizer/fill-in-tokens.js';
 import { createTokenizer, type Tokenizer } from '../tokenizer/tokenizer.js';
 import { embeddingFacts } from './embedding-facts.js';
 import type { LimitFacts } from './limits.js';
@@ -37,6 +38,8 @@ export interface ServedModel {
   readonly chatTemplate: string | undefined;
   /** Layers have states, which an executor keeps a slot, and snapshots of. */
   readonly isRecurrent: boolean;
+  /** Tokens to fill in the middle of a text; absent for a model that was not trained for it. */
+  readonly fillIn: FillInTokens | undefined;
   /** Rows of the matrix that makes scores of hidden states; absent in a file without one. */
   readonly classifier: readonly Float32Array[] | undefined;
   /** Tensors of the file that its texts are not computed with. */
@@ -117,6 +120,7 @@ export function readServedModel(file: string, options: ServedModelOptions): Serv
       hasChatTemplate,
       chatTemplate: options.template?.source ?? gguf.metadata.string('tokenizer.chat_template'),
       isRecurrent: parameters.traits.recurrent !== undefined,
+      fillIn: fillInTokens(gguf.metadata, tokenizer),
       classifier: opened.smallMatrix('cls.output.weight'),
       unused: unusedTensors(gguf),
     };

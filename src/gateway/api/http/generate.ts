@@ -24,8 +24,8 @@ export async function generate(kind: AnswerKind, exchange: Exchange, context: Ht
   const bytes = await exchange.body();
   const model = await context.models.ofJson(bytes, client);
   const { inference } = model;
-  const { hasChatTemplate } = model.served;
-  const defaults = { ...context.defaults, hasChatTemplate };
+  const { hasChatTemplate, fillIn } = model.served;
+  const defaults = { ...context.defaults, hasChatTemplate, fillIn };
   const first = await read(kind, bytes, model, defaults, client);
   const needs = first.form.responses?.needs;
   const stored = needs && context.responses.resolve(client.principal, needs);

@@ -5,6 +5,7 @@ import type {
   GenerateStreamResponse,
 } from '../../../shared/generated/rocmforge/v1/inference.js';
 import type { PromptProgress } from '../../request/generation.js';
+import type { FillInTokens } from '../../tokenizer/fill-in-tokens.js';
 import type { OllamaForm } from './ollama/ollama-form.js';
 import type { ResponsesForm, StoredContext } from './openai/responses-form.js';
 
@@ -39,7 +40,15 @@ export interface AnswerForm {
   readonly responseFields?: readonly string[];
 }
 
-export type AnswerKind = 'chat' | 'completion' | 'llama' | 'messages' | 'responses' | 'ollamaChat' | 'ollamaGenerate';
+export type AnswerKind =
+  | 'chat'
+  | 'completion'
+  | 'llama'
+  | 'infill'
+  | 'messages'
+  | 'responses'
+  | 'ollamaChat'
+  | 'ollamaGenerate';
 
 /** Defaults of requests. */
 export interface FormDefaults {
@@ -47,6 +56,8 @@ export interface FormDefaults {
   readonly verbose: boolean;
   /** True if unknown fields are refused; default: they are ignored and reported. */
   readonly strictFields?: boolean | undefined;
+  /** The model's tokens to fill in a middle; absent: it has none. */
+  readonly fillIn?: FillInTokens | undefined;
   /** True if the model has a chat template. */
   readonly hasChatTemplate?: boolean | undefined;
   /** Stored responses that the request refers to; absent: nothing was looked up yet. */

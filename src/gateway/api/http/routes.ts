@@ -90,6 +90,7 @@ export const ROUTES: readonly Route[] = [
   get(/^\/v1\/responses\/([^/]+)$/, openAiForm, getResponse),
   { ...get(/^\/v1\/responses\/([^/]+)$/, openAiForm, deleteResponse), method: 'DELETE' },
   generating(/^\/completions?$/, llamaForm, 'llama'),
+  generating('/infill', llamaForm, 'infill'),
   generating('/v1/messages', anthropicForm, 'messages'),
   aboutText('/v1/messages/count_tokens', anthropicForm, 'messagesTokens'),
   aboutText('/tokenize', llamaForm, 'tokenize'),
@@ -120,7 +121,7 @@ export const ROUTES: readonly Route[] = [
 /** Error for a request with another path. */
 const SUPPORTED_PATHS = [
   ...['/v1/chat/completions', '/v1/completions', '/v1/responses', '/v1/messages', '/v1/messages/count_tokens'],
-  ...['/v1/models', '/completion', '/tokenize', '/detokenize', '/apply-template', '/props', '/health'],
+  ...['/v1/models', '/completion', '/infill', '/tokenize', '/detokenize', '/apply-template', '/props', '/health'],
   ...['/v1/embeddings', '/v1/rerank', '/v1/score'],
   ...['/api/embed', '/api/chat', '/api/generate', '/api/tags', '/api/show', '/api/ps', '/api/version'],
 ].join(', ');

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { GgufMetadata, GgufValue } from '../../../../shared/gguf/metadata.js';
+import type { EmbeddingFacts } from '../../../request/embedding.js';
 import type { OfferedModel } from '../../models.js';
 import type { HttpFacts } from '../context.js';
 
@@ -45,6 +46,10 @@ export function listedModel(model: OfferedModel): Json {
   return { name, model: name, size: file.bytes, digest, details: detailsOf(model) };
 }
 
+/** True if the file says that the model embeds: some clients offer such models for nothing else. */
+const isEmbedder = (facts: EmbeddingFacts | undefined): boolean =>
+  facts?.isDeclared === true && facts.refusal === undefined;
+
 /** `capabilities` of `/api/show`. */
 export function capabilitiesOf({ served }: OfferedModel): readonly string[] {
   const { answerFormat, toolTemplate, toolsRefusal } = served.facts;
@@ -52,6 +57,8 @@ export function capabilitiesOf({ served }: OfferedModel): readonly string[] {
     'completion',
     ...(toolTemplate !== undefined && toolsRefusal === undefined ? ['tools'] : []),
     ...(answerFormat?.reasoning === undefined ? [] : ['thinking']),
+    ...(served.fillIn === undefined ? [] : ['insert']),
+    ...(isEmbedder(served.facts.embeddings) ? ['embedding'] : []),
   ];
 }
 

@@ -8,6 +8,7 @@ import {
 import { effortOf, effortVariables, thinkingSwitch, variablesJson } from '../effort.js';
 import type { FieldPolicy } from '../field-policy.js';
 import { Fields } from '../fields.js';
+import { fillInInput } from '../fill-in.js';
 import { toolsOf } from '../openai/tool-fields.js';
 import type { AnswerForm, FormDefaults, JsonGeneration } from '../request.js';
 import { samplingOf } from '../sampling-fields.js';
@@ -53,12 +54,13 @@ export function ollamaGenerateRequest(body: unknown, policy: FieldPolicy, defaul
   const prompt = fields.string('prompt') ?? '';
   const system = fields.string('system') ?? '';
   const isRaw = fields.boolean('raw') ?? false;
-  if (fields.string('suffix')) fields.unsupported('suffix');
+  const suffix = fields.string('suffix') ?? '';
   if (fields.string('template')) fields.unsupported('template');
   if ((fields.ids('context') ?? []).length > 0) fields.unsupported('context');
   refuseImages(fields);
   const thinking = thinkingOf(fields);
   const inputOf = (): GenerateStreamRequest['input'] => {
+    if (suffix !== '') return fillInInput({ prefix: prompt, suffix, files: [] }, defaults, 'suffix');
     if (prompt === '') return undefined;
     if (isRaw || !defaults.hasChatTemplate) {
       const text = isRaw || system === '' ? prompt : `${system}\n\n${prompt}`;
