@@ -7,6 +7,10 @@ import {
   EmbedResponse as Response,
   Usage,
 } from '../../shared/generated/rocmforge/v1/inference.js';
+import type {
+  EmbedRequest as EngineEmbedRequest,
+  EmbedResponse as EngineEmbedResponse,
+} from '../../shared/generated/vllm/grpc/engine/vllm_engine.js';
 import { EncodedResponse, LargeRequest } from '../../shared/grpc/strict.js';
 import type { OpenedPrompts } from '../request/embedding.js';
 import type { EncodeService } from '../request/encoding/encode-service.js';
@@ -20,7 +24,7 @@ import type { RequestRunner } from '../request/runner.js';
 import { GREEDY } from '../request/sequence.js';
 import type { ServedModel } from '../request/served-model.js';
 import { StopStrings } from '../tokenizer/stop-matcher.js';
-import { embeddingRequestOf, type OpenedJson } from './embedding-requests.js';
+import { embeddingRequestOf, engineRequestOf, type OpenedJson } from './embedding-requests.js';
 import type { WaitingCall } from './inference.js';
 
 /** Bytes of all embeddings of a gRPC response: most clients take no larger message. */
@@ -90,6 +94,21 @@ export class Embeddings {
     }));
     // Encoded at once: the message would hold each element as an object's number.
     return new EncodedResponse(Response.encode(response).finish());
+  }
+
+  /**
+   * Answers a call of `vllm.grpc.engine.VllmEngine`.
+   *
+   * @throws RocmForgeError as {@link embed}
+   */
+  async embedEngine(message: EngineEmbedRequest | LargeRequest, client: WaitingCall): Promise<EngineEmbedResponse> {
+    const opened =
+      message instanceof LargeRequest
+        ? await this.encoder.openPrompts('engine', message.bytes, { mostBytes: MOST_MESSAGE_BYTES }, client)
+        : this.encoder.embeddingPrompts(engineRequestOf(message, MOST_MESSAGE_BYTES));
+    const embedded = await this.vectors(opened, client);
+    const vector = embedded?.values[0] ?? new Float32Array();
+    return { embedding: Array.from(vector), promptTokens: embedded?.tokens[0] ?? 0, embeddingDim: vector.length };
   }
 
   /** Reads a JSON request of a form. @throws RocmForgeError as {@link openEmbedding} */

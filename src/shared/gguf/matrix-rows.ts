@@ -29,7 +29,7 @@ export function rowsOf({ name, type, dims }: GgufTensor, bytes: Uint8Array): rea
       default:
         throw new RocmForgeError(
           'MODEL_UNSUPPORTED',
-          `tensor ${name} is of type ${type}; f32, f16, bf16 and q8_0 are read`,
+          `tensor ${name} has type ${type}; F32, F16, BF16 and Q8_0 are read`,
         );
     }
   };
