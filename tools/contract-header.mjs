@@ -27,7 +27,7 @@ const NUMBERS = [
   ],
   ['the most rows of a tile of flash_attention', 'FLASH_QUERIES'],
   ['elements of quantized activations that share a scale, and their bytes', 'Q8_BLOCK', 'Q8_BLOCK_BYTES'],
-  ['what a block computes: elements of a row', 'QUANTIZE_PART', 'CONVERT_PART', 'SWIGLU_PART', 'COMBINE_PART'],
+  ['what a block computes: elements of a row', 'QUANTIZE_PART', 'CONVERT_PART', 'SWIGLU_PART', 'SOFTCAP_PART', 'COMBINE_PART'],
   ['of what ranks computed', 'SUM_RANKS_PART', 'GATHER_RANKS_PART'],
   ['words of a meeting of ranks', 'WORDS_A_BARRIER'],
   ['elements whose squares are one part of a sum, and the most parts of a row', 'NORM_PART', 'NORM_PARTS'],
@@ -137,6 +137,19 @@ export function contractHeader(kernels, slotWords) {
     ...macro(
       'FORGE_TILE_HEAD_DIMS',
       kernels.TILE_HEAD_DIMS.map((d) => `macro(${d})`),
+    ),
+    '// The same of those of its kernels over a cache in q8_0, of those that do more in one launch, and of those for Hopper.',
+    ...macro(
+      'FORGE_TILE_Q8_HEAD_DIMS',
+      kernels.TILE_Q8_HEAD_DIMS.map((d) => `macro(${d})`),
+    ),
+    ...macro(
+      'FORGE_FUSED_HEAD_DIMS',
+      kernels.FUSED_HEAD_DIMS.map((d) => `macro(${d})`),
+    ),
+    ...macro(
+      'FORGE_WIDE_HEAD_DIMS',
+      kernels.WIDE_HEAD_DIMS.map((d) => `macro(${d})`),
     ),
   ].join('\n')}\n`;
 }
