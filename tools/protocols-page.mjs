@@ -57,7 +57,7 @@ export function protocolsPage(protocols, refusedMethods) {
     '',
     '## vllm.grpc.engine.VllmEngine',
     '',
-    '`Generate`, `HealthCheck`, `Abort`, `GetModelInfo`, `GetServerInfo` and `GetLoads`, for one rank.',
+    '`Generate`, `Embed`, `HealthCheck`, `Abort`, `GetModelInfo`, `GetServerInfo` and `GetLoads`, for one rank.',
     `Not supported: ${list(refusedMethods.engine)}.`,
     '',
     'With `stream`, each chunk has the tokens since the last one, as SMG’s router expects, and only the complete message has',

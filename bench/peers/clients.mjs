@@ -1,6 +1,6 @@
 // Tries the HTTP API with the clients that people have, as npm publishes them, and writes docs/clients.md's table:
 //
-//   node bench/peers/clients.mjs [--only NAME] [--write]
+//   node bench/peers/clients.mjs [--only NAME,NAME] [--write]
 //
 // Coding agents (Claude Code, Codex CLI) edit a file through tool calls over five requests; client libraries complete a text,
 // stream it, call a tool over two turns, get structured output and cancel. Each also streams while the executor is killed twice
@@ -41,6 +41,10 @@ const LIBRARIES = {
   '@ai-sdk/openai-compatible': '@ai-sdk/openai-compatible',
   'ChatOpenAI (LangChain)': '@langchain/openai',
   'ChatAnthropic (LangChain)': '@langchain/anthropic',
+  'ChatOllama (LangChain)': '@langchain/ollama',
+  ollama: 'ollama',
+  'OpenAI (LlamaIndex)': 'llamaindex',
+  Instructor: '@instructor-ai/instructor',
 };
 
 /** Builds the doubles, and installs the clients. @returns why they cannot be tried */
@@ -97,10 +101,15 @@ function check(holds, what) {
   if (!holds) throw new Error(what);
 }
 
+/** A client has no such feature. */
+class NotOffered extends Error {}
+
 /** A library's feature in a process of its own. @param {(text: string) => void} [onData] */
 async function library(name, feature, base, onData) {
   const output = await run(process.execPath, ['library.mjs', name, feature, base], { onData });
-  return JSON.parse(output.trim().split('\n').at(-1)).result;
+  const { result, missing } = JSON.parse(output.trim().split('\n').at(-1));
+  if (missing) throw new NotOffered();
+  return result;
 }
 
 /** Kills the executor when the stream has had so many chunks. */
@@ -138,7 +147,8 @@ async function tryLibrary(name) {
     try {
       row[feature] = (await go()) ?? 'yes';
     } catch (error) {
-      row[feature] = 'no';
+      row[feature] = error instanceof NotOffered ? '–' : 'no';
+      if (error instanceof NotOffered) return;
       failures.push(`${name}, ${feature}: ${error.message}`);
     }
   };
@@ -199,6 +209,48 @@ const AGENTS = {
   },
 };
 
+Object.assign(AGENTS, {
+  opencode: {
+    package: 'opencode-ai',
+    turns: (file) => [
+      'A title.',
+      call('write', { filePath: file, content: 'one\ntwo\n' }),
+      call('read', { filePath: file }),
+      call('edit', { filePath: file, oldString: 'two', newString: 'three' }),
+      call('read', { filePath: file }),
+      'Done: the file is edited.',
+    ],
+    start: (base, folder) => {
+      const provider = {
+        npm: '@ai-sdk/openai-compatible',
+        options: { baseURL: `${base}/v1`, apiKey: 'none' },
+        models: { demo: { name: 'demo', tool_call: true, limit: { context: 200_000, output: 4096 } } },
+      };
+      writeFileSync(
+        path.join(folder, 'opencode.json'),
+        JSON.stringify({ provider: { rf: provider }, autoupdate: false, share: 'disabled' }),
+      );
+      return { program: 'opencode', args: ['run', '--model', 'rf/demo', 'Edit the note.'], env: {} };
+    },
+  },
+  'Qwen Code': {
+    package: '@qwen-code/qwen-code',
+    turns: (file) => [
+      'A title.',
+      call('write_file', { file_path: file, content: 'one\ntwo\n' }),
+      call('read_file', { file_path: file }),
+      call('edit', { file_path: file, old_string: 'two', new_string: 'three' }),
+      call('read_file', { file_path: file }),
+      'Done: the file is edited.',
+    ],
+    start: (base) => ({
+      program: 'qwen',
+      args: ['-p', 'Edit the note.', '--yolo', '--auth-type', 'openai'],
+      env: { OPENAI_API_KEY: 'none', OPENAI_BASE_URL: `${base}/v1`, OPENAI_MODEL: 'demo' },
+    }),
+  },
+});
+
 async function tryAgent(name) {
   const agent = AGENTS[name];
   const row = { client: name, version: dependencies[agent.package] };
@@ -208,7 +260,7 @@ async function tryAgent(name) {
   const edit = async () => {
     rmSync(folder, { recursive: true, force: true });
     mkdirSync(path.join(folder, 'home'), { recursive: true });
-    const { program, args, env } = agent.start(stack.base);
+    const { program, args, env } = agent.start(stack.base, folder);
     const all = { PATH: process.env.PATH, HOME: path.join(folder, 'home'), ...env };
     const begun = performance.now();
     const said = await run(path.join(scratch, 'node_modules/.bin', program), args, {
@@ -256,7 +308,7 @@ if (missing !== undefined) {
 }
 /** @type {string[]} */
 const failures = [];
-const wanted = (name) => options.only === undefined || name.includes(options.only);
+const wanted = (name) => options.only === undefined || options.only.split(',').some((part) => name.includes(part));
 const agents = [];
 for (const name of Object.keys(AGENTS).filter(wanted)) agents.push(await tryAgent(name));
 const libraries = [];

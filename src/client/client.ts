@@ -10,6 +10,8 @@ import {
   type DeepPartial,
   DetokenizeRequest,
   type DetokenizeResponse,
+  EmbedRequest,
+  type EmbedResponse,
   GenerateRequest,
   type GenerateResponse,
   GenerateStreamRequest,
@@ -108,6 +110,13 @@ export class RocmForgeClient {
   detokenize(request: DeepPartial<DetokenizeRequest>, options: CallOptions = {}): Promise<DetokenizeResponse> {
     return answer(options, (grpc, done) =>
       this.stub.detokenize(completeMessage(DetokenizeRequest, request), this.metadata, grpc, done),
+    );
+  }
+
+  /** Computes embeddings of texts, one an input. */
+  embed(request: DeepPartial<EmbedRequest>, options: CallOptions = {}): Promise<EmbedResponse> {
+    return answer(options, (grpc, done) =>
+      this.stub.embed(completeMessage(EmbedRequest, request), this.metadata, grpc, done),
     );
   }
 

@@ -4,6 +4,7 @@ import type { EventLoopBudget } from '../shared/event-loop-budget.js';
 import type { Fault } from '../shared/fault-log.js';
 import { createLogger, type Logger } from '../shared/log.js';
 import type { ChangeableLimits } from './api/admin/admin-server.js';
+import { Embeddings } from './api/embeddings.js';
 import { encodeWorkerFile } from './api/encode-worker-file.js';
 import { Inference } from './api/inference.js';
 import type { OfferedModel } from './api/models.js';
@@ -145,6 +146,7 @@ export function hostModel(
     ...{
       served,
       inference,
+      embeddings: new Embeddings(served, encoder, runner),
       encoder,
       router,
       replicas,
@@ -156,6 +158,9 @@ export function hostModel(
       kvCacheType,
     },
     load: () => loadOf(router.counts),
+    wake: () => router.wake(),
+    keepAlive: (idleMs) => idleUnloader.keepAlive(idleMs),
+    unloadsAt: () => idleUnloader.unloadsAt(),
     grammars: () => matchers.counts,
     close: async () => {
       idleUnloader.stop();

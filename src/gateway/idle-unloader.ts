@@ -25,6 +25,8 @@ export class IdleUnloader {
   private readonly timer: NodeJS.Timeout | undefined;
   private idleSince = performance.now();
   private seen = 0;
+  /** Idle time after which it is unloaded, in ms. */
+  private idleMs: number;
 
   constructor(
     private readonly router: Pick<Router, 'active' | 'submissions' | 'canServe' | 'isLoaded' | 'unloadModel'>,
@@ -32,10 +34,11 @@ export class IdleUnloader {
     private readonly log: Logger,
   ) {
     const { replicas, onDemand, idleUnloadMs } = options;
+    this.idleMs = idleUnloadMs ?? Number.POSITIVE_INFINITY;
     this.away = new Set(onDemand ? Array.from({ length: replicas }, (_, i) => i) : []);
     if (idleUnloadMs === undefined) return;
     const everyMs = Math.min(MOST_LOOK_MS, Math.max(LEAST_LOOK_MS, idleUnloadMs / 10));
-    this.timer = setInterval(() => this.look(idleUnloadMs), everyMs);
+    this.timer = setInterval(() => this.look(), everyMs);
     this.timer.unref();
   }
 
@@ -60,7 +63,25 @@ export class IdleUnloader {
     clearInterval(this.timer);
   }
 
-  private look(idleUnloadMs: number): void {
+  /**
+   * Sets the idle time (ms) after which the model is unloaded; absent: that of the options.
+   *
+   * @returns false if idle models are not unloaded; nothing is changed then
+   */
+  keepAlive(idleMs: number | undefined): boolean {
+    const { idleUnloadMs } = this.options;
+    if (idleUnloadMs === undefined) return false;
+    this.idleMs = idleMs ?? idleUnloadMs;
+    return true;
+  }
+
+  /** When the model is unloaded if no request comes, in ms since 1970; infinite if it is not. */
+  unloadsAt(): number {
+    const idleFor = this.router.active > 0 ? 0 : performance.now() - this.idleSince;
+    return Date.now() + this.idleMs - idleFor;
+  }
+
+  private look(): void {
     const { active, submissions, isLoaded } = this.router;
     const now = performance.now();
     if (active > 0 || submissions !== this.seen) {
@@ -68,7 +89,7 @@ export class IdleUnloader {
       this.idleSince = now;
       return;
     }
-    if (!isLoaded || now - this.idleSince < idleUnloadMs) return;
+    if (!isLoaded || now - this.idleSince < this.idleMs) return;
     this.log.info({ idleMs: Math.round(now - this.idleSince) }, 'the model is idle: it is unloaded');
     this.router.unloadModel();
   }

@@ -192,6 +192,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
         shows: { page: options.httpPage ?? true, slots: options.httpSlots ?? false },
         defaults: { verbose: options.httpVerbose ?? false, strictFields: options.strictFields ?? false },
         responses: new ResponseStore(),
+        pullModel: options.pullModel,
         ignoredFields: new IgnoredFieldLog((fields) =>
           log.info({ fields }, 'HTTP requests have fields that are unknown or have no effect; they are ignored'),
         ),

@@ -1,5 +1,6 @@
 import { KvCacheType } from '../shared/generated/rocmforge/executor/v1/executor.js';
 import type { HttpOptions } from './api/http/http-server.js';
+import type { ModelPull } from './api/http/ollama/ollama-pull.js';
 import type { ReasoningParser, ToolParser } from './chat/answer/answer-format.js';
 import type { SupervisorOptions } from './replica/link/supervisor.js';
 import type { TrustOptions } from './trust/trust.js';
@@ -107,6 +108,8 @@ export interface GatewayOptions extends ModelOptions, HttpOptions, TrustOptions 
   readonly httpSlots?: boolean | undefined;
   /** True if it serves `/metrics` by llama.cpp's names; default false. */
   readonly httpMetrics?: boolean | undefined;
+  /** Downloads models for Ollama's `/api/pull`; absent: it is disabled. */
+  readonly pullModel?: ModelPull | undefined;
   /** True if its answers to chats tell the prompt as it was rendered where requests do not say; default false. */
   readonly httpVerbose?: boolean | undefined;
   /** True if the HTTP server refuses unknown fields of requests; default: it ignores and reports them. */

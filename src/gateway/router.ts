@@ -145,6 +145,16 @@ export class Router implements Backend {
     }
   }
 
+  /**
+   * Loads the model if it is unloaded because it was idle. Resolves when all replicas serve.
+   *
+   * @throws RocmForgeError `MODEL_UNLOADED` if an operator has unloaded it; as {@link load}
+   */
+  async wake(): Promise<void> {
+    if (this.isUnloaded) throw unloaded('an operator has unloaded the model; try again once it is loaded');
+    await this.load();
+  }
+
   /** @throws RocmForgeError `MODEL_UNLOADED` */
   submit(generation: Generation): void {
     if (this.isUnloaded) throw unloaded('an operator has unloaded the model; try again once it is loaded');

@@ -202,7 +202,94 @@ async function langchain(model) {
   };
 }
 
+async function ollama() {
+  const { Ollama } = await import('ollama');
+  const api = new Ollama({ host: base });
+  const messages = [{ role: 'user', content: PROMPT }];
+  const tools = [{ type: 'function', function: { name: 'record', description: '', parameters: jsonSchema } }];
+  const chat = (body) => api.chat({ model: 'demo', messages, ...body });
+  const stream = async (signal) => {
+    const parts = await chat({ stream: true });
+    signal?.addEventListener('abort', () => parts.abort());
+    return joined(parts, ({ message }) => message.content);
+  };
+  return {
+    text: async () => (await chat({})).message.content,
+    stream: () => stream(),
+    tools: async () => {
+      const { message } = await chat({ tools });
+      const results = message.tool_calls.map((made) => ({
+        ...{ role: 'tool', tool_name: made.function.name, content: 'done' },
+      }));
+      const second = await chat({ tools, messages: [...messages, message, ...results] });
+      return { called: message.tool_calls[0].function, said: second.message.content };
+    },
+    structured: async () => Answer.parse(JSON.parse((await chat({ format: jsonSchema })).message.content)),
+    cancel: () => cancelled(stream),
+  };
+}
+
+async function llamaIndex() {
+  const { OpenAI } = await import('@llamaindex/openai');
+  const { tool } = await import('llamaindex');
+  const llm = new OpenAI({ model: 'demo', apiKey: 'none', baseURL: openAiBase, maxRetries: 0 });
+  const messages = [{ role: 'user', content: PROMPT }];
+  const record = tool({ name: 'record', description: 'Records.', parameters: Answer, execute: async () => 'done' });
+  const stream = async (signal) => {
+    const parts = await llm.chat({ messages, stream: true });
+    let text = '';
+    for await (const { delta } of parts) {
+      if (signal?.aborted) break;
+      if (!delta) continue;
+      text += delta;
+      chunk();
+    }
+    return text;
+  };
+  return {
+    text: async () => (await llm.chat({ messages })).message.content,
+    stream: () => stream(),
+    tools: async () => {
+      const { newMessages, toolCalls } = await llm.exec({ messages, tools: [record] });
+      const { message } = await llm.chat({ messages: [...messages, ...newMessages], tools: [record] });
+      const [call] = toolCalls;
+      return { called: { name: call.name, arguments: JSON.stringify(call.input) }, said: message.content };
+    },
+    structured: async () =>
+      Answer.parse(JSON.parse((await llm.chat({ messages, responseFormat: Answer })).message.content)),
+    cancel: () => cancelled(stream),
+  };
+}
+
+/** Instructor has structured output only. */
+async function instructor() {
+  const { default: OpenAI } = await import('openai');
+  const { default: Instructor } = await import('@instructor-ai/instructor');
+  const { z: z3 } = await import('zod/v3');
+  const schema = z3.object({ answer: z3.string() });
+  const api = new OpenAI({ baseURL: openAiBase, apiKey: 'none', maxRetries: 0 });
+  const messages = [{ role: 'user', content: PROMPT }];
+  const ask = (mode) =>
+    Instructor({ client: api, mode }).chat.completions.create({
+      ...{ model: 'demo', messages, response_model: { schema, name: 'record' }, max_retries: 0 },
+    });
+  return {
+    tools: async () => ({
+      called: { name: 'record', arguments: { answer: (await ask('TOOLS')).answer } },
+      said: 'Recorded.',
+    }),
+    structured: async () => Answer.parse(await ask('JSON_SCHEMA')),
+  };
+}
+
 const CLIENTS = {
+  ollama,
+  'OpenAI (LlamaIndex)': llamaIndex,
+  Instructor: instructor,
+  'ChatOllama (LangChain)': async () => {
+    const { ChatOllama } = await import('@langchain/ollama');
+    return langchain(new ChatOllama({ model: 'demo', baseUrl: base, maxRetries: 0 }));
+  },
   'openai (chat)': openai,
   'openai (responses)': responses,
   '@anthropic-ai/sdk': anthropic,
@@ -234,5 +321,9 @@ const CLIENTS = {
 };
 
 const features = await CLIENTS[client]();
+if (features[feature] === undefined) {
+  process.stdout.write(`${JSON.stringify({ missing: true })}\n`);
+  process.exit(0);
+}
 process.stdout.write(`${JSON.stringify({ result: await features[feature]() })}\n`);
 process.exit(0);

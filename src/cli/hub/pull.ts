@@ -14,7 +14,7 @@ import {
   repositoryOf,
 } from './model-reference.js';
 import { chosen, type HubFile, type Quantization, quantizationsOf } from './quantizations.js';
-import { transferProgress } from './transfer-progress.js';
+import { type TransferProgress, transferProgress } from './transfer-progress.js';
 
 /** A model that lies in the cache as a whole. */
 export interface PulledModel {
@@ -32,6 +32,8 @@ export interface PullOptions {
   readonly patience?: HubPatience;
   /** Told what is waited for, a line each; default: stderr. */
   readonly notice?: (text: string) => void;
+  /** Is given the bytes that are there, of all files; default: a bar or lines on stderr. */
+  readonly progress?: (done: number, total: number) => void;
 }
 
 /**
@@ -69,7 +71,8 @@ export async function pullModel(name: string, options: PullOptions = {}): Promis
     return { ...described(model, listing.commit, cache), wasHere: true };
   }
   try {
-    return await fetchModel(reference, model, listing.commit, { settings, requests, cache, notice });
+    const { progress } = options;
+    return await fetchModel(reference, model, listing.commit, { settings, requests, cache, notice, progress });
   } catch (error) {
     throw diskError(error, settings.cacheFolder);
   }
@@ -147,17 +150,20 @@ interface Means {
   readonly requests: HubRequests;
   readonly cache: CachedRepository;
   readonly notice: (text: string) => void;
+  readonly progress?: PullOptions['progress'];
 }
 
 async function fetchModel(
   reference: ModelReference,
   model: Quantization,
   commit: string,
-  { settings, requests, cache, notice }: Means,
+  { settings, requests, cache, notice, progress: report }: Means,
 ): Promise<PulledModel> {
   await cache.prepare();
   const wasHere = model.files.every((file) => cache.has(file));
-  const progress = transferProgress(model.bytes);
+  const progress: TransferProgress = report
+    ? { at: (bytes) => report(bytes, model.bytes), end: () => undefined }
+    : transferProgress(model.bytes);
   let before = 0;
   for (const file of model.files) {
     const waits = () => notice(`another process is pulling ${file.path}; waiting for it`);

@@ -1,10 +1,16 @@
 import { usableProcessors } from '../../executor/load/processors.js';
+import type { ModelPull } from '../../gateway/api/http/ollama/ollama-pull.js';
 import type { ReasoningParser, ToolParser } from '../../gateway/chat/answer/answer-format.js';
 import type { GatewayOptions, ModelOptions } from '../../gateway/options.js';
 import type { TrustOptions } from '../../gateway/trust/trust.js';
 import { RocmForgeError } from '../../shared/errors.js';
 import { checkSplit, type ModelOptionValues } from '../common/options.js';
 import { loadProgress } from '../common/progress.js';
+import { pullModel } from '../hub/pull.js';
+
+/** Downloads for clients of Ollama's API: a served hub model was pulled by the same code. */
+const pulledPath: ModelPull = async (name, progress) =>
+  (await pullModel(name, { progress, notice: () => undefined })).path;
 
 /**
  * The gateway that a command's options ask for.
@@ -29,6 +35,7 @@ export function gatewayOptions(
       readonly httpSlots?: boolean;
       readonly httpMetrics?: boolean;
       readonly httpVerbose?: boolean;
+      readonly httpPull?: boolean;
       readonly strictFields?: boolean;
       readonly chatTemplate?: string;
       readonly chatTemplateKwargs?: string;
@@ -97,6 +104,7 @@ export function gatewayOptions(
     httpSlots: options.httpSlots,
     httpMetrics: options.httpMetrics,
     httpVerbose: options.httpVerbose,
+    pullModel: options.httpPull ? pulledPath : undefined,
     strictFields: options.strictFields,
     chatTemplate: options.chatTemplate,
     chatTemplateKwargs: options.chatTemplateKwargs,

@@ -206,6 +206,7 @@ export function addServeCommand(serve: Command): void {
     .option('--no-http-page', 'disable the chat page')
     .option('--http-slots', 'enable llama.cpp’s /slots')
     .option('--http-metrics', 'enable /metrics with the names of llama.cpp’s server')
+    .option('--http-pull', 'let clients download models from the hub to this machine with Ollama’s /api/pull')
     .option('--http-verbose', 'include the rendered prompt in chat responses by default (__verbose)')
     .option(
       '--strict-fields',

@@ -11,6 +11,7 @@ import { Sampling } from '../model/sampling.js';
 import { emptySlots, type SlotArena, SlotWord, slotArena } from '../model/slot-layout.js';
 import {
   COUNT_GATHERED,
+  COUNT_HIDDEN,
   COUNT_SAMPLES,
   COUNT_SINGLE_TOKEN,
   COUNT_TOKENS,
@@ -139,7 +140,7 @@ export class ForwardPass {
     this.plan = new LaunchPlanRecorder(this.device, STEP_COUNTS);
     const attended = widest('attention');
     const widestInput = Math.max(hiddenSize, widest('norm'), attended, widest('gated'), widest('delta-net'));
-    this.tables = new StepTables(this.memory, limits);
+    this.tables = new StepTables(this.memory, limits, this.hiddenSizeOf(graph));
     this.masks = new StepMasks(this.memory, limits, vocabularySize);
     const { saturated } = this.tables;
     this.products = new Products(this.device, this.memory, this.plan, rows, widestInput, saturated);
@@ -192,6 +193,11 @@ export class ForwardPass {
     this.memory.release();
   }
 
+  /** Elements of a hidden state that steps may return; 0: none. */
+  get returnedHiddenSize(): number {
+    return this.hiddenSizeOf(this.recorded.graph);
+  }
+
   /** Split of attention among blocks, for graphs: {@link AttentionVariant.splits}. */
   get splits(): AttentionSplits | undefined {
     return this.attentions.splits;
@@ -231,6 +237,7 @@ export class ForwardPass {
       this.latestNorm = undefined;
     }
     if (logits === undefined) return;
+    if (logits.of.kind === 'norm' && this.hiddenSizeOf(graph) > 0) this.returnHidden(logits.of);
     this.sampleLogits(logits, graph);
     if (embedding === undefined) this.gatherLastTokens();
   }
@@ -322,6 +329,23 @@ export class ForwardPass {
     const slots = { buffer: this.slots, arena: this.arena };
     this.sampling = new Sampling(device, memory, plan, tables, masks, slots, limits, columns);
     this.sampling.record(this.logits);
+  }
+
+  /** Elements of the hidden states that this stage returns; 0: none. */
+  private hiddenSizeOf({ logits }: StageGraph): number {
+    return logits?.of.kind === 'norm' && logits.of.of.kind === 'residual' ? this.model.hiddenSize : 0;
+  }
+
+  /** The output norm of the rows whose hidden states are returned. Their order of sums is that of all other norms. */
+  private returnHidden(norm: Norm): void {
+    const { tables, sampled } = this;
+    const count = { index: COUNT_HIDDEN, max: this.limits.maxSequences };
+    this.plan.launch(
+      kernels.gatherRows,
+      { x: this.x, y: sampled, index: tables.at('hiddenRow'), hidden: this.model.hiddenSize },
+      { tokens: this.tokens.count, samples: count },
+    );
+    this.plainNorm(norm, sampled, tables.hidden, { ...this.samples, count });
   }
 
   /** lastTokens = the word of each slot that says what it sampled last: side by side, they are one message. */

@@ -29,8 +29,10 @@ export const COUNT_TOLD = 15;
 /** Rows with split contexts that their last blocks combine, and all other rows. */
 export const COUNT_COMBINED = 16;
 export const COUNT_PARTED = 17;
+/** Sampled rows whose hidden states are returned. */
+export const COUNT_HIDDEN = 18;
 /** Number of counts. */
-export const STEP_COUNTS = 18;
+export const STEP_COUNTS = 19;
 
 /** Sampling needs of a slot beyond its largest logit; launches that no row of a step needs are left out. */
 export interface SamplingNeeds {

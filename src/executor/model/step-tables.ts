@@ -10,6 +10,9 @@ import { slotArena } from './slot-layout.js';
 export const OUTPUT_HEADER = 16;
 export const HEADER_ENDED = 1;
 
+/** Words to a multiple of which hidden states are aligned. */
+const HIDDEN_ALIGNMENT = 64;
+
 /** Slot writes of most steps: some prompts' histories or block tables at a time, not every slot's at its longest. */
 const MAX_WRITES = 65_536;
 
@@ -18,7 +21,7 @@ const MAX_WRITES = 65_536;
  *
  *   [counts 16] [row_token] [row_position] [row_slot] (max_step_tokens each) [sample_row max_sequences]
  *   [prompt_target 2 * max_sequences] [tiles 2 * max_step_tokens] [row_slice max_step_tokens] [slices SLICE_WORDS *
- *   max_sequences] [writes ...], the slices of models whose layers have states alone
+ *   max_sequences] [hidden_row max_sequences] [writes ...], the slices of models whose layers have states alone
  *
  * All words are int32. Slot writes come last: only those a step has are copied.
  */
@@ -44,6 +47,8 @@ export class StepTables {
     readonly rowSlice: number;
     /** First row, rows, the states that it goes from and to: `SLICE_WORDS` each. */
     readonly slices: number;
+    /** Rows of the step whose hidden states are returned. */
+    readonly hiddenRow: number;
     readonly writePairs: number;
   };
   /** (index, value) pairs that the tables hold. A step that has more writes the others before it; see `StepRunner`. */
@@ -54,10 +59,15 @@ export class StepTables {
   readonly answer: DeviceBuffer;
   /** `[max_sequences, OUTPUT_WORDS]` */
   readonly output: DeviceBuffer;
+  /** Offset of {@link hidden} in {@link answer}, in words. */
+  readonly hiddenOffset: number;
+  /** Hidden states after the output norm, `[max_sequences, hidden]` f32; they are copied only if a step has some. */
+  readonly hidden: DeviceBuffer;
   /** Value of {@link saturated} in the last answer, modulo 2³². */
   saturatedSoFar = 0;
 
-  constructor(device: Allocator, limits: Limits) {
+  /** @param hiddenSize elements of a hidden state; 0: none are returned */
+  constructor(device: Allocator, limits: Limits, hiddenSize = 0) {
     const rows = 16;
     const { maxStepTokens, maxSequences, isRecurrent = false } = limits;
     const slices = rows + 5 * maxStepTokens + 3 * maxSequences;
@@ -75,12 +85,16 @@ export class StepTables {
       tiles: rows + 3 * maxStepTokens + 3 * maxSequences,
       rowSlice: slices,
       slices: slices + Number(isRecurrent) * maxStepTokens,
-      writePairs: slices + Number(isRecurrent) * (maxStepTokens + SLICE_WORDS * maxSequences),
+      hiddenRow: slices + Number(isRecurrent) * (maxStepTokens + SLICE_WORDS * maxSequences),
+      writePairs: slices + Number(isRecurrent) * (maxStepTokens + SLICE_WORDS * maxSequences) + maxSequences,
     };
     this.maxWrites = Math.min(slotArena(limits).words, MAX_WRITES + 16 * maxSequences);
     this.words = this.offsets.writePairs + 2 * this.maxWrites;
     this.device = device.allocate('i32', this.words);
-    this.answer = device.upload(new Int32Array(OUTPUT_HEADER + maxSequences * OUTPUT_WORDS));
+    // Vectors of the device's loads and stores must not straddle.
+    this.hiddenOffset = Math.ceil((OUTPUT_HEADER + maxSequences * OUTPUT_WORDS) / HIDDEN_ALIGNMENT) * HIDDEN_ALIGNMENT;
+    this.answer = device.upload(new Int32Array(this.hiddenOffset + maxSequences * hiddenSize));
+    this.hidden = { ...bufferFrom(this.answer, this.hiddenOffset), dtype: 'f32' };
     this.output = bufferFrom(this.answer, OUTPUT_HEADER);
   }
 

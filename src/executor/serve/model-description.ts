@@ -22,6 +22,7 @@ export function describeModel(model: LoadedModel, device: Device): LoadedModelMe
     kvBlockTokens: KV_BLOCK_TOKENS,
     window: limits.windowed?.window ?? 0,
     windowBlocks: limits.windowed?.blocks ?? 0,
+    hiddenSize: model.forward.returnedHiddenSize,
     weightBytes: BigInt(model.weightBytes),
     kvBytes: BigInt(model.kvBytes),
     parameters: BigInt(model.parameters),

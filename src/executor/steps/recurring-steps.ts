@@ -3,13 +3,13 @@ import { SLICE_WORDS } from '../kernels/index.js';
 import { countsOf, samplingMode } from '../load/graph-buckets.js';
 import type { LoadedModel } from '../load/loaded-model.js';
 import { nullStates } from '../model/slot-layout.js';
-import { COUNT_PROMPT_ROWS, COUNT_SPLITS, COUNT_TOKENS, COUNT_WRITES } from '../model/step-counts.js';
+import { COUNT_HIDDEN, COUNT_PROMPT_ROWS, COUNT_SPLITS, COUNT_TOKENS, COUNT_WRITES } from '../model/step-counts.js';
 import type { MicroBatch } from './micro-batches.js';
 import { outputsOf } from './step-filler.js';
 
 /** True if a step is of a kind that comes again and again on a GPU: one token of each of some sequences. */
 export function isRecurring({ slices }: ExecuteRequest, counts: Int32Array): boolean {
-  if (slices.length === 0 || counts[COUNT_PROMPT_ROWS] !== 0) return false;
+  if (slices.length === 0 || counts[COUNT_PROMPT_ROWS] !== 0 || counts[COUNT_HIDDEN] !== 0) return false;
   return slices.every((slice) => slice.sample && slice.count === outputsOf(slice));
 }
 

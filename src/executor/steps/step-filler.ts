@@ -4,6 +4,7 @@ import type { ForwardPass } from '../layers/forward-pass.js';
 import type { AttentionSplits } from '../layers/paged-attention.js';
 import {
   COUNT_DRAWS,
+  COUNT_HIDDEN,
   COUNT_PROMPT_ROWS,
   COUNT_SAMPLES,
   COUNT_SLICES,
@@ -116,6 +117,7 @@ export class StepFiller {
     let furthest = 0;
     let tiles = 0;
     let slices = 0;
+    let hidden = 0;
     const seen = new Set<number>();
     for (const slice of step.slices) {
       if (seen.has(slice.slot)) throw protocolError(`two slices of slot ${slice.slot}`);
@@ -151,6 +153,7 @@ export class StepFiller {
         tiles += 1;
       }
       if (!slice.sample) {
+        if (slice.hiddenState) throw protocolError(`a hidden state of slot ${slice.slot}, which samples nothing`);
         if (slice.mask !== undefined || slice.draftTokenMasks !== undefined)
           throw protocolError(`a mask of slot ${slice.slot}, which samples nothing`);
         continue;
@@ -158,6 +161,11 @@ export class StepFiller {
       const outputs = outputsOf(slice);
       if (!isVoid) this.slots.beforeSample(slice.slot, slice.position + slice.count - outputs + 1, write);
       needs(this.counts, this.slots.needsOf(slice.slot));
+      if (slice.hiddenState) {
+        if (outputs > 1 || this.forward.returnedHiddenSize === 0)
+          throw protocolError(`a hidden state of slot ${slice.slot}, which has none`);
+        words[offsets.hiddenRow + hidden++] = row - 1;
+      }
       if (outputs > 1) this.slots.drafted(slice.slot);
       this.mask(slice, samples, isVoid);
       for (let from = row - outputs; from < row; from++) {
@@ -186,6 +194,7 @@ export class StepFiller {
     this.counts[COUNT_PROMPT_ROWS] = samples - draws;
     this.counts[COUNT_WRITES] = writes;
     this.counts[COUNT_SLICES] = slices;
+    this.counts[COUNT_HIDDEN] = hidden;
     this.counts[COUNT_SPLITS] = Math.ceil(furthest / ATTENTION_SPLIT);
     this.counts[COUNT_SPLIT_ROWS] = isSplit ? row : 0;
     this.counts[COUNT_TILES] = isSplit ? 0 : tiles;

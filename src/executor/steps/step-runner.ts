@@ -10,6 +10,7 @@ import { OUTPUT_WORDS } from '../kernels/index.js';
 import type { LoadedModel } from '../load/loaded-model.js';
 import {
   COUNT_DRAWS,
+  COUNT_HIDDEN,
   COUNT_MASKED,
   COUNT_SAMPLES,
   COUNT_TOKENS,
@@ -76,7 +77,7 @@ export class StepRunner {
     const headers = model.pipeline.stages.length * OUTPUT_HEADER;
     const part = (): Part => ({
       input: new Int32Array(tables.words),
-      answer: new Int32Array(headers + limits.maxSequences * OUTPUT_WORDS),
+      answer: new Int32Array(headers + tables.answer.elements),
     });
     // States of a slot go from one slice to the next, which a cut would have to follow.
     const parts = limits.isRecurrent ? 1 : model.pipeline.depth;
@@ -170,10 +171,15 @@ export class StepRunner {
       this.checkWeights();
       this.stepsDone += 1;
       this.lastStepAt = performance.now();
-      const outputs = sampled.map(({ slot }, index): SlotOutput => {
-        if (late.has(slot)) return SlotOutput.fromPartial({ slot, late: true });
+      let hidden = 0;
+      const outputs = sampled.map(({ slot, hiddenState }, index): SlotOutput => {
+        if (late.has(slot)) {
+          hidden += Number(hiddenState);
+          return SlotOutput.fromPartial({ slot, late: true });
+        }
         const { logprobs, given, tell } = asked[index] as (typeof asked)[number];
         const output = readOutput(staging, index, slot, logprobs, given);
+        if (hiddenState) output.hiddenState = this.hiddenState(staging, hidden++);
         tell(output.tokenId);
         return output;
       });
@@ -202,12 +208,13 @@ export class StepRunner {
     const least = this.device.isHost ? LEAST_ROWS.host : LEAST_ROWS.gpu;
     const room = staging.parts.map(({ input }) => input);
     const whole = { input: staging.input, words, counts: counts.slice() };
-    const batches = microBatches(whole, offsets, staging.parts.length, least, room);
+    // Hidden states are behind all outputs of a step: such a step is not cut.
+    const parts = (whole.counts[COUNT_HIDDEN] as number) > 0 ? 1 : staging.parts.length;
+    const batches = microBatches(whole, offsets, parts, least, room);
     const isCut = batches.length > 1;
     this.heldLogits = batches.at(-1)?.counts[COUNT_SAMPLES] as number;
     const passes = batches.map((batch, i) => {
       const { answer } = isCut ? (staging.parts[i] as Part) : staging;
-      const samples = batch.counts[COUNT_SAMPLES] as number;
       const slots = this.slotsOf(batch);
       const rows = recurs ? filledUp(this.model, batch) : batch.counts;
       return pipeline.run({
@@ -216,7 +223,7 @@ export class StepRunner {
         recurring: recurs,
         input: batch.input.subarray(0, batch.words),
         answer,
-        answerWords: samples > 0 ? OUTPUT_HEADER + samples * OUTPUT_WORDS : 0,
+        answerWords: this.answerWords(batch.counts),
         isSampled: true,
         ...slots,
         isFirst: i === 0,
@@ -237,6 +244,15 @@ export class StepRunner {
       if (isCut) gatherAnswer(staging, answer, batch, whole.counts[COUNT_DRAWS] as number);
     }
     return { deviceUs: passUs(stageUs), saturated, late: NOBODY };
+  }
+
+  /** Words that a step's copy brings back: none if it samples nothing. */
+  private answerWords(counts: Int32Array): number {
+    const { tables, returnedHiddenSize } = this.model.forward;
+    const samples = counts[COUNT_SAMPLES] as number;
+    const hidden = counts[COUNT_HIDDEN] as number;
+    if (hidden > 0) return tables.hiddenOffset + hidden * returnedHiddenSize;
+    return samples > 0 ? OUTPUT_HEADER + samples * OUTPUT_WORDS : 0;
   }
 
   /** Slots whose latest token rows need from the device, and those that sample. */
@@ -287,7 +303,6 @@ export class StepRunner {
       const computed = computing.then(({ stageUs }) => passUs([stageUs]));
       // Its failure is told below.
       computed.catch(() => undefined);
-      const samples = counts[COUNT_SAMPLES] as number;
       const pending = masked.filter(({ mask }) => mask === PENDING).map(({ slot }) => slot);
       const isAlone = pending.length === step.slices.length;
       // When the forward pass fails, so does this.
@@ -305,7 +320,7 @@ export class StepRunner {
       const sampled = pipeline.sample({
         ...part,
         // A step that samples nothing has no answer.
-        answerWords: samples > 0 ? OUTPUT_HEADER + samples * OUTPUT_WORDS : 0,
+        answerWords: this.answerWords(counts),
         masks: writeMasks(forward.masks, staging.masks, rows),
         sampling,
       });
@@ -317,6 +332,13 @@ export class StepRunner {
     } finally {
       queued();
     }
+  }
+
+  /** A copy of one of the hidden states that a step has brought back. */
+  private hiddenState({ answer }: Staging, index: number): Buffer {
+    const { tables, returnedHiddenSize: size } = this.model.forward;
+    const words = answer.slice(tables.hiddenOffset + index * size, tables.hiddenOffset + (index + 1) * size);
+    return Buffer.from(words.buffer);
   }
 
   /** Activations beyond a range, on all stages, since the last answer. */

@@ -25,6 +25,7 @@ import { checkGeneration } from '../request/validate.js';
 import { detokenize } from '../tokenizer/detokenizer.js';
 import { checkTokenIds, encodeInput, type PromptEncoder } from '../tokenizer/prompt.js';
 import { createTokenizer } from '../tokenizer/tokenizer.js';
+import { openPrompts } from './embedding-requests.js';
 import { parseJson, readGeneration } from './http/json-forms.js';
 import type { AnswerKind, FormDefaults } from './http/request.js';
 import { answerText, type TextForm, type TextTools } from './http/text-responses.js';
@@ -94,6 +95,7 @@ const DO: { readonly [K in TextJobKind]: (input: TextJobs[K]['input']) => TextJo
       promptIds: encodeInput(request.input, encoder),
     };
   },
+  prompts: ({ form, bytes, defaults }) => openPrompts(form, bytes, defaults, { facts, encoder }),
   translation: ({ service, bytes }) => {
     const protocol = PROTOCOLS.get(service);
     if (protocol === undefined) throw new Error(`no protocol of ${service}`);

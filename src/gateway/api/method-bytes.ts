@@ -4,7 +4,7 @@ const KIB = 1024;
 const MIB = 1024 * KIB;
 
 /** The methods of the public API. */
-export type Method = 'generate' | 'generateStream' | 'tokenize' | 'detokenize' | 'listModels' | 'getModel';
+export type Method = 'generate' | 'generateStream' | 'tokenize' | 'detokenize' | 'embed' | 'listModels' | 'getModel';
 
 /** Bytes of a request, at most: of texts 2 MiB, more where the context is so long that token ids take more. */
 const METHOD_BYTES: Readonly<Record<Method, { readonly words: string; most(contextLength: number): number }>> = {
@@ -15,6 +15,7 @@ const METHOD_BYTES: Readonly<Record<Method, { readonly words: string; most(conte
   },
   tokenize: { words: '2 MiB, or 8 for each token of the context', most: (context) => Math.max(2 * MIB, 8 * context) },
   detokenize: { words: '64 KiB, or 8 for each token of the context', most: (c) => Math.max(64 * KIB, 8 * c) },
+  embed: { words: '2 MiB, or 8 for each token of the context', most: (context) => Math.max(2 * MIB, 8 * context) },
   // Size that is always decoded at once, whatever the load.
   listModels: { words: '2 KiB', most: () => 2 * KIB },
   getModel: { words: '2 KiB', most: () => 2 * KIB },

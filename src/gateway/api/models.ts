@@ -9,19 +9,37 @@ import type { Load } from '../replica/load.js';
 import type { EncodeService } from '../request/encoding/encode-service.js';
 import type { TranslatedGeneration } from '../request/encoding/text-jobs.js';
 import type { CallContext } from '../request/encoding/text-threads.js';
-import { MOST_MODEL_NAME_CHARACTERS } from '../request/limits.js';
+import { MOST_MODEL_NAME_CHARACTERS, withoutLatestTag } from '../request/limits.js';
 import type { ServedModel } from '../request/served-model.js';
+import type { Embeddings } from './embeddings.js';
 import type { Inference } from './inference.js';
 import { INLINE_MESSAGE_BYTES, type Method } from './method-bytes.js';
 import { modelNameOfJson } from './model-names.js';
+
+export { withoutLatestTag };
 
 /** One of the models that a gateway serves, as servers have it. */
 export interface OfferedModel {
   readonly served: ServedModel;
   readonly inference: Inference;
   readonly encoder: EncodeService;
+  readonly embeddings: Embeddings;
   /** Its load and capacity. */
   readonly load: () => Load;
+  /**
+   * Loads it if it is unloaded. Resolves when requests are served.
+   *
+   * @throws RocmForgeError why it cannot be loaded
+   */
+  wake(): Promise<void>;
+  /**
+   * Sets the time (ms) without requests after which it is unloaded; absent: the gateway's.
+   *
+   * @returns false if the gateway does not unload idle models; nothing is changed then
+   */
+  keepAlive(idleMs: number | undefined): boolean;
+  /** When it is unloaded if no request comes, in ms since 1970; infinite if it is not. */
+  unloadsAt(): number;
 }
 
 /**
@@ -56,7 +74,8 @@ export class Models {
     const { first } = this;
     // A text longer than any name is refused with the limit that it breaks.
     if (this.all.length === 1 || name === '' || name.length > MOST_MODEL_NAME_CHARACTERS) return first;
-    const found = this.byName.get(name) ?? (first.served.facts.takesAnyName ? first : undefined);
+    const known = this.byName.get(name) ?? this.byName.get(withoutLatestTag(name));
+    const found = known ?? (first.served.facts.takesAnyName ? first : undefined);
     if (found !== undefined) return found;
     const names = this.all.map(({ served }) => `"${served.name}"`).join(', ');
     throw new RocmForgeError('MODEL_NOT_FOUND', `there is no model "${name}" here, only ${names}`, { field: 'model' });

@@ -391,7 +391,7 @@ export class Engine implements Backend {
     while (scheduler.stepsInFlight < (this.blame.isSearching ? 1 : this.options.pipelineDepth)) {
       const plan = scheduler.plan();
       if (plan === undefined) return;
-      session.submit(encodeStep(plan, session.epoch, masking.begin(plan)));
+      session.submit(encodeStep(plan, session.epoch, masking.begin(plan), session.model.hiddenSize > 0));
       for (const { sequence } of plan.opens) this.reportPlaced(sequence);
     }
   }
@@ -408,7 +408,7 @@ export class Engine implements Backend {
   private result(response: ExecuteResponse): void {
     const { scheduler, session } = this;
     if (!scheduler || !session) return;
-    checkAnswer(scheduler.oldestStep, response, session.model.vocabularySize);
+    checkAnswer(scheduler.oldestStep, response, session.model);
     countSaturated(this.counters, response.saturatedActivations, this.log);
     const { slices, tokens } = this.complete(scheduler, response);
     this.listener.stepCompleted();

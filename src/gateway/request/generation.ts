@@ -19,6 +19,8 @@ export interface GenerationParameters {
   readonly priority: number;
   /** Milliseconds; 0: no limit. */
   readonly timeLimitMs: number;
+  /** True if the hidden state at which each token is sampled is returned; default false. */
+  readonly returnsHidden?: boolean;
   /** May draft token at next tokens; default false. */
   readonly speculates?: boolean;
   /** Constraint on the tokens of each completion. */
@@ -40,6 +42,8 @@ export interface TokenProbability {
   readonly chosenRanks: readonly number[];
   /** Those tokens, which the executor does not repeat. */
   readonly logprobTokenIds?: readonly number[];
+  /** The hidden state at which it was sampled, as little-endian f32. */
+  readonly hiddenState?: Uint8Array | undefined;
 }
 
 /** The same of a prompt's token; nothing comes before the first one, so it has none. */
@@ -65,6 +69,8 @@ export interface GenerationSink {
   ): void;
   /** The prompt has a slot, or more of it is computed than ever before: before the first chunk. */
   progress(progress: PromptProgress): void;
+  /** Before the chunk of a token, if hidden states are returned. */
+  hidden?(state: Uint8Array): void;
   /** Before the first chunk, when they were asked for: one entry a prompt token, the first without a probability. */
   prompt(logprobs: readonly PromptProbability[]): void;
   complete(index: number, finish: Finish, counts: CompletionCounts): void;
@@ -116,7 +122,7 @@ export class Generation {
     private readonly sink: GenerationSink,
   ) {
     const { n, promptIds, sampling: shared, promptText, stop, answer, priority } = parameters;
-    const { constraints, speculates = false } = parameters;
+    const { constraints, speculates = false, returnsHidden = false } = parameters;
     this.promptProbabilities.push({ tokenId: promptIds[0] as number });
     const indices = Array.from({ length: n }, (_, i) => i);
     this.completions = indices.map(() => new Completion(tokenizer, stop, answer && answerParser(answer)));
@@ -137,6 +143,7 @@ export class Generation {
         takesPrefix,
         constraint: constraints?.[sampleIndex],
         speculates,
+        returnsHidden,
       };
       sequences.push(new Sequence({ ...options, ...(leader && { leader }) }));
     }
@@ -179,6 +186,7 @@ export class Generation {
     const completion = this.completions[index] as Completion;
     const milestones = this.milestones.get(sequence);
     if (milestones !== undefined) milestones.firstTokenAt ??= performance.now();
+    if (token.hiddenState !== undefined) this.sink.hidden?.(token.hiddenState);
     const { text, beside, finish } = completion.push(token.tokenId);
     const prompt = completion.tokens === 1 ? (this.parameters.promptText ?? '') : '';
     const logprobs = this.parameters.sampling.logprobs > 0 ? [this.named(token)] : [];

@@ -1,6 +1,7 @@
 import { type ErrorReason, RocmForgeError } from '../../shared/errors.js';
 import type { DetokenizeRequest, GenerateStreamRequest } from '../../shared/generated/rocmforge/v1/inference.js';
 import type { AnswerFormat } from '../chat/answer/answer-format.js';
+import type { EmbeddingFacts } from './embedding.js';
 
 /** Properties of a served model that its limits depend on. */
 export interface LimitFacts {
@@ -23,6 +24,8 @@ export interface LimitFacts {
   readonly answerFormat?: AnswerFormat;
   /** The chat template of conversations with tools. */
   readonly toolTemplate?: string | undefined;
+  /** How its embeddings are made. */
+  readonly embeddings?: EmbeddingFacts | undefined;
   /** Why conversations with tools are refused; absent: they are taken. */
   readonly toolsRefusal?: string | undefined;
 }
@@ -199,11 +202,16 @@ export function checkLimits(request: LimitedRequest, facts: LimitFacts): void {
 
 /** @throws RocmForgeError `MODEL_NOT_FOUND` */
 export function checkModelName(name: string, { modelName, modelAliases = [], takesAnyName }: LimitFacts): void {
-  if (name === '' || name === modelName || takesAnyName || modelAliases.includes(name)) return;
+  if (name === '' || takesAnyName) return;
+  const names = [modelName, ...modelAliases];
+  if (names.includes(name) || names.includes(withoutLatestTag(name))) return;
   throw new RocmForgeError('MODEL_NOT_FOUND', `there is no model "${name}" here, only "${modelName}"`, {
     field: 'model',
   });
 }
+
+/** A model's name without Ollama's tag for the newest version, which its clients add to names without a tag. */
+export const withoutLatestTag = (name: string): string => name.replace(/:latest$/, '');
 
 /** For `docs/api.md`: each limit in words. */
 export function describeLimits(): readonly {

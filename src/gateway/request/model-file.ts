@@ -1,7 +1,9 @@
+import { fstatSync } from 'node:fs';
 import path from 'node:path';
 import { RocmForgeError } from '../../shared/errors.js';
 import { FileByteSource } from '../../shared/gguf/byte-source.js';
 import { contentIdentity } from '../../shared/gguf/content-identity.js';
+import { rowsOf } from '../../shared/gguf/matrix-rows.js';
 import { ModelFiles, type ModelPart } from '../../shared/gguf/model-files.js';
 import type { GgufModel } from '../../shared/gguf/reader.js';
 
@@ -36,6 +38,28 @@ export class ModelFile {
       this.close();
       throw error;
     }
+  }
+
+  /** Bytes of all its files. */
+  get bytes(): number {
+    return this.files.parts.reduce((sum, { source }) => sum + source.size, 0);
+  }
+
+  /** Time of the last write to any of its files, in ms since 1970. */
+  get modifiedMs(): number {
+    return Math.max(...this.files.parts.map(({ source }) => fstatSync(source.descriptor).mtimeMs));
+  }
+
+  /**
+   * The rows of a small matrix, which the gateway itself computes with; undefined if the file has none of the name.
+   *
+   * @throws RocmForgeError `MODEL_UNSUPPORTED` for other types than f32, f16, bf16 and q8_0
+   */
+  smallMatrix(name: string): readonly Float32Array[] | undefined {
+    const tensor = this.header.tensors.get(name);
+    if (tensor === undefined) return undefined;
+    const { source } = this.files.parts[tensor.part] as ModelPart;
+    return rowsOf(tensor, source.read(tensor.offset, tensor.bytes));
   }
 
   /** One a part, for a child that inherits them. */

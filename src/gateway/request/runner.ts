@@ -108,6 +108,7 @@ export class RequestRunner {
         sink.chunk(index, tokenIds, text, logprobs, beside);
       },
       progress: (progress) => sink.progress(progress),
+      hidden: (state) => sink.hidden?.(state),
       prompt: (logprobs) => sink.prompt(logprobs),
       complete: (index, finish, counts) => {
         observer.completionEnded(counts);

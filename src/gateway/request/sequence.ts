@@ -33,6 +33,8 @@ export interface SequenceOptions {
   readonly constraint?: TokenConstraint | undefined;
   /** May take what it finds in the prefix cache; default true. What it computes is left there in any case. */
   readonly takesPrefix?: boolean;
+  /** True if the hidden state at which each token is sampled is returned; default false. */
+  readonly returnsHidden?: boolean;
 }
 
 /** A token that may follow; with a constraint also what may follow it then. */

@@ -12,7 +12,9 @@ import {
   type ToolParser,
 } from '../chat/answer/answer-format.js';
 import { ChatTemplate, type TemplateSettings } from '../chat/chat-template.js';
+import { type FillInTokens, fillInTokens } from '../tokenizer/fill-in-tokens.js';
 import { createTokenizer, type Tokenizer } from '../tokenizer/tokenizer.js';
+import { embeddingFacts } from './embedding-facts.js';
 import type { LimitFacts } from './limits.js';
 import { ModelFile } from './model-file.js';
 
@@ -36,6 +38,10 @@ export interface ServedModel {
   readonly chatTemplate: string | undefined;
   /** Layers have states, which an executor keeps a slot, and snapshots of. */
   readonly isRecurrent: boolean;
+  /** Tokens to fill in the middle of a text; absent for a model that was not trained for it. */
+  readonly fillIn: FillInTokens | undefined;
+  /** Rows of the matrix that makes scores of hidden states; absent in a file without one. */
+  readonly classifier: readonly Float32Array[] | undefined;
   /** Tensors of the file that its texts are not computed with. */
   readonly unused: readonly UnusedTensors[];
 }
@@ -94,6 +100,7 @@ export function readServedModel(file: string, options: ServedModelOptions): Serv
       takesAnyName: anyName,
       modelAliases: options.aliases,
       defaultSeed: options.seed,
+      embeddings: embeddingFacts(gguf, parameters.hiddenSize),
       ...answersOf(gguf.metadata, {
         ...options,
         chatTemplate: options.template?.source,
@@ -113,6 +120,8 @@ export function readServedModel(file: string, options: ServedModelOptions): Serv
       hasChatTemplate,
       chatTemplate: options.template?.source ?? gguf.metadata.string('tokenizer.chat_template'),
       isRecurrent: parameters.traits.recurrent !== undefined,
+      fillIn: fillInTokens(gguf.metadata, tokenizer),
+      classifier: opened.smallMatrix('cls.output.weight'),
       unused: unusedTensors(gguf),
     };
   } catch (error) {

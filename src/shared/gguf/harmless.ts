@@ -32,7 +32,7 @@ const HARMLESS_KEYS: readonly Harmless[] = [
   },
   { name: /^tensor_data_layout$/, why: 'a note of old converters that q and k are permuted, as they always are' },
   { name: /^rope\.scaling\.finetuned$/, why: 'a note on the training' },
-  { name: /^pooling_type$/, why: 'how embeddings of whole texts are made; none are made here' },
+  { name: /^pooling_type$/, why: 'how embeddings are made of hidden states, which the gateway reads' },
   { name: /^attention\.causal$/, when: (value) => value === true, why: 'what attention is without it' },
   { name: /^use_parallel_residual$/, when: (value) => value === false, why: 'what a block is without it' },
   { name: /^n_deepstack_layers$/, why: 'how many layers features of images are added in; none can come here' },
@@ -129,6 +129,7 @@ const HARMLESS_TENSORS: readonly Harmless[] = [
     name: /^blk\.\d+\.attn_rot_embd$/,
     why: 'RoPE’s frequencies as old converters stored them; they follow from the base',
   },
+  { name: /^cls\.output\.weight$/, why: 'makes scores of hidden states, which the gateway computes' },
   { name: /^(v|mm|a|resampler)\./, why: 'a tower that encodes images or sound, which no request can bring here' },
 ];
 

@@ -1,13 +1,14 @@
 import { type VllmEngineServer, VllmEngineService } from '../../../shared/generated/vllm/grpc/engine/vllm_engine.js';
+import { LargeRequest } from '../../../shared/grpc/strict.js';
 import { packageVersion } from '../../../shared/package.js';
 import type { Load } from '../../replica/load.js';
 import { EngineResponse } from '../protocols/engine-response.js';
-import { check } from '../protocols/protocol.js';
+import { check, refuseUnknown } from '../protocols/protocol.js';
 import { VLLM_ENGINE } from '../protocols/vllm-engine.js';
 import { type GrpcService, grpcService, withRefused } from './grpc-service.js';
 import type { LoadReport } from './load-report.js';
 import { serveTranslated, type TranslatedApi } from './translated-generation.js';
-import { answerKnown, responseStreamOf } from './unary-responses.js';
+import { answer, answerKnown, responseStreamOf } from './unary-responses.js';
 
 /** Name of SMG's servicer: routers distinguish protocols by it. */
 const SERVER_TYPE = 'vllm-grpc';
@@ -15,12 +16,12 @@ const SERVER_TYPE = 'vllm-grpc';
 const CORE = 'core';
 
 /** Methods of SMG's proto that are not built. Routers take UNIMPLEMENTED for "has none". */
-export const REFUSED_ENGINE_METHODS = ['Embed', 'GetTokenizer', 'SubscribeKvEvents'] as const;
+export const REFUSED_ENGINE_METHODS = ['GetTokenizer', 'SubscribeKvEvents'] as const;
 
 /** `vllm.grpc.engine.VllmEngine`, by which routers send tokens to vLLM. It knows one model: of several, the first. */
 export function vllmEngineService(server: TranslatedApi, report: LoadReport): GrpcService {
   const { models, running } = server;
-  const { inference, load } = models.first;
+  const { inference, embeddings, load } = models.first;
   const handlers: VllmEngineServer = {
     generate: (call) => {
       const reader = responseStreamOf(call, report);
@@ -32,6 +33,11 @@ export function vllmEngineService(server: TranslatedApi, report: LoadReport): Gr
         (options) => new EngineResponse(options, (message) => reader.write(message)),
       );
     },
+    embed: (call, callback) =>
+      answer(call, callback, async (request, client) => {
+        if (!(request instanceof LargeRequest)) refuseUnknown(request);
+        return embeddings.embedEngine(request, client);
+      }),
     healthCheck: (call, callback) =>
       answerKnown(call, callback, () => {
         const { ready } = inference.describe();
@@ -79,10 +85,11 @@ export function vllmEngineService(server: TranslatedApi, report: LoadReport): Gr
         return { timestamp: new Date().toISOString(), version: packageVersion, dpRankCount: 1, loads: [loads(load())] };
       }),
   };
-  const { generate } = models.requestBytes;
+  const { generate, embed } = models.requestBytes;
   const size = models.controlBytes;
   const service = grpcService(VLLM_ENGINE.service, VllmEngineService, handlers, {
     generate,
+    embed,
     healthCheck: size,
     abort: size,
     getModelInfo: size,

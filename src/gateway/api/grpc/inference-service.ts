@@ -1,7 +1,9 @@
 import type { BinaryReader } from '@bufbuild/protobuf/wire';
 import type { ServerUnaryCall, ServerWritableStream, sendUnaryData } from '@grpc/grpc-js';
+import { RocmForgeError } from '../../../shared/errors.js';
 import {
   DetokenizeRequest,
+  EmbedRequest,
   GenerateRequest,
   type GenerateResponse,
   GenerateStreamRequest,
@@ -38,6 +40,13 @@ export function inferenceService(models: Models, load: LoadReport): GrpcService 
         const { inference } = await models.ofMessage(request, client);
         return inference.detokenize(request, client);
       }),
+    embed: (call, callback) =>
+      answer(call, callback, async (request, client) => {
+        const { embeddings } = await models.ofMessage(request, client);
+        const response = await embeddings.embed(request, client);
+        if (response === undefined) throw new RocmForgeError('INTERNAL', 'the client has disconnected');
+        return response;
+      }),
     listModels: (call, callback) => answer(call, callback, async () => models.listModels()),
     getModel: (call, callback) => answer(call, callback, async (request) => models.getModel(request)),
   };
@@ -45,12 +54,13 @@ export function inferenceService(models: Models, load: LoadReport): GrpcService 
     ...InferenceServiceService.generateStream,
     responseSerialize: encodeStreamResponse,
   };
-  const { generate: generateMethod, tokenize, detokenize, listModels, getModel } = InferenceServiceService;
+  const { generate: generateMethod, tokenize, detokenize, embed, listModels, getModel } = InferenceServiceService;
   const methods = {
     generate: { ...generateMethod, requestDeserialize: known(GenerateRequest) },
     generateStream: { ...generateStreamMethod, requestDeserialize: known(GenerateStreamRequest) },
     tokenize: { ...tokenize, requestDeserialize: known(TokenizeRequest) },
     detokenize: { ...detokenize, requestDeserialize: known(DetokenizeRequest) },
+    embed: { ...embed, requestDeserialize: known(EmbedRequest) },
     listModels: { ...listModels, requestDeserialize: known(ListModelsRequest) },
     getModel: { ...getModel, requestDeserialize: known(GetModelRequest) },
   };

@@ -25,6 +25,8 @@ import { Status } from '../../../shared/generated/google/rpc/status.js';
 import {
   DetokenizeRequest,
   DetokenizeResponse,
+  EmbedRequest,
+  EmbedResponse,
   GenerateRequest,
   GenerateResponse,
   GenerateStreamRequest,
@@ -152,6 +154,10 @@ export function connectHandler(models: Models): ConnectHandler {
       const { inference } = await models.ofMessage(request, client);
       return inference.detokenize(request, client);
     });
+    unary('Embed', { request: EmbedRequest, response: EmbedResponse }, async (request, client) => {
+      const { embeddings } = await models.ofMessage(request, client);
+      return embeddings.embed(request, client);
+    });
     unary('ListModels', { request: ListModelsRequest, response: ListModelsResponse }, async () => models.listModels());
     unary('GetModel', { request: GetModelRequest, response: GetModelResponse }, async (request) =>
       models.getModel(request),
@@ -176,7 +182,9 @@ export function connectHandler(models: Models): ConnectHandler {
   return serveRouter(routes, connectError);
 }
 
-const GENERATIONS: ReadonlySet<string> = new Set(['Generate', 'GenerateStream'].map((name) => CONNECT_PREFIX + name));
+const GENERATIONS: ReadonlySet<string> = new Set(
+  ['Generate', 'GenerateStream', 'Embed'].map((name) => CONNECT_PREFIX + name),
+);
 
 /** Error format of calls that no protocol of the service accepts. */
 export const connectErrorForm: ErrorForm = (error) => ({

@@ -3,6 +3,7 @@ import type { ErrorReason } from '../../../shared/errors.js';
 import type { Trust } from '../../trust/trust.js';
 import type { Models, OfferedModel } from '../models.js';
 import type { IgnoredFieldLog } from './field-policy.js';
+import type { ModelPull } from './ollama/ollama-pull.js';
 import type { ResponseStore } from './openai/responses-store.js';
 import type { AnswerFacts, FormDefaults } from './request.js';
 
@@ -34,6 +35,8 @@ export interface HttpContext {
   readonly defaults: FormDefaults;
   readonly ignoredFields: IgnoredFieldLog;
   readonly responses: ResponseStore;
+  /** Downloads models; absent: downloads are disabled. */
+  readonly pullModel: ModelPull | undefined;
   /** Told of each error that is answered. */
   readonly onRefused: (reason: ErrorReason) => void;
   /** Seconds since 1970. */

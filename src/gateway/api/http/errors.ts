@@ -88,6 +88,12 @@ export const anthropicError: ErrorForm = (error) => {
   return { status, body: { type: 'error', error: { type, message, reason, param: metadata.field ?? null } } };
 };
 
+/** Ollama's form; `reason` and `param` are additions. */
+export const ollamaError: ErrorForm = (error) => {
+  const { message, reason, metadata } = error;
+  return { status: statusOf(error), body: { error: message, reason, param: metadata.field ?? null } };
+};
+
 /**
  * The error with the names that its request's form has for the fields: `sampling.top_p` of the public API is `top_p` in
  * OpenAI's.

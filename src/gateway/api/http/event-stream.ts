@@ -19,7 +19,8 @@ const COMMENT_MS = 15_000;
 const COMMENT = ': waiting\n\n';
 
 /**
- * A generation's stream as server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html). Its headers
+ * A generation's stream as server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html), or as lines of
+ * JSON. Its headers
  * go with the first event, or a second after the prompt was read, so that what fails at once has a status of its own.
  */
 export class EventStream implements ResponseStream {
@@ -82,7 +83,8 @@ export class EventStream implements ResponseStream {
     if (response.destroyed || response.writableEnded) return;
     const silentMs = performance.now() - this.sentAt;
     const isFirst = !this.hasBegun;
-    if (isFirst || silentMs >= COMMENT_MS) this.sendText(COMMENT);
+    const { lines } = this.writer;
+    if (isFirst || silentMs >= COMMENT_MS) this.sendText(lines ? `${lines.waiting()}\n` : COMMENT);
     const nextMs = isFirst || silentMs >= COMMENT_MS ? COMMENT_MS : COMMENT_MS - silentMs;
     this.timer = setTimeout(() => this.wait(), nextMs);
   }
@@ -91,14 +93,16 @@ export class EventStream implements ResponseStream {
     if (this.exchange.response.destroyed || events.length === 0) return;
     let text = '';
     for (const event of events) {
-      text += typeof event === 'string' ? `data: ${event}\n\n` : `event: ${event.name}\ndata: ${event.data}\n\n`;
+      if (this.writer.lines) text += `${typeof event === 'string' ? event : event.data}\n`;
+      else text += typeof event === 'string' ? `data: ${event}\n\n` : `event: ${event.name}\ndata: ${event.data}\n\n`;
     }
     this.sendText(text);
   }
 
   private sendText(text: string): void {
     const { response } = this.exchange;
-    if (!this.hasBegun) response.writeHead(200, HEADERS);
+    const { lines } = this.writer;
+    if (!this.hasBegun) response.writeHead(200, lines ? { ...HEADERS, 'content-type': lines.type } : HEADERS);
     this.hasBegun = true;
     this.sentAt = performance.now();
     response.write(text);

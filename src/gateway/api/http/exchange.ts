@@ -117,12 +117,12 @@ export class Exchange {
    * @throws RocmForgeError `CONTENT_TYPE_UNSUPPORTED` for another type: a browser sends none of JSON's to a stranger's server without
    *   asking, so that no page can use a gateway that its reader can reach; as {@link Bodies.read}
    */
-  body(): Promise<Buffer> {
+  body(most?: number): Promise<Buffer> {
     const type = this.request.headers['content-type'] ?? '';
     if (!/^application\/json\s*(;|$)/i.test(type)) {
       throw new RocmForgeError('CONTENT_TYPE_UNSUPPORTED', `the content type is "${type}"; send application/json`);
     }
-    return this.bytes();
+    return this.bytes(most);
   }
 
   /** The bytes of a body of any type, see {@link Bodies.read}. */

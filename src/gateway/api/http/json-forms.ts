@@ -2,7 +2,8 @@ import { RocmForgeError } from '../../../shared/errors.js';
 import { type Json, JsonDepthError, parseJson as parseExactly } from '../../../shared/exact-json.js';
 import { messagesRequest } from './anthropic/messages-request.js';
 import { FieldPolicy } from './field-policy.js';
-import { llamaCompletionRequest } from './llama/llama-completion-request.js';
+import { llamaCompletionRequest, llamaInfillRequest } from './llama/llama-completion-request.js';
+import { ollamaChatRequest, ollamaGenerateRequest } from './ollama/ollama-request.js';
 import { chatRequest } from './openai/chat-request.js';
 import { completionRequest } from './openai/completion-request.js';
 import { responsesRequest } from './openai/responses-request.js';
@@ -41,8 +42,11 @@ const READERS: Readonly<Record<AnswerKind, Reader>> = {
   chat: chatRequest,
   completion: completionRequest,
   llama: llamaCompletionRequest,
+  infill: llamaInfillRequest,
   messages: messagesRequest,
   responses: responsesRequest,
+  ollamaChat: ollamaChatRequest,
+  ollamaGenerate: ollamaGenerateRequest,
 };
 
 /**

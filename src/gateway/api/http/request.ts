@@ -5,6 +5,8 @@ import type {
   GenerateStreamResponse,
 } from '../../../shared/generated/rocmforge/v1/inference.js';
 import type { PromptProgress } from '../../request/generation.js';
+import type { FillInTokens } from '../../tokenizer/fill-in-tokens.js';
+import type { OllamaForm } from './ollama/ollama-form.js';
 import type { ResponsesForm, StoredContext } from './openai/responses-form.js';
 
 /** Form of a generation's answer, as JSON: made from plain facts, so that a request may be read in another thread. */
@@ -32,11 +34,21 @@ export interface AnswerForm {
   readonly settings?: Readonly<Record<string, unknown>>;
   /** Form of an answer of the Responses API; absent for all others. */
   readonly responses?: ResponsesForm;
+  /** Form of a response of Ollama's API; absent for all others. */
+  readonly ollama?: OllamaForm;
   /** The fields of the answer that are wanted, by their paths; absent: all. */
   readonly responseFields?: readonly string[];
 }
 
-export type AnswerKind = 'chat' | 'completion' | 'llama' | 'messages' | 'responses';
+export type AnswerKind =
+  | 'chat'
+  | 'completion'
+  | 'llama'
+  | 'infill'
+  | 'messages'
+  | 'responses'
+  | 'ollamaChat'
+  | 'ollamaGenerate';
 
 /** Defaults of requests. */
 export interface FormDefaults {
@@ -44,6 +56,10 @@ export interface FormDefaults {
   readonly verbose: boolean;
   /** True if unknown fields are refused; default: they are ignored and reported. */
   readonly strictFields?: boolean | undefined;
+  /** The model's tokens to fill in a middle; absent: it has none. */
+  readonly fillIn?: FillInTokens | undefined;
+  /** True if the model has a chat template. */
+  readonly hasChatTemplate?: boolean | undefined;
   /** Stored responses that the request refers to; absent: nothing was looked up yet. */
   readonly stored?: StoredContext | undefined;
 }
@@ -81,12 +97,21 @@ export interface NamedEvent {
   readonly data: string;
 }
 
+/** A stream of lines of JSON. */
+export interface LineStream {
+  readonly type: string;
+  /** A line without content, for a stream that waits. */
+  waiting(): string;
+}
+
 /** Writes one generation's answer in a form. */
 export interface ResponseWriter {
   /** The name of the event that tells an error; absent: it has none. */
   readonly errorEvent?: string;
   /** The events of a stream that fails after it has begun; absent: one, of the name above. */
   failure?(error: RocmForgeError): readonly (string | NamedEvent)[];
+  /** Streams as lines of JSON; absent: as server-sent events. */
+  readonly lines?: LineStream;
   /** Number of prompt tokens, before anything of a stream. */
   prompt?(tokens: number): void;
   /** The first token of a whole answer has come. */

@@ -1,26 +1,18 @@
 import { readFileSync } from 'node:fs';
 import { asRocmForgeError, RocmForgeError } from '../../../shared/errors.js';
-import type { GenerateStreamRequest } from '../../../shared/generated/rocmforge/v1/inference.js';
-import { LargeRequest } from '../../../shared/grpc/strict.js';
-import type { WaitingCall } from '../inference.js';
-import { INLINE_MESSAGE_BYTES } from '../method-bytes.js';
-import type { OfferedModel } from '../models.js';
-import { MessagesResponse } from './anthropic/messages-response.js';
-import type { HttpContext, HttpFacts } from './context.js';
-import { anthropicError, inTermsOf, llamaError, openAiError } from './errors.js';
-import { EventStream } from './event-stream.js';
+import type { HttpContext } from './context.js';
+import type { EmbeddingKind } from './embeddings/embedding-fields.js';
+import { embed } from './embeddings/embedding-routes.js';
+import { anthropicError, inTermsOf, llamaError, ollamaError, openAiError } from './errors.js';
 import type { Exchange } from './exchange.js';
-import { type IgnoredFieldLog, ignoredFieldsHeader } from './field-policy.js';
-import { parseJson, readGeneration } from './json-forms.js';
-import { LlamaResponse } from './llama/llama-response.js';
+import { generate, reportIgnored } from './generate.js';
 import { health, props, slots } from './llama/llama-routes.js';
 import { metrics } from './llama/metrics.js';
-import { OpenAiResponse } from './openai/openai-responses.js';
+import { pull } from './ollama/ollama-pull.js';
+import { ps, show, tags, unsupported, version } from './ollama/ollama-routes.js';
 import { getModel, listModels } from './openai/openai-routes.js';
 import { deleteResponse, getResponse } from './openai/responses-routes.js';
-import { type EndedResponse, ResponsesResponse } from './openai/responses-writer.js';
-import { streamEach } from './prompt-streams.js';
-import type { AnswerForm, AnswerKind, ErrorForm, FormDefaults, ResponseWriter } from './request.js';
+import type { AnswerKind, ErrorForm } from './request.js';
 import { FIELD_NAMES } from './sampling-fields.js';
 import type { TextForm } from './text-responses.js';
 
@@ -41,6 +33,13 @@ const llamaForm: ErrorForm = (error) => llamaError(inTermsOf(error, LLAMA_NAMES)
 const ANTHROPIC_NAMES = new Map([...FIELD_NAMES, ['stop.strings', 'stop_sequences']]);
 const anthropicForm: ErrorForm = (error) => anthropicError(inTermsOf(error, ANTHROPIC_NAMES));
 
+const OLLAMA_NAMES = new Map([
+  ...LLAMA_NAMES,
+  ['stop.max_tokens', 'num_predict'],
+  ['constraint.json_schema', 'format'],
+]);
+const ollamaForm: ErrorForm = (error) => ollamaError(inTermsOf(error, OLLAMA_NAMES));
+
 const PAGE = readFileSync(new URL('page.html', import.meta.url), 'utf8');
 
 const get = (path: Route['path'], errorForm: ErrorForm, handle: Route['handle'], access: Route['access'] = 'call') =>
@@ -59,6 +58,8 @@ const aboutText = (path: Route['path'], errorForm: ErrorForm, form: TextForm) =>
       exchange.jsonBytes(answer.bytes);
     },
   }) as const;
+const posted = (path: Route['path'], errorForm: ErrorForm, handle: Route['handle']) =>
+  ({ method: 'POST', path, errorForm, handle, access: 'call' }) as const;
 const generating = (path: Route['path'], errorForm: ErrorForm, kind: AnswerKind) =>
   ({
     method: 'POST',
@@ -66,6 +67,15 @@ const generating = (path: Route['path'], errorForm: ErrorForm, kind: AnswerKind)
     errorForm,
     access: 'generation',
     handle: (exchange: Exchange, context: HttpContext) => generate(kind, exchange, context),
+  }) as const;
+
+const embedding = (path: Route['path'], errorForm: ErrorForm, kind: EmbeddingKind) =>
+  ({
+    method: 'POST',
+    path,
+    errorForm,
+    access: 'generation',
+    handle: (exchange: Exchange, context: HttpContext) => embed(kind, exchange, context),
   }) as const;
 
 /** All that the HTTP server serves; Connect's methods come beside it. `docs/http.md` describes them. */
@@ -80,6 +90,7 @@ export const ROUTES: readonly Route[] = [
   get(/^\/v1\/responses\/([^/]+)$/, openAiForm, getResponse),
   { ...get(/^\/v1\/responses\/([^/]+)$/, openAiForm, deleteResponse), method: 'DELETE' },
   generating(/^\/completions?$/, llamaForm, 'llama'),
+  generating('/infill', llamaForm, 'infill'),
   generating('/v1/messages', anthropicForm, 'messages'),
   aboutText('/v1/messages/count_tokens', anthropicForm, 'messagesTokens'),
   aboutText('/tokenize', llamaForm, 'tokenize'),
@@ -90,83 +101,38 @@ export const ROUTES: readonly Route[] = [
   get('/metrics', llamaForm, metrics),
   get(/^(?:\/v1)?\/health$/, llamaForm, health, 'open'),
   aboutText(/^(?:\/v1)?\/chat\/completions\/input_tokens$/, openAiForm, 'inputTokens'),
+  embedding(/^(?:\/v1)?\/embeddings$/, openAiForm, 'embeddings'),
+  embedding('/embedding', llamaForm, 'llamaEmbedding'),
+  embedding(/^(?:\/v[12])?\/rerank(?:ing)?$/, openAiForm, 'rerank'),
+  embedding(/^(?:\/v1)?\/score$/, openAiForm, 'score'),
+  embedding('/api/embed', ollamaForm, 'ollamaEmbed'),
+  embedding('/api/embeddings', ollamaForm, 'ollamaEmbeddings'),
+  generating('/api/chat', ollamaForm, 'ollamaChat'),
+  generating('/api/generate', ollamaForm, 'ollamaGenerate'),
+  get('/api/tags', ollamaForm, tags),
+  get('/api/ps', ollamaForm, ps),
+  get('/api/version', ollamaForm, version),
+  posted('/api/show', ollamaForm, show),
+  posted('/api/pull', ollamaForm, pull),
+  posted(/^\/api\/(?:create|copy|push|blobs\/.+)$/, ollamaForm, unsupported),
+  { ...posted('/api/delete', ollamaForm, unsupported), method: 'DELETE' },
 ];
 
 /** Error for a request with another path. */
 const SUPPORTED_PATHS = [
   ...['/v1/chat/completions', '/v1/completions', '/v1/responses', '/v1/messages', '/v1/messages/count_tokens'],
-  ...['/v1/models', '/completion', '/tokenize', '/detokenize', '/apply-template', '/props', '/health'],
+  ...['/v1/models', '/completion', '/infill', '/tokenize', '/detokenize', '/apply-template', '/props', '/health'],
+  ...['/v1/embeddings', '/v1/rerank', '/v1/score'],
+  ...['/api/embed', '/api/chat', '/api/generate', '/api/tags', '/api/show', '/api/ps', '/api/version'],
 ].join(', ');
 
 /** The form of errors of a request that no route takes. */
 export const unroutedErrorForm = (path: string): ErrorForm =>
-  path.startsWith('/v1/messages') ? anthropicForm : openAiForm;
+  path.startsWith('/v1/messages') ? anthropicForm : path.startsWith('/api/') ? ollamaForm : openAiForm;
 
 async function page(exchange: Exchange, { shows }: HttpContext): Promise<void> {
   if (!shows.page) throw new RocmForgeError('PATH_NOT_FOUND', 'there is no page here', { field: 'path' });
   exchange.text(PAGE, 'text/html; charset=utf-8');
-}
-
-/** @throws RocmForgeError why it cannot run; nothing was written then */
-async function generate(kind: AnswerKind, exchange: Exchange, context: HttpContext): Promise<void> {
-  const { client } = exchange;
-  const bytes = await exchange.body();
-  const model = await context.models.ofJson(bytes, client);
-  const { inference } = model;
-  const first = await read(kind, bytes, model, context.defaults, client);
-  const needs = first.form.responses?.needs;
-  const stored = needs && context.responses.resolve(client.principal, needs);
-  const { messages, form, ignored } = stored
-    ? await read(kind, bytes, model, { ...context.defaults, stored }, client)
-    : first;
-  reportIgnored(ignored, exchange, context.ignoredFields);
-  const writer = writerOf(form, context.factsOf(model), (ended) => {
-    if (form.responses?.turns !== undefined) context.responses.put(client.principal, ended, form.responses.turns);
-  });
-  if (form.isStream) {
-    const stream = new EventStream(exchange, writer);
-    await streamEach(messages, stream, client.signal, (message, part) =>
-      inference.generateStream(message, client, part),
-    );
-    return;
-  }
-  const responses = await inference.generateAll(messages, client, () => writer.begin());
-  // None, and nobody waits for it any more.
-  if (responses !== undefined) await exchange.largeJson(writer.unaryBody(responses));
-}
-
-/** Names the ignored fields in a header of the answer, and in the log. */
-function reportIgnored(names: readonly string[], { response }: Exchange, log: IgnoredFieldLog): void {
-  if (names.length === 0) return;
-  if (!response.headersSent) response.setHeader('x-rocmforge-ignored-fields', ignoredFieldsHeader(names));
-  log.note(names);
-}
-
-/** Small requests are read at once, large ones in a thread, as those of gRPC are. */
-async function read(
-  kind: AnswerKind,
-  bytes: Buffer,
-  { encoder }: OfferedModel,
-  defaults: FormDefaults,
-  client: WaitingCall,
-): Promise<{
-  readonly messages: readonly (GenerateStreamRequest | LargeRequest)[];
-  readonly form: AnswerForm;
-  readonly ignored: readonly string[];
-}> {
-  if (bytes.length <= INLINE_MESSAGE_BYTES && !encoder.budget.isSpent) {
-    return encoder.budget.spend(() => readGeneration(kind, parseJson(bytes), defaults));
-  }
-  const { messages, form, ignored } = await encoder.readJson(kind, bytes, defaults, client);
-  return { messages: messages.map((message) => new LargeRequest(message)), form: form as AnswerForm, ignored };
-}
-
-function writerOf(form: AnswerForm, facts: HttpFacts, onEnd: (ended: EndedResponse) => void): ResponseWriter {
-  if (form.responses !== undefined) return new ResponsesResponse(form.responses, facts, onEnd);
-  if (form.kind === 'messages') return new MessagesResponse(facts);
-  return form.kind === 'llama'
-    ? new LlamaResponse(form, facts)
-    : new OpenAiResponse({ ...form, kind: form.kind === 'completion' ? 'completion' : 'chat' }, facts);
 }
 
 /** The route of a request, and what its path matched. */

@@ -1,5 +1,5 @@
 import { RocmForgeError } from '../../../shared/errors.js';
-import type { GenerateStreamRequest } from '../../../shared/generated/rocmforge/v1/inference.js';
+import type { Constraint, GenerateStreamRequest } from '../../../shared/generated/rocmforge/v1/inference.js';
 
 type PromptInput = NonNullable<GenerateStreamRequest['input']>;
 
@@ -55,6 +55,14 @@ export function refuseUnknown(message: object): void {
   if (unknown !== undefined)
     throw notImplemented(unknown, 'is a field number that this server does not know; remove it');
 }
+
+/** A constraint to one of several texts. */
+export const choiceConstraint = (options: readonly string[]): Constraint => ({
+  kind: { $case: 'choice', value: { options: [...options] } },
+});
+
+/** A constraint to any JSON object. */
+export const anyObject = (): Constraint => ({ kind: { $case: 'jsonSchema', value: '{"type":"object"}' } });
 
 /** The error that one of our fields is told of, in the words of another protocol's. */
 export function inTermsOf(

@@ -1,6 +1,15 @@
-import { GenerateStreamRequest } from '../../../shared/generated/rocmforge/v1/inference.js';
+import { type Constraint, GenerateStreamRequest } from '../../../shared/generated/rocmforge/v1/inference.js';
 import { GenerateRequest, SamplingParams } from '../../../shared/generated/vllm/grpc/engine/vllm_engine.js';
-import { check, type Protocol, type ProtocolField, snakeCase, textInput, tokenInput } from './protocol.js';
+import {
+  anyObject,
+  check,
+  choiceConstraint,
+  type Protocol,
+  type ProtocolField,
+  snakeCase,
+  textInput,
+  tokenInput,
+} from './protocol.js';
 
 /** Data that a response of `vllm.grpc.engine.VllmEngine` depends on. */
 export interface EngineOptions {
@@ -57,7 +66,12 @@ const FIELDS: readonly Field[] = [
   sampling('spaces_between_special_tokens', { note: 'answers have no text' }),
   sampling('ignore_eos', { ours: 'stop.ignore_eos' }),
   sampling('n', { ours: 'n', note: '0: 1' }),
-  ...['json_schema', 'regex', 'grammar', 'structural_tag', 'json_object', 'choice'].map(constraint),
+  sampling('json_schema', { ours: 'constraint.json_schema' }),
+  sampling('regex', { ours: 'constraint.regex' }),
+  sampling('grammar', { ours: 'constraint.grammar', note: 'as llama.cpp writes grammars (GBNF)' }),
+  sampling('json_object', { note: 'any JSON object' }),
+  sampling('choice.choices', { ours: 'constraint.choice' }),
+  constraint('structural_tag'),
   sampling('logprobs', {
     ours: 'output.logprobs',
     note: 'but -1, which is all',
@@ -133,6 +147,14 @@ function generation({ requestId, input, samplingParams }: GenerateRequest): Gene
       promptLogprobs: params.promptLogprobs,
       includeSpecialTokens: !params.skipSpecialTokens,
     },
+    constraint: constraintOf(params),
     n: params.n || 1,
   });
+}
+
+function constraintOf({ constraint }: SamplingParams): Constraint | undefined {
+  if (constraint === undefined || constraint.$case === 'structuralTag') return undefined;
+  if (constraint.$case === 'choice') return choiceConstraint(constraint.value.choices);
+  if (constraint.$case === 'jsonObject') return constraint.value ? anyObject() : undefined;
+  return { kind: { $case: constraint.$case, value: constraint.value } };
 }

@@ -1,6 +1,15 @@
-import { GenerateStreamRequest } from '../../../shared/generated/rocmforge/v1/inference.js';
+import { type Constraint, GenerateStreamRequest } from '../../../shared/generated/rocmforge/v1/inference.js';
 import { GenerateRequest } from '../../../shared/generated/vllm/inference.js';
-import { check, type Protocol, type ProtocolField, snakeCase, textInput, tokenInput } from './protocol.js';
+import {
+  anyObject,
+  check,
+  choiceConstraint,
+  type Protocol,
+  type ProtocolField,
+  snakeCase,
+  textInput,
+  tokenInput,
+} from './protocol.js';
 
 /** Data that a response of `vllm.Inference` depends on. */
 export interface VllmOptions {
@@ -50,7 +59,12 @@ const FIELDS: readonly Field[] = [
     field: 'decoding.allowed_token_ids',
     refusedIf: ({ decoding }) => (decoding?.allowedTokenIds.length ?? 0) > 0,
   },
-  ...['json', 'regex', 'choice', 'grammar', 'json_object', 'structural_tag'].map(structuredOutput),
+  { field: 'decoding.json', ours: 'constraint.json_schema' },
+  { field: 'decoding.regex', ours: 'constraint.regex' },
+  { field: 'decoding.choice.choices', ours: 'constraint.choice' },
+  { field: 'decoding.grammar', ours: 'constraint.grammar', note: 'as llama.cpp writes grammars (GBNF)' },
+  { field: 'decoding.json_object', note: 'any JSON object' },
+  structuredOutput('structural_tag'),
   {
     field: 'decoding.bad_words_token_ids',
     refusedIf: ({ decoding }) => (decoding?.badWordsTokenIds.length ?? 0) > 0,
@@ -77,14 +91,7 @@ const FIELDS: readonly Field[] = [
   { field: 'response.output_token_ids', note: 'answered from the chunk’s ids' },
   { field: 'response.output_logprobs', ours: 'output.logprobs' },
   { field: 'response.output_candidates.token_ids.ids', ours: 'output.logprob_tokens.ids' },
-  {
-    field: 'response.output_candidates.top_n',
-    note: 'but 0',
-    refusedIf: ({ response }) => {
-      const select = response?.outputCandidates?.select;
-      return select?.$case === 'topN' && select.value !== 0;
-    },
-  },
+  { field: 'response.output_candidates.top_n', ours: 'output.logprobs', note: 'the sampled token is left out of them' },
   {
     field: 'response.output_candidates.all',
     note: 'but false',
@@ -155,14 +162,29 @@ function generation(request: GenerateRequest): GenerateStreamRequest {
     },
     output: {
       includeSpecialTokens: !(response?.skipSpecialTokens ?? true),
-      logprobs: response?.outputLogprobs ? 0 : undefined,
+      logprobs: topOf(response) || (response?.outputLogprobs ? 0 : undefined),
       logprobTokens: { ids: candidatesOf(response) },
       promptLogprobs: response?.promptLogprobs ? 0 : undefined,
     },
+    constraint: constraintOf(decoding),
     n: sampling?.numSequences || 1,
     // The least one has no opposite.
     priority: Math.min(0 - request.priority, MOST_PRIORITY),
   });
+}
+
+/** Number of the likeliest tokens that come with each token. */
+function topOf(response: GenerateRequest['response']): number {
+  const select = response?.outputCandidates?.select;
+  return select?.$case === 'topN' ? select.value : 0;
+}
+
+function constraintOf(decoding: GenerateRequest['decoding']): Constraint | undefined {
+  const output = decoding?.structuredOutput;
+  if (output === undefined || output.$case === 'structuralTag') return undefined;
+  if (output.$case === 'choice') return choiceConstraint(output.value.choices);
+  if (output.$case === 'jsonObject') return output.value ? anyObject() : undefined;
+  return { kind: { $case: output.$case === 'json' ? 'jsonSchema' : output.$case, value: output.value } };
 }
 
 /** Tokens whose log probabilities come with each token. */

@@ -95,11 +95,16 @@ function probabilitiesOf(tokens: readonly TokenLogprobs[]): { readonly logprobs:
   };
 }
 
-/** Log probabilities and ranks of the given tokens beside each, where there are any. */
+/** Log probabilities and ranks of the given, or of the likeliest other tokens at each place, where there are any. */
 function candidatesOf(tokens: readonly TokenLogprobs[]): CandidateTokenInfo[] {
-  if (tokens.every(({ given }) => given.length === 0)) return [];
-  return tokens.map(({ given }) => ({
-    tokens: given.map(({ tokenId, logprob, rank = 0 }) => ({ id: tokenId, logprob, rank })),
+  if (tokens.every(({ given, top }) => given.length === 0 && top.length === 0)) return [];
+  return tokens.map(({ tokenId: sampled, given, top }) => ({
+    tokens: [
+      ...given.map(({ tokenId, logprob, rank = 0 }) => ({ id: tokenId, logprob, rank })),
+      ...top
+        .map(({ tokenId, logprob }, i) => ({ id: tokenId, logprob, rank: i + 1 }))
+        .filter(({ id }) => id !== sampled),
+    ],
   }));
 }
 

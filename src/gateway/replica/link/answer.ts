@@ -1,5 +1,9 @@
 import { RocmForgeError } from '../../../shared/errors.js';
-import type { ExecuteResponse, SlotOutput } from '../../../shared/generated/rocmforge/executor/v1/executor.js';
+import type {
+  ExecuteResponse,
+  LoadedModel,
+  SlotOutput,
+} from '../../../shared/generated/rocmforge/executor/v1/executor.js';
 import type { Logger } from '../../../shared/log.js';
 import { type PlannedSlice, type StepPlan, sampledSlices } from '../scheduler/step-plan.js';
 
@@ -15,10 +19,14 @@ export function promptOutputsOf({ promptLogprobs, count, sample }: PlannedSlice)
  * Holds an executor's answer to the step it must be of: what is wrong in it would become somebody's text.
  *
  * @param step the oldest step under way
- * @param vocabularySize rows of the model's output
+ * @param model whose vocabularySize is the rows of its output, and hiddenSize the elements of a hidden state
  * @throws RocmForgeError `EXECUTOR_PROTOCOL`, saying what differs
  */
-export function checkAnswer(step: StepPlan | undefined, response: ExecuteResponse, vocabularySize: number): void {
+export function checkAnswer(
+  step: StepPlan | undefined,
+  response: ExecuteResponse,
+  { vocabularySize, hiddenSize }: Pick<LoadedModel, 'vocabularySize' | 'hiddenSize'>,
+): void {
   const { outputs, promptOutputs } = response;
   if (step === undefined) throw wrong(`step ${response.stepId}`, 'no step');
   if (response.stepId !== BigInt(step.stepId)) throw wrong(`step ${response.stepId}`, `step ${step.stepId}`);
@@ -30,6 +38,9 @@ export function checkAnswer(step: StepPlan | undefined, response: ExecuteRespons
     const { logprobs, chosenLogprobs } = sequence.options.sampling;
     checkOutput(output, slot, output.late ? 0 : logprobs, vocabularySize);
     checkIds(output, output.late || output.nonFinite ? 0 : chosenLogprobs, vocabularySize);
+    const hidden = sequence.options.returnsHidden && !output.late ? 4 * hiddenSize : 0;
+    const { length = 0 } = output.hiddenState ?? {};
+    if (length !== hidden) throw wrong(`a hidden state of ${length} bytes`, `${hidden}`);
   });
   const expected = step.slices.reduce((sum, slice) => sum + promptOutputsOf(slice), 0);
   if (promptOutputs.length !== expected) throw wrong(`${promptOutputs.length} prompt tokens`, `${expected}`);

@@ -5,8 +5,12 @@ import type { SequenceOptions } from '../../request/sequence.js';
 import type { StepMasks } from '../masking.js';
 import type { StepPlan } from '../scheduler/step-plan.js';
 
-/** The frame that tells the executor of one epoch to run a plan. */
-export function encodeStep(plan: StepPlan, epoch: bigint, masks?: StepMasks): ExecuteRequest {
+/**
+ * The frame that tells the executor of one epoch to run a plan.
+ *
+ * @param hasHidden true if the executor can return hidden states
+ */
+export function encodeStep(plan: StepPlan, epoch: bigint, masks?: StepMasks, hasHidden = false): ExecuteRequest {
   return {
     stepId: BigInt(plan.stepId),
     epoch,
@@ -37,6 +41,7 @@ export function encodeStep(plan: StepPlan, epoch: bigint, masks?: StepMasks): Ex
       draftTokenMasks: slice.draftTokenMasks && bytesOf(Uint32Array.from(masks?.draftTokens[i] ?? [])),
       fromSnapshot: slice.fromSnapshot,
       toSnapshot: slice.toSnapshot,
+      hiddenState: slice.sample && slice.sequence.options.returnsHidden ? hasHidden || undefined : undefined,
     })),
     masks: masks?.masks ?? [],
     slotMasks: masks?.before ?? [],

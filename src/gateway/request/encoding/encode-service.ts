@@ -4,6 +4,7 @@ import type { TemplateSettings } from '../../chat/chat-template.js';
 import { type DetokenizerOptions, detokenize } from '../../tokenizer/detokenizer.js';
 import { encodeInput, type PromptInput } from '../../tokenizer/prompt.js';
 import type { Tokenizer } from '../../tokenizer/tokenizer.js';
+import { type EmbeddingRequest, type OpenedPrompts, openEmbedding } from '../embedding.js';
 import type { LimitFacts } from '../limits.js';
 import type { ModelFile } from '../model-file.js';
 import type { OpenedGeneration, TextJobs, TranslatedGeneration } from './text-jobs.js';
@@ -139,6 +140,21 @@ export class EncodeService {
     caller: CallContext,
   ): Promise<TextJobs['textAnswer']['output']> {
     return this.threads.run('textAnswer', { form, bytes, defaults }, JOB_BYTES + bytes.length, caller);
+  }
+
+  /** Reads and encodes the inputs of a request for embeddings or scores, of a form. */
+  openPrompts(form: string, bytes: Uint8Array, defaults: object, caller: CallContext): Promise<OpenedPrompts> {
+    return this.threads.run('prompts', { form, bytes, defaults }, JOB_BYTES + bytes.length, caller);
+  }
+
+  /** The same of a small request of the public API. */
+  embeddingPrompts(request: EmbeddingRequest): OpenedPrompts {
+    const { tokenizer, facts } = this.options;
+    const encodeChat = (): never => {
+      throw new Error('conversations are not embedded');
+    };
+    const encoder = { tokenizer, vocabularySize: facts.vocabularySize, encodeChat };
+    return this.budget.spend(() => openEmbedding(request, facts, encoder));
   }
 
   /** Turns a large request in another protocol, by its service's name, into one in ours. */

@@ -3,6 +3,7 @@ import type { GenerateStreamRequest } from '../../../shared/generated/rocmforge/
 import type { TemplateSettings } from '../../chat/chat-template.js';
 import type { DetokenizerOptions } from '../../tokenizer/detokenizer.js';
 import type { PromptInput } from '../../tokenizer/prompt.js';
+import type { OpenedPrompts } from '../embedding.js';
 import type { LimitFacts } from '../limits.js';
 
 /** A generation's request whose prompt is encoded. */
@@ -57,6 +58,11 @@ export interface TextJobs {
       readonly form: object;
       readonly ignored: readonly string[];
     };
+  };
+  /** The bytes of a request for embeddings or scores, of a form, to its encoded inputs: the server's business. */
+  prompts: {
+    readonly input: { readonly form: string; readonly bytes: Uint8Array; readonly defaults: object };
+    readonly output: OpenedPrompts;
   };
   /** The bytes of a large GenerateRequest or GenerateStreamRequest to what is made of them. */
   generation: { readonly input: Uint8Array; readonly output: OpenedGeneration };

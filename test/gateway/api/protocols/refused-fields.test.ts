@@ -30,16 +30,10 @@ const some = Buffer.from([0x0a, 0x00]);
 /** A request of each refused field that uses it and nothing else. */
 const VLLM_USES: Readonly<Record<string, Parts>> = {
   'decoding.allowed_token_ids': { decoding: { allowedTokenIds: [1] } },
-  'decoding.json': { decoding: { structuredOutput: { $case: 'json', value: '{}' } } },
-  'decoding.regex': { decoding: { structuredOutput: { $case: 'regex', value: 'a' } } },
-  'decoding.choice': { decoding: { structuredOutput: { $case: 'choice', value: some } } },
-  'decoding.grammar': { decoding: { structuredOutput: { $case: 'grammar', value: 'a' } } },
-  'decoding.json_object': { decoding: { structuredOutput: { $case: 'jsonObject', value: true } } },
   'decoding.structural_tag': { decoding: { structuredOutput: { $case: 'structuralTag', value: 'a' } } },
   'decoding.bad_words_token_ids': { decoding: { badWordsTokenIds: [some] } },
   'stopping.thinking_token_budget': { stopping: { thinkingTokenBudget: 0n } },
   'response.prompt_candidates': { response: { promptCandidates: some } },
-  'response.output_candidates.top_n': { response: { outputCandidates: { select: { $case: 'topN', value: 1 } } } },
   'response.output_candidates.all': { response: { outputCandidates: { select: { $case: 'all', value: true } } } },
   'response.routed_experts_prompt_start': { response: { routedExpertsPromptStart: 0 } },
   'kv.bypass_prefix_cache': { kv: { bypassPrefixCache: true } },
@@ -56,12 +50,7 @@ const VLLM_USES: Readonly<Record<string, Parts>> = {
 };
 
 const ENGINE_USES: Readonly<Record<string, EngineParts>> = {
-  'sampling_params.json_schema': { samplingParams: { constraint: { $case: 'jsonSchema', value: '{}' } } },
-  'sampling_params.regex': { samplingParams: { constraint: { $case: 'regex', value: 'a' } } },
-  'sampling_params.grammar': { samplingParams: { constraint: { $case: 'grammar', value: 'a' } } },
   'sampling_params.structural_tag': { samplingParams: { constraint: { $case: 'structuralTag', value: 'a' } } },
-  'sampling_params.json_object': { samplingParams: { constraint: { $case: 'jsonObject', value: true } } },
-  'sampling_params.choice': { samplingParams: { constraint: { $case: 'choice', value: some } } },
   'sampling_params.logprobs': { samplingParams: { logprobs: -1 } },
   'sampling_params.prompt_logprobs': { samplingParams: { promptLogprobs: -1 } },
   'sampling_params.truncate_prompt_tokens': { samplingParams: { truncatePromptTokens: -1 } },

@@ -1,8 +1,9 @@
 import type { GenerateStreamRequest } from '../../../../shared/generated/rocmforge/v1/inference.js';
 import type { FieldPolicy } from '../field-policy.js';
 import { Fields } from '../fields.js';
+import { extraFiles, fillInInput } from '../fill-in.js';
 import { perPrompt, promptsOf } from '../openai/completion-request.js';
-import type { JsonGeneration } from '../request.js';
+import type { FormDefaults, JsonGeneration } from '../request.js';
 import { messageOf, samplingOf, stopOf } from '../sampling-fields.js';
 
 /** Default sampling parameters of llama.cpp's server (its `common_params_sampling`). */
@@ -29,7 +30,30 @@ const isRandom = (seed = 0): boolean => seed < 0 || seed === RANDOM_SEED;
 export function llamaCompletionRequest(body: unknown, policy: FieldPolicy): JsonGeneration {
   const fields = new Fields(body, '', policy);
   // As there: markers in a prompt are special tokens.
-  const inputs = promptsOf(fields, 'prompt', { addSpecial: true, parseSpecial: true });
+  return generationOf(fields, promptsOf(fields, 'prompt', { addSpecial: true, parseSpecial: true }));
+}
+
+/**
+ * Reads a request of llama.cpp's `POST /infill`: `/completion` with `input_prefix`, `input_suffix` and `input_extra`. `prompt`
+ * follows the prefix.
+ *
+ * @throws as {@link llamaCompletionRequest}; `NOT_IMPLEMENTED` for a model without tokens to fill in a middle
+ */
+export function llamaInfillRequest(body: unknown, policy: FieldPolicy, defaults: FormDefaults): JsonGeneration {
+  const fields = new Fields(body, '', policy);
+  const missing = ['input_prefix', 'input_suffix'].find((name) => !fields.has(name));
+  if (missing !== undefined) fields.refuse(missing, 'is missing');
+  const gapped = {
+    prefix: `${fields.string('input_prefix')}${fields.string('prompt') ?? ''}`,
+    suffix: fields.string('input_suffix') as string,
+    files: extraFiles(fields),
+  };
+  fields.ignore('t_max_prompt_ms');
+  return generationOf(fields, [fillInInput(gapped, defaults, 'input_suffix')]);
+}
+
+/** The fields that both share. */
+function generationOf(fields: Fields, inputs: ReturnType<typeof promptsOf>): JsonGeneration {
   const isStream = fields.boolean('stream') ?? false;
   const likeliest = fields.integer('n_probs', 0, 20) ?? 0;
   const logprobs = likeliest === 0 ? undefined : likeliest;

@@ -2,7 +2,8 @@ import type { GenerateStreamRequest, PromptPart } from '../../../../shared/gener
 import { MAX_LOGPROBS_OF_MESSAGE } from '../../../request/limits.js';
 import type { FieldPolicy } from '../field-policy.js';
 import { areIds, Fields } from '../fields.js';
-import type { JsonGeneration } from '../request.js';
+import { fillInInput } from '../fill-in.js';
+import type { FormDefaults, JsonGeneration } from '../request.js';
 import { maxTokensOf, messageOf, samplingOf, stopOf } from '../sampling-fields.js';
 import { streamOf } from './stream-fields.js';
 
@@ -14,10 +15,14 @@ const DEFAULT_MAX_TOKENS = 16;
  *
  * @throws RocmForgeError `INVALID_FIELD` or `NOT_IMPLEMENTED`, naming the field
  */
-export function completionRequest(body: unknown, policy: FieldPolicy): JsonGeneration {
+export function completionRequest(body: unknown, policy: FieldPolicy, defaults: FormDefaults): JsonGeneration {
   const fields = new Fields(body, '', policy);
   const addSpecial = fields.boolean('add_special_tokens');
-  const inputs = promptsOf(fields, 'prompt', { addSpecial, parseSpecial: false });
+  const suffix = fields.string('suffix') ?? '';
+  const inputs =
+    suffix === ''
+      ? promptsOf(fields, 'prompt', { addSpecial, parseSpecial: false })
+      : [fillInInput({ prefix: prefixOf(fields), suffix, files: [] }, defaults, 'suffix')];
   const logprobs = fields.integer('logprobs', 0, 20);
   const echo = fields.boolean('echo') ?? false;
   const message = messageOf(fields, {
@@ -28,7 +33,7 @@ export function completionRequest(body: unknown, policy: FieldPolicy): JsonGener
   });
   const best = fields.integer('best_of', 1, 64);
   if (best !== undefined && best !== (message.n ?? 1)) fields.refuse('best_of', 'must equal n');
-  if (fields.string('suffix')) fields.unsupported('suffix');
+  if (suffix !== '') fields.mustBe('echo', false);
   fields.ignore('user');
   fields.mustBe('return_token_ids', false);
   fields.unsupported('prompt_logprobs', 'bad_words', 'allowed_token_ids', 'truncate_prompt_tokens', 'prompt_embeds');
@@ -48,6 +53,11 @@ export function completionRequest(body: unknown, policy: FieldPolicy): JsonGener
     continuousUsage,
   } as const;
   return { messages, form: { ...form, timingsPerToken, returnProgress } };
+}
+
+/** The text before the gap. */
+function prefixOf(fields: Fields): string {
+  return fields.string('prompt') ?? fields.refuse('prompt', 'must be a text if there is a suffix');
 }
 
 /** The most prompts of a request. */

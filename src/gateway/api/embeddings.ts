@@ -1,0 +1,250 @@
+import { randomUUID } from 'node:crypto';
+import { setMaxListeners } from 'node:events';
+import { RocmForgeError } from '../../shared/errors.js';
+import {
+  type EmbedRequest,
+  type EmbedResponse,
+  EmbedResponse as Response,
+  Usage,
+} from '../../shared/generated/rocmforge/v1/inference.js';
+import type {
+  EmbedRequest as EngineEmbedRequest,
+  EmbedResponse as EngineEmbedResponse,
+} from '../../shared/generated/vllm/grpc/engine/vllm_engine.js';
+import { EncodedResponse, LargeRequest } from '../../shared/grpc/strict.js';
+import type { OpenedPrompts } from '../request/embedding.js';
+import type { EncodeService } from '../request/encoding/encode-service.js';
+import type {
+  CompletionCounts,
+  GenerationParameters,
+  GenerationSink,
+  TokenProbability,
+} from '../request/generation.js';
+import type { RequestRunner } from '../request/runner.js';
+import { GREEDY } from '../request/sequence.js';
+import type { ServedModel } from '../request/served-model.js';
+import { StopStrings } from '../tokenizer/stop-matcher.js';
+import { embeddingRequestOf, engineRequestOf, type OpenedJson } from './embedding-requests.js';
+import type { WaitingCall } from './inference.js';
+
+/** Bytes of all embeddings of a gRPC response: most clients take no larger message. */
+const MOST_MESSAGE_BYTES = 4 << 20;
+
+/** Inputs of a request that run or wait at once: others are not kept from the queue by one request. */
+const MOST_RUNNING = 64;
+
+const STOP: GenerationParameters['stop'] = {
+  ...{ strings: new StopStrings([]), tokenIds: new Set<number>(), includeStopString: false, ignoreEos: true },
+  ...{ maxTokens: 1, minTokens: 0, includeSpecialTokens: false },
+};
+
+/** What the model computes for a prompt. */
+interface Computed {
+  /** Hidden state of the last token after the output norm; absent if it was not requested. */
+  readonly hidden: Float32Array | undefined;
+  readonly token: TokenProbability | undefined;
+  readonly counts: CompletionCounts;
+}
+
+/** Embeddings or scores, one a prompt, and the tokens of each. */
+export interface EmbeddedPrompts<T> {
+  readonly requestId: string;
+  readonly values: readonly T[];
+  readonly tokens: readonly number[];
+  readonly cachedTokens: number;
+}
+
+/** Embeddings and scores over one model. Each prompt is scheduled as a request that generates one token. */
+export class Embeddings {
+  constructor(
+    private readonly model: ServedModel,
+    private readonly encoder: EncodeService,
+    private readonly runner: RequestRunner,
+  ) {}
+
+  /** True if the model was trained to rank documents. */
+  get ranks(): boolean {
+    return this.model.facts.embeddings?.rankTemplate !== undefined;
+  }
+
+  /**
+   * Answers a call of the public API.
+   *
+   * @returns undefined if its client has disconnected
+   * @throws RocmForgeError as {@link openEmbedding}; why a prompt cannot run
+   */
+  async embed(
+    message: EmbedRequest | LargeRequest,
+    client: WaitingCall,
+  ): Promise<EmbedResponse | EncodedResponse | undefined> {
+    const opened =
+      message instanceof LargeRequest
+        ? await this.encoder.openPrompts('message', message.bytes, { mostBytes: MOST_MESSAGE_BYTES }, client)
+        : this.encoder.embeddingPrompts(embeddingRequestOf(message, MOST_MESSAGE_BYTES));
+    const embedded = await this.vectors(opened, client);
+    if (embedded === undefined) return undefined;
+    const { requestId, values, tokens, cachedTokens } = embedded;
+    const response = Response.fromPartial({
+      ...{ requestId, model: this.model.name },
+      usage: Usage.fromPartial({ promptTokens: sum(tokens), cachedTokens }),
+    });
+    response.embeddings = values.map((vector, i) => ({
+      values: vector as unknown as number[],
+      promptTokens: tokens[i] as number,
+    }));
+    // Encoded at once: the message would hold each element as an object's number.
+    return new EncodedResponse(Response.encode(response).finish());
+  }
+
+  /**
+   * Answers a call of `vllm.grpc.engine.VllmEngine`.
+   *
+   * @throws RocmForgeError as {@link embed}
+   */
+  async embedEngine(message: EngineEmbedRequest | LargeRequest, client: WaitingCall): Promise<EngineEmbedResponse> {
+    const opened =
+      message instanceof LargeRequest
+        ? await this.encoder.openPrompts('engine', message.bytes, { mostBytes: MOST_MESSAGE_BYTES }, client)
+        : this.encoder.embeddingPrompts(engineRequestOf(message, MOST_MESSAGE_BYTES));
+    const embedded = await this.vectors(opened, client);
+    const vector = embedded?.values[0] ?? new Float32Array();
+    return { embedding: Array.from(vector), promptTokens: embedded?.tokens[0] ?? 0, embeddingDim: vector.length };
+  }
+
+  /** Reads a JSON request of a form. @throws RocmForgeError as {@link openEmbedding} */
+  openJson(form: string, bytes: Uint8Array, defaults: object, client: WaitingCall): Promise<OpenedJson> {
+    return this.encoder.openPrompts(form, bytes, defaults, client) as Promise<OpenedJson>;
+  }
+
+  /**
+   * The embeddings of prompts.
+   *
+   * @returns undefined if the client has disconnected
+   * @throws RocmForgeError why one cannot be computed; `NOT_IMPLEMENTED` if the executor returns no hidden states
+   */
+  async vectors(opened: OpenedPrompts, client: WaitingCall): Promise<EmbeddedPrompts<Float32Array> | undefined> {
+    const parameters = { sampling: GREEDY, returnsHidden: true };
+    return this.computed(opened, client, parameters, ({ hidden }) => {
+      const vector = (hidden as Float32Array).subarray(0, opened.dimensions);
+      return opened.normalize ? normalized(vector) : vector;
+    });
+  }
+
+  /**
+   * The relevance of each pair, from 0 to 1: the probability of "yes" against "no".
+   *
+   * @returns undefined if the client has disconnected
+   * @throws RocmForgeError why one cannot be computed
+   */
+  async scores(opened: OpenedPrompts, client: WaitingCall): Promise<EmbeddedPrompts<number> | undefined> {
+    const { classifier } = this.model;
+    if (classifier !== undefined) {
+      const parameters = { sampling: GREEDY, returnsHidden: true };
+      return this.computed(opened, client, parameters, ({ hidden }) => share(classifier, hidden as Float32Array));
+    }
+    const ids = ['yes', 'no'].map((word) => this.tokenOf(word));
+    const sampling = {
+      ...{ ...GREEDY, logprobs: 1, chosenLogprobs: 2 },
+      logitBias: ids.map((id) => [id, 0] as const),
+    };
+    return this.computed(opened, client, { sampling }, ({ token }) => {
+      const [yes = 0, no = 0] = token?.chosenLogprobs ?? [];
+      return 1 / (1 + Math.exp(no - yes));
+    });
+  }
+
+  private tokenOf(word: string): number {
+    const [id, ...more] = this.model.tokenizer.encodePrompt(word, { parseSpecial: false, addSpecial: false });
+    if (id !== undefined && more.length === 0) return id;
+    throw new RocmForgeError('NOT_IMPLEMENTED', `the model cannot rank: "${word}" is not one of its tokens`, {
+      field: 'model',
+    });
+  }
+
+  /** Runs all prompts, so many at a time. The first that fails ends the others. */
+  private async computed<T>(
+    { prompts, priority, requestId: given }: OpenedPrompts,
+    client: WaitingCall,
+    parameters: Pick<GenerationParameters, 'sampling' | 'returnsHidden'>,
+    toValue: (computed: Computed) => T,
+  ): Promise<EmbeddedPrompts<T> | undefined> {
+    const requestId = given || randomUUID();
+    // Each prompt listens.
+    setMaxListeners(0, client.signal);
+    const values: T[] = [];
+    let cachedTokens = 0;
+    let next = 0;
+    const work = async (): Promise<void> => {
+      while (next < prompts.length && !client.signal.aborted) {
+        const index = next++;
+        const promptIds = prompts[index] as Uint32Array;
+        const id = prompts.length === 1 ? requestId : `${requestId}-${index}`;
+        const all = { ...parameters, promptIds, stop: STOP, n: 1, priority, timeLimitMs: 0, promptText: undefined };
+        const computed = await this.run(all, client, id);
+        if (computed === undefined) return;
+        cachedTokens += computed.counts.cachedTokens;
+        values[index] = toValue(computed);
+      }
+    };
+    try {
+      await Promise.all(Array.from({ length: Math.min(MOST_RUNNING, prompts.length) }, work));
+    } catch (error) {
+      client.cancel();
+      throw error;
+    }
+    if (client.signal.aborted) return undefined;
+    return { requestId, values, tokens: prompts.map(({ length }) => length), cachedTokens };
+  }
+
+  private run(parameters: GenerationParameters, client: WaitingCall, id: string): Promise<Computed | undefined> {
+    const { principal, peer, trace, deadline, signal } = client;
+    return new Promise((resolve, reject) => {
+      let hidden: Float32Array | undefined;
+      let token: TokenProbability | undefined;
+      const aborted = (): void => resolve(undefined);
+      const sink: GenerationSink = {
+        chunk: (_index, _ids, _text, logprobs) => {
+          token = logprobs[0];
+        },
+        hidden: (state) => {
+          hidden = new Float32Array(Uint8Array.from(state).buffer);
+        },
+        progress: () => undefined,
+        prompt: () => undefined,
+        complete: (_index, _finish, counts) => {
+          signal.removeEventListener('abort', aborted);
+          if (parameters.returnsHidden && hidden === undefined) {
+            const what = 'the executor returns no hidden states of this model';
+            reject(new RocmForgeError('NOT_IMPLEMENTED', what, { field: 'model' }));
+          } else resolve({ hidden, token, counts });
+        },
+        error: reject,
+      };
+      signal.addEventListener('abort', aborted, { once: true });
+      this.runner.run(parameters, sink, signal, { principal, peer, trace, deadline, id });
+    });
+  }
+}
+
+const sum = (numbers: readonly number[]): number => numbers.reduce((total, one) => total + one, 0);
+
+/** The vector with the Euclidean norm 1; zeros stay zeros. Sums are in double precision. */
+export function normalized(vector: Float32Array): Float32Array {
+  const norm = Math.sqrt(dot(vector, vector));
+  return norm === 0 ? vector : vector.map((value) => value / norm);
+}
+
+/** The inner product, in double precision. */
+export function dot(one: Float32Array, other: Float32Array): number {
+  let total = 0;
+  for (let i = 0; i < one.length; i++) total += (one[i] as number) * (other[i] as number);
+  return total;
+}
+
+/** The first class's share of the softmax over the classes' logits. */
+function share(classifier: readonly Float32Array[], hidden: Float32Array): number {
+  const logits = classifier.map((row) => dot(row, hidden));
+  const largest = Math.max(...logits);
+  const powers = logits.map((logit) => Math.exp(logit - largest));
+  return (powers[0] as number) / sum(powers);
+}

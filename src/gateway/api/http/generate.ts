@@ -1,0 +1,113 @@
+import { RocmForgeError } from '../../../shared/errors.js';
+import type { GenerateStreamRequest } from '../../../shared/generated/rocmforge/v1/inference.js';
+import { LargeRequest } from '../../../shared/grpc/strict.js';
+import type { WaitingCall } from '../inference.js';
+import { INLINE_MESSAGE_BYTES } from '../method-bytes.js';
+import type { OfferedModel } from '../models.js';
+import { MessagesResponse } from './anthropic/messages-response.js';
+import type { HttpContext, HttpFacts } from './context.js';
+import { EventStream } from './event-stream.js';
+import type { Exchange } from './exchange.js';
+import { type IgnoredFieldLog, ignoredFieldsHeader } from './field-policy.js';
+import { parseJson, readGeneration } from './json-forms.js';
+import { LlamaResponse } from './llama/llama-response.js';
+import type { OllamaForm } from './ollama/ollama-form.js';
+import { OllamaResponse } from './ollama/ollama-response.js';
+import { OpenAiResponse } from './openai/openai-responses.js';
+import { type EndedResponse, ResponsesResponse } from './openai/responses-writer.js';
+import { streamEach } from './prompt-streams.js';
+import type { AnswerForm, AnswerKind, FormDefaults, ResponseWriter } from './request.js';
+
+/** Runs a generation of any API. @throws RocmForgeError why it cannot run; nothing was written then */
+export async function generate(kind: AnswerKind, exchange: Exchange, context: HttpContext): Promise<void> {
+  const { client } = exchange;
+  const bytes = await exchange.body();
+  const model = await context.models.ofJson(bytes, client);
+  const { inference } = model;
+  const { hasChatTemplate, fillIn } = model.served;
+  const defaults = { ...context.defaults, hasChatTemplate, fillIn };
+  const first = await read(kind, bytes, model, defaults, client);
+  const needs = first.form.responses?.needs;
+  const stored = needs && context.responses.resolve(client.principal, needs);
+  const { messages, form, ignored } = stored ? await read(kind, bytes, model, { ...defaults, stored }, client) : first;
+  const writer = writerOf(form, context.factsOf(model), (ended) => {
+    if (form.responses?.turns !== undefined) context.responses.put(client.principal, ended, form.responses.turns);
+  });
+  const keepsAlive = form.ollama === undefined || keepAlive(form.ollama, model);
+  reportIgnored(keepsAlive ? ignored : [...ignored, 'keep_alive'], exchange, context.ignoredFields);
+  if (messages.length === 0 && writer instanceof OllamaResponse) {
+    const reason = await loadOrUnload(form.ollama as OllamaForm, model, keepsAlive);
+    exchange.json(writer.loaded(reason));
+    return;
+  }
+  if (form.isStream) {
+    const stream = new EventStream(exchange, writer);
+    await streamEach(messages, stream, client.signal, (message, part) =>
+      inference.generateStream(message, client, part),
+    );
+    return;
+  }
+  const responses = await inference.generateAll(messages, client, () => writer.begin());
+  // None, and nobody waits for it any more.
+  if (responses !== undefined) await exchange.largeJson(writer.unaryBody(responses));
+}
+
+/** Sets how long the model stays loaded. @returns false if the request says so and the gateway does not unload models */
+function keepAlive({ keepAliveMs }: OllamaForm, model: OfferedModel): boolean {
+  return model.keepAlive(keepAliveMs) || keepAliveMs === undefined;
+}
+
+/**
+ * A request of Ollama's API without a prompt.
+ *
+ * @throws RocmForgeError `SWITCHED_OFF` if it is to unload the model and the gateway unloads none; `MODEL_NOT_FOUND`
+ */
+async function loadOrUnload(
+  { model: name, keepAliveMs }: OllamaForm,
+  model: OfferedModel,
+  keepsAlive: boolean,
+): Promise<'load' | 'unload'> {
+  model.inference.getModel({ model: name });
+  if (keepAliveMs !== 0) {
+    await model.wake();
+    return 'load';
+  }
+  if (keepsAlive) return 'unload';
+  const what = 'keep_alive cannot unload the model; start the gateway with --idle-unload';
+  throw new RocmForgeError('SWITCHED_OFF', what, { field: 'keep_alive' });
+}
+
+/** Names the ignored fields in a header of the answer, and in the log. */
+export function reportIgnored(names: readonly string[], { response }: Exchange, log: IgnoredFieldLog): void {
+  if (names.length === 0) return;
+  if (!response.headersSent) response.setHeader('x-rocmforge-ignored-fields', ignoredFieldsHeader(names));
+  log.note(names);
+}
+
+/** Small requests are read at once, large ones in a thread, as those of gRPC are. */
+async function read(
+  kind: AnswerKind,
+  bytes: Buffer,
+  { encoder }: OfferedModel,
+  defaults: FormDefaults,
+  client: WaitingCall,
+): Promise<{
+  readonly messages: readonly (GenerateStreamRequest | LargeRequest)[];
+  readonly form: AnswerForm;
+  readonly ignored: readonly string[];
+}> {
+  if (bytes.length <= INLINE_MESSAGE_BYTES && !encoder.budget.isSpent) {
+    return encoder.budget.spend(() => readGeneration(kind, parseJson(bytes), defaults));
+  }
+  const { messages, form, ignored } = await encoder.readJson(kind, bytes, defaults, client);
+  return { messages: messages.map((message) => new LargeRequest(message)), form: form as AnswerForm, ignored };
+}
+
+function writerOf(form: AnswerForm, facts: HttpFacts, onEnd: (ended: EndedResponse) => void): ResponseWriter {
+  if (form.responses !== undefined) return new ResponsesResponse(form.responses, facts, onEnd);
+  if (form.ollama !== undefined) return new OllamaResponse(form.ollama, facts, form.logprobs !== undefined);
+  if (form.kind === 'messages') return new MessagesResponse(facts);
+  return form.kind === 'llama'
+    ? new LlamaResponse(form, facts)
+    : new OpenAiResponse({ ...form, kind: form.kind === 'completion' ? 'completion' : 'chat' }, facts);
+}

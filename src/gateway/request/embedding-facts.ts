@@ -1,0 +1,31 @@
+import type { GgufModel } from '../../shared/gguf/reader.js';
+import type { EmbeddingFacts } from './embedding.js';
+
+/** Values of `pooling_type` (llama.cpp's `llama_pooling_type`). */
+const POOLING_NAMES: Readonly<Record<number, string>> = { 0: 'none', 1: 'mean', 2: 'cls', 3: 'last', 4: 'rank' };
+const [LAST, RANK] = [3, 4];
+
+/** The prompt of Qwen3-Reranker, with its default instruction (https://huggingface.co/Qwen/Qwen3-Reranker-0.6B). */
+const QWEN3_RANK_TEMPLATE =
+  '<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the Instruct provided. ' +
+  'Note that the answer can only be "yes" or "no".<|im_end|>\n<|im_start|>user\n<Instruct>: Given a web search query, ' +
+  'retrieve relevant passages that answer the query\n<Query>: {query}\n<Document>: {document}<|im_end|>\n' +
+  '<|im_start|>assistant\n<think>\n\n</think>\n\n';
+
+/**
+ * How a model's embeddings are made: pooling as `pooling_type` says, the last token's without it. A model ranks if its file has
+ * a template for it, is pooled by rank, or is a Qwen3 whose name says so.
+ */
+export function embeddingFacts({ metadata }: Pick<GgufModel, 'metadata'>, hiddenSize: number): EmbeddingFacts {
+  const architecture = metadata.string('general.architecture') ?? '';
+  const declared = metadata.number(`${architecture}.pooling_type`);
+  const pooling = declared ?? LAST;
+  const template = metadata.string('tokenizer.chat_template.rerank');
+  const isNamed = architecture === 'qwen3' && /rerank/i.test(metadata.string('general.name') ?? '');
+  const isQwen3Ranker = architecture === 'qwen3' && (isNamed || pooling === RANK);
+  const rankTemplate = template ?? (isQwen3Ranker ? QWEN3_RANK_TEMPLATE : undefined);
+  const name = POOLING_NAMES[pooling] ?? String(pooling);
+  const refusal = `the model’s embeddings are pooled by "${name}"; only "last" is supported`;
+  const isDeclared = declared !== undefined;
+  return { size: hiddenSize, rankTemplate, isDeclared, refusal: pooling === LAST ? undefined : refusal };
+}

@@ -1,0 +1,167 @@
+import { RocmForgeError } from '../../shared/errors.js';
+import type { EmbedInput } from '../../shared/generated/rocmforge/v1/inference.js';
+import { checkTokenIds, encodeInput, type PromptEncoder } from '../tokenizer/prompt.js';
+import { checkLimits, checkModelName, type LimitFacts } from './limits.js';
+
+/** Properties of a served model that its embeddings depend on. */
+export interface EmbeddingFacts {
+  /** Elements of an embedding. */
+  readonly size: number;
+  /** True if the file says how embeddings are pooled. */
+  readonly isDeclared: boolean;
+  /** Why it has none: how they are pooled is not supported. */
+  readonly refusal?: string | undefined;
+  /** The prompt with which it was trained to rank documents, with `{query}` and `{document}`; absent: it was not. */
+  readonly rankTemplate?: string | undefined;
+}
+
+/** A request for embeddings, of any API. */
+export interface EmbeddingRequest {
+  readonly model: string;
+  readonly inputs: readonly EmbedInput[];
+  readonly dimensions?: number | undefined;
+  readonly normalize?: boolean | undefined;
+  readonly truncate: boolean;
+  readonly priority: number;
+  readonly requestId: string;
+  /** The most bytes of all embeddings together. */
+  readonly mostBytes: number;
+}
+
+/** Pairs of texts to rank, for a model that was trained for it. */
+export interface RankRequest extends Pick<EmbeddingRequest, 'model' | 'priority' | 'requestId' | 'truncate'> {
+  readonly pairs: readonly (readonly [query: string, document: string])[];
+}
+
+/** A request whose inputs are encoded. */
+export interface OpenedPrompts {
+  readonly model: string;
+  readonly requestId: string;
+  readonly priority: number;
+  readonly prompts: readonly Uint32Array[];
+  /** The first so many elements; default all. */
+  readonly dimensions?: number | undefined;
+  readonly normalize: boolean;
+}
+
+/** Inputs of one request. */
+export const MOST_EMBED_INPUTS = 2048;
+
+/**
+ * Checks and encodes a request for embeddings.
+ *
+ * @throws RocmForgeError `INVALID_FIELD`, `PROMPT_TOO_LONG`, `TOKEN_OUT_OF_RANGE`, `MODEL_NOT_FOUND`, `NOT_IMPLEMENTED` for a
+ *   model without embeddings
+ */
+export function openEmbedding(request: EmbeddingRequest, facts: LimitFacts, encoder: PromptEncoder): OpenedPrompts {
+  const { inputs, dimensions, normalize = true, mostBytes } = request;
+  checkHead(request, facts);
+  const { size, refusal } = facts.embeddings ?? { size: 0, refusal: 'this model has no embeddings' };
+  if (refusal !== undefined) throw new RocmForgeError('NOT_IMPLEMENTED', refusal, { field: 'model' });
+  check(inputs.length > 0, 'inputs', 'is empty: there is nothing to embed');
+  check(inputs.length <= MOST_EMBED_INPUTS, 'inputs', `has ${inputs.length} entries, more than ${MOST_EMBED_INPUTS}`);
+  const isCut = dimensions === undefined || (dimensions >= 1 && dimensions <= size);
+  check(isCut, 'dimensions', `is ${dimensions}; the model’s embeddings have ${size}`);
+  const bytes = 4 * inputs.length * (dimensions ?? size);
+  check(
+    bytes <= mostBytes,
+    'inputs',
+    `have embeddings of ${bytes} bytes, more than ${mostBytes}; send fewer at a time`,
+  );
+  const prompts = inputs.map(({ input }, i) => promptOf(input, { ...request, facts, encoder, field: `inputs[${i}]` }));
+  return { ...headOf(request), prompts, dimensions, normalize };
+}
+
+/**
+ * Checks and encodes pairs to rank. Only the template’s own markers become special tokens.
+ *
+ * @throws RocmForgeError as {@link openEmbedding}
+ */
+export function openRanking(request: RankRequest, facts: LimitFacts, encoder: PromptEncoder): OpenedPrompts {
+  checkHead(request, facts);
+  const template = facts.embeddings?.rankTemplate;
+  if (template === undefined) throw new RocmForgeError('INTERNAL', 'a ranking by a model that ranks nothing');
+  const { pairs } = request;
+  check(pairs.length <= MOST_EMBED_INPUTS, 'documents', `has ${pairs.length} entries, more than ${MOST_EMBED_INPUTS}`);
+  const pieces = template.split(/(\{query\}|\{document\})/);
+  const prompts = pairs.map(([query, document], i) => {
+    const parts = pieces
+      .filter((piece) => piece !== '')
+      .map((piece) => {
+        const isGiven = piece === '{query}' || piece === '{document}';
+        const text = isGiven ? (piece === '{query}' ? query : document) : piece;
+        return { part: { $case: 'text' as const, value: { text, parseSpecial: !isGiven, addSpecial: false } } };
+      });
+    const ids = encodeInput({ $case: 'mixed', value: { parts } }, encoder);
+    return fitting(ids, { ...request, facts, field: `documents[${i}]`, keep: tailOf(pieces, encoder) });
+  });
+  return { ...headOf(request), prompts, normalize: false };
+}
+
+interface PromptContext {
+  readonly truncate: boolean;
+  readonly facts: LimitFacts;
+  readonly encoder: PromptEncoder;
+  readonly field: string;
+}
+
+function promptOf(input: EmbedInput['input'], { facts, encoder, field, truncate }: PromptContext): Uint32Array {
+  if (input === undefined) throw new RocmForgeError('INVALID_FIELD', `${field} has neither text nor tokens`, { field });
+  const { contextLength, longestTokenBytes, vocabularySize } = facts;
+  if (input.$case === 'tokens') {
+    const { ids } = input.value;
+    check(ids.length > 0, field, 'is empty: there is nothing to embed');
+    checkTokenIds(ids, vocabularySize, field);
+    return fitting(Uint32Array.from(ids), { facts, field, truncate, keep: 0 });
+  }
+  const { text, addSpecial = true } = input.value;
+  const mostCharacters = contextLength * longestTokenBytes;
+  if (text.length > mostCharacters && !truncate) throw tooLong(field, `${text.length} characters`, contextLength);
+  const given = { ...input.value, text: text.slice(0, mostCharacters) };
+  // An empty text is what the model wants at its beginning and end, if anything.
+  const ids = encodeInput({ $case: 'text', value: given }, encoder);
+  const { tokenizer } = encoder;
+  const endsWith = addSpecial && tokenizer.addEos && ids.at(-1) === tokenizer.eosId;
+  return fitting(ids, { facts, field, truncate, keep: Number(endsWith) });
+}
+
+/** The ids that fit the context: where they are cut, the last `keep` stay, whose hidden state is the embedding. */
+function fitting(
+  ids: Uint32Array,
+  { facts: { contextLength }, field, truncate, keep }: Omit<PromptContext, 'encoder'> & { readonly keep: number },
+): Uint32Array {
+  // The executor samples a token behind each prompt.
+  const most = contextLength - 1;
+  if (ids.length <= most) return ids;
+  if (!truncate || keep >= most) throw tooLong(field, `${ids.length} tokens`, contextLength);
+  const cut = new Uint32Array(most);
+  cut.set(ids.subarray(0, most - keep));
+  cut.set(ids.subarray(ids.length - keep), most - keep);
+  return cut;
+}
+
+/** Tokens behind the last text of a template. */
+function tailOf(pieces: readonly string[], { tokenizer }: PromptEncoder): number {
+  const tail = pieces.at(-1) ?? '';
+  return tail === '' ? 0 : tokenizer.encodePrompt(tail, { parseSpecial: true, addSpecial: false }).length;
+}
+
+function tooLong(field: string, what: string, contextLength: number): RocmForgeError {
+  const message = `${field} has ${what}, which exceeds the available context size of ${contextLength}`;
+  return new RocmForgeError('PROMPT_TOO_LONG', message, { field });
+}
+
+function checkHead(request: Pick<EmbeddingRequest, 'model' | 'requestId' | 'priority'>, facts: LimitFacts): void {
+  checkLimits(headOf(request), facts);
+  checkModelName(request.model, facts);
+}
+
+const headOf = ({ model, requestId, priority }: Pick<EmbeddingRequest, 'model' | 'requestId' | 'priority'>) => ({
+  model,
+  requestId,
+  priority,
+});
+
+function check(holds: boolean, field: string, what: string): void {
+  if (!holds) throw new RocmForgeError('INVALID_FIELD', `${field} ${what}`, { field });
+}
