@@ -43,7 +43,7 @@ async function run(
   const metadata = family === 'phi3' ? { 'phi3.attention.sliding_window': 24 } : {};
   const model = writeRandomFamily(family, { contextLength: 256, metadata });
   const [fullLayers, windowedLayers, floats] = FAMILIES[family];
-  const layerBytes = kvBlockBytes({ layers: 1, kvHeads: 1, headDim: floats / 2 }, kvCacheType);
+  const layerBytes = kvBlockBytes([{ kvHeads: 1, headDim: floats / 2 }], kvCacheType);
   const server = await startTestGateway(model, {
     kvCacheType,
     kvMemoryBytes: (full * fullLayers + windowed * windowedLayers) * layerBytes,

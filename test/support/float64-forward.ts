@@ -8,6 +8,7 @@ import { gelu } from '../kernels/reference/geglu.js';
 import { silu } from '../kernels/reference/swiglu.js';
 import { fromHalf, toHalf } from '../kernels/support/half.js';
 import { float64DeltaNet } from './float64-delta-net.js';
+import { float64Gemma4 } from './float64-gemma4.js';
 
 type Row = Float64Array;
 
@@ -61,7 +62,7 @@ export function float64Forward(path: string, tokens: readonly number[], options:
   };
   const same = SAME[architecture] ?? architecture;
   const is = (...names: string[]) => names.includes(same);
-  const isGemma = is('gemma', 'gemma2', 'gemma3');
+  const isGemma = is('gemma', 'gemma2', 'gemma3', 'gemma4');
   const isHybrid = is('qwen35', 'qwen35moe');
   const sigmoid = (value: number) => 1 / (1 + Math.exp(-value));
 
@@ -70,7 +71,7 @@ export function float64Forward(path: string, tokens: readonly number[], options:
   const single = (key: string) =>
     ArrayBuffer.isView(metadata.get(`${architecture}.${key}`)) ? perLayer(key) : number(key);
   const heads = single('attention.head_count');
-  const kvHeads = single('attention.head_count_kv');
+  const kvHeads = is('gemma4') ? 1 : single('attention.head_count_kv');
   const headDim = number('attention.key_length', hidden / heads);
   const isCentered = is('command-r', 'cohere2');
   const epsilon = number(`attention.layer_norm_${isCentered ? '' : 'rms_'}epsilon`);
@@ -315,6 +316,14 @@ export function float64Forward(path: string, tokens: readonly number[], options:
     return y.map((value, i) => value + share * shared[i]!);
   };
 
+  if (is('gemma4')) {
+    const listOf = (key: string): readonly number[] => {
+      const value = metadata.get(`${architecture}.${key}`);
+      return Array.from(value as unknown as ArrayLike<number | boolean>, Number);
+    };
+    const onGap = options.onGap ?? (() => undefined);
+    return float64Gemma4({ tensor, has, product, productOf, number, perLayer: listOf, activation, onGap }, tokens);
+  }
   const embedding = tensor('token_embd.weight');
   const isMinicpm = is('minicpm');
   const embeddingScale = isGemma

@@ -25,12 +25,30 @@ export interface RandomFamily {
   readonly nets?: { readonly keyHeads: number; readonly valueHeads: number; readonly dim: number };
   /** Default: as many as there are kinds of layers, and one more. */
   readonly layers?: number;
+  /** Layers that differ in their heads and FFNs. */
+  readonly layerShape?: (layer: number) => RandomLayer;
+  /** Width of the inputs that each layer gets beside the residual stream. */
+  readonly layerInputs?: number;
+  /** Each layer ends with a factor of the residual stream. */
+  readonly hasOutputScales?: true;
   /** Mean of a block's norms, by name; default 1. */
   readonly means?: Readonly<Record<string, number>>;
-  /** Vectors of the file: their elements' mean. */
-  readonly vectors?: Readonly<Record<string, { readonly length: number; readonly mean: number }>>;
+  /** Vectors of the file: their elements' mean, or all of them. */
+  readonly vectors?: Readonly<
+    Record<string, { readonly length: number; readonly mean: number; readonly values?: readonly number[] }>
+  >;
   /** Factors of the weights' standard deviation, by the matrix's name. */
   readonly scaled?: Readonly<Record<string, number>>;
+}
+
+export interface RandomLayer {
+  readonly kvHeads: number;
+  readonly headDim: number;
+  readonly ffn: number;
+  /** It attends to keys and values of an earlier layer. */
+  readonly isShared?: boolean;
+  /** Its keys are its values too. */
+  readonly hasNoValues?: boolean;
 }
 
 /** Widths are multiples of a dense block's. */
@@ -46,6 +64,8 @@ export interface RandomExperts {
   readonly isGated?: true;
   /** Routers and experts have biases. */
   readonly isBiased?: true;
+  /** Beside them there is a dense MLP; norms, inputs and factors of both are their own. */
+  readonly isBeside?: true;
   /** The choice has a bias. */
   readonly hasChoiceBias?: true;
 }

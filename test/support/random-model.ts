@@ -161,7 +161,9 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
   const norms = family.norms ?? ['attn_norm', 'ffn_norm'];
   for (let layer = 0; layer < layers; layer++) {
     const block = `blk.${layer}`;
-    const kvWidth = kvHeads * headDim;
+    const own = family.layerShape?.(layer) ?? { kvHeads, headDim, ffn };
+    const { headDim: dim, isShared = false, hasNoValues = false } = own;
+    const kvWidth = own.kvHeads * dim;
     if (norms.includes('attn_norm')) norm(`${block}.attn_norm.weight`);
     const isNet = nets !== undefined && (layer + 1) % 4 !== 0;
     if (isNet) {
@@ -178,18 +180,22 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
       vector(`${block}.ssm_norm.weight`, nets.dim, 1);
       matrix(`${block}.ssm_out.weight`, width, hidden);
     } else if (family.joined?.includes('qkv')) {
-      project(`${block}.attn_qkv`, hidden, heads * headDim + 2 * kvWidth);
+      project(`${block}.attn_qkv`, hidden, heads * dim + 2 * kvWidth);
       for (const name of family.biases?.filter((biased) => /^attn_[qkv]$/.test(biased)) ?? [])
-        vector(`${block}.${name}.bias`, name === 'attn_q' ? heads * headDim : kvWidth, 0);
+        vector(`${block}.${name}.bias`, name === 'attn_q' ? heads * dim : kvWidth, 0);
     } else {
-      project(`${block}.attn_q`, hidden, (nets === undefined ? 1 : 2) * heads * headDim);
-      project(`${block}.attn_k`, hidden, kvWidth);
-      project(`${block}.attn_v`, hidden, kvWidth);
+      project(`${block}.attn_q`, hidden, (nets === undefined ? 1 : 2) * heads * dim);
+      if (!isShared) project(`${block}.attn_k`, hidden, kvWidth);
+      if (!isShared && !hasNoValues) project(`${block}.attn_v`, hidden, kvWidth);
     }
-    if (!isNet) project(`${block}.attn_output`, heads * headDim, hidden);
+    if (!isNet) project(`${block}.attn_output`, heads * dim, hidden);
     if (family.headNorms !== undefined && !isNet) {
-      vector(`${block}.attn_q_norm.weight`, family.headNorms === 'head' ? headDim : heads * headDim, 1);
-      vector(`${block}.attn_k_norm.weight`, family.headNorms === 'head' ? headDim : kvWidth, 1);
+      vector(
+        `${block}.attn_q_norm.weight`,
+        family.headNorms === 'head' ? dim : heads * dim,
+        family.means?.attn_q_norm ?? 1,
+      );
+      if (!isShared) vector(`${block}.attn_k_norm.weight`, family.headNorms === 'head' ? dim : kvWidth, 1);
     }
     if (family.hasSinks) vector(`${block}.attn_sinks.weight`, heads, 1);
     for (const name of norms.slice(norms[0] === 'attn_norm' ? 1 : 0)) norm(`${block}.${name}.weight`);
@@ -215,19 +221,37 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
         matrix(`${block}.ffn_up_shexp.weight`, hidden, wide(experts.sharedFfn));
         matrix(`${block}.ffn_down_shexp.weight`, wide(experts.sharedFfn), hidden);
       }
-      continue;
+      if (experts.isBeside) {
+        vector(`${block}.ffn_gate_inp.scale`, hidden, 1);
+        vector(`${block}.ffn_down_exps.scale`, experts.count, 1);
+        for (const name of ['pre_ffw_norm_2', 'post_ffw_norm_1', 'post_ffw_norm_2']) norm(`${block}.${name}.weight`);
+      } else continue;
     }
-    if (family.joined?.includes('gate_up')) project(`${block}.ffn_up`, hidden, 2 * ffn);
+    if (family.joined?.includes('gate_up') && !experts?.isBeside) project(`${block}.ffn_up`, hidden, 2 * own.ffn);
     else {
-      project(`${block}.ffn_gate`, hidden, ffn);
-      project(`${block}.ffn_up`, hidden, ffn);
+      project(`${block}.ffn_gate`, hidden, own.ffn);
+      project(`${block}.ffn_up`, hidden, own.ffn);
     }
-    project(`${block}.ffn_down`, ffn, hidden);
+    project(`${block}.ffn_down`, own.ffn, hidden);
+    if (family.layerInputs !== undefined) {
+      matrix(`${block}.inp_gate.weight`, hidden, family.layerInputs);
+      matrix(`${block}.proj.weight`, family.layerInputs, hidden);
+      norm(`${block}.post_norm.weight`);
+    }
+    if (family.hasOutputScales) vector(`${block}.layer_output_scale.weight`, 1, 0.8);
   }
   norm('output_norm.weight');
   if (!family.isTied) matrix('output.weight', hidden, tokens.length, undefined, paddedRows);
   if (family.biases?.includes('output')) vector('output.bias', tokens.length + paddedRows, 0);
-  for (const [name, { length, mean }] of Object.entries(family.vectors ?? {})) vector(name, length, mean);
+  for (const [name, { length, mean, values }] of Object.entries(family.vectors ?? {})) {
+    if (values === undefined) vector(name, length, mean);
+    else builder.tensor(name, { type: 'F32', dims: [length], data: new Uint8Array(Float32Array.from(values).buffer) });
+  }
+  if (family.layerInputs !== undefined) {
+    matrix('per_layer_token_embd.weight', layers * family.layerInputs, tokens.length, 0.2, paddedRows);
+    matrix('per_layer_model_proj.weight', hidden, layers * family.layerInputs);
+    vector('per_layer_proj_norm.weight', family.layerInputs, 1);
+  }
   for (const [name, spec] of Object.entries(options.tensors ?? {})) builder.tensor(name, spec);
   return builder;
 }

@@ -187,7 +187,7 @@ function summariseRecurrent(graph: ModelGraph): RecurrentSummary | null {
   if (first === undefined) return null;
   return {
     layers: nets.length,
-    attentionLayers: kvLayers(graph),
+    attentionLayers: kvLayers(graph).size,
     heads: first.valueHeads,
     dim: first.dim,
     stateBytes: stateBytes(nets),

@@ -63,6 +63,8 @@ function addition(value: Value, place: Rank): Value {
     case 'norm':
       if (value.of.kind === 'residual') break;
       return { ...value, of: addition(value.of, place) };
+    case 'rescaled':
+      return value;
     case 'scaled':
       return { ...value, of: addition(value.of, place) };
     case 'sum': {
@@ -79,6 +81,8 @@ const NAMES: Readonly<Record<Value['kind'], string>> = {
   attention: 'attention',
   'delta-net': 'a gated delta net',
   gated: 'an MLP',
+  'layer-gated': 'a layer’s input',
+  rescaled: 'a factor of the residual stream',
   scaled: 'a multiple',
   sum: 'a sum',
   experts: 'a layer of experts',

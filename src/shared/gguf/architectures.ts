@@ -6,6 +6,7 @@ export const FAMILIES = [
   'gemma',
   'gemma2',
   'gemma3',
+  'gemma4',
   'phi3',
   'glm4',
   'chatglm',

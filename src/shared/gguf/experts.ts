@@ -48,6 +48,7 @@ const FORMS: Readonly<Partial<Record<ArchitectureName, ExpertForm>>> = {
   olmoe: { scoring: 'softmax', isNormalized: false },
   'ernie4_5-moe': { scoring: 'softmax', isNormalized: true },
   dots1: { scoring: 'softmax', isNormalized: false, isConfigured: true },
+  gemma4: { scoring: 'softmax', isNormalized: true, isOptional: true },
   'gpt-oss': { scoring: 'chosen', isNormalized: false },
   qwen35moe: { scoring: 'softmax', isNormalized: true },
 };
