@@ -1,14 +1,10 @@
 import { typed } from './gguf-builder.js';
 import { POST_NORMS, type RandomFamily, ROUTED } from './random-family.js';
 
-/** Keys of a model of so many layers, of which those of the list are windowed. */
-const keysOf = (windowed: readonly boolean[], kvHeads: readonly [windowed: number, global: number]) => ({
+/** Keys of a model of so many layers, of which those of the list are windowed; those of each layer's shape follow from it. */
+const keysOf = (windowed: readonly boolean[]) => ({
   'attention.sliding_window': 24,
   'attention.sliding_window_pattern': typed.arrayOf(typed.bool, [...windowed]),
-  'attention.head_count_kv': typed.arrayOf(
-    typed.i32,
-    windowed.map((isWindowed) => kvHeads[isWindowed ? 0 : 1]),
-  ),
   'attention.key_length': 64,
   'attention.value_length': 64,
   'attention.key_length_swa': 32,
@@ -55,28 +51,26 @@ export const RANDOM_GEMMA4 = {
   gemma4: {
     ...COMMON,
     layers: SHARED_WINDOWS.length,
-    layerInputs: 32,
+    layerInputs: 64,
     layerShape: (layer: number) => {
       const headDim = SHARED_WINDOWS[layer] ? 32 : 64;
       return layer < 4 ? { kvHeads: 1, headDim, ffn: 128 } : { kvHeads: 1, headDim, ffn: 256, isShared: true };
     },
     metadata: {
-      ...keysOf(SHARED_WINDOWS, [1, 1]),
-      feed_forward_length: typed.arrayOf(typed.i32, [128, 128, 128, 128, 256, 256, 256, 256]),
+      ...keysOf(SHARED_WINDOWS),
       'attention.shared_kv_layers': 4,
-      embedding_length_per_layer_input: 32,
     },
     scaled: { token_embd: 0.04 },
   },
   'gemma4-large': {
     ...LARGE,
-    metadata: { ...keysOf(WINDOWS, [2, 1]), 'attention.shared_kv_layers': 0, embedding_length_per_layer_input: 0 },
+    metadata: { ...keysOf(WINDOWS), 'attention.shared_kv_layers': 0 },
   },
   'gemma4-experts': {
     ...LARGE,
     joined: ['gate_up'],
     experts: { count: 16, used: 4, ffn: 64, isBeside: true },
-    metadata: { ...keysOf(WINDOWS, [2, 1]), 'attention.shared_kv_layers': 0, embedding_length_per_layer_input: 0 },
+    metadata: { ...keysOf(WINDOWS), 'attention.shared_kv_layers': 0 },
     scaled: { token_embd: 0.04, ffn_gate_inp: 8 * ROUTED.ffn_gate_inp },
   },
 } as const satisfies Readonly<Record<string, RandomFamily>>;

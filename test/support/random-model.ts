@@ -5,7 +5,7 @@ import type { TensorTypeName } from '../../src/shared/gguf/tensor-types.js';
 import { type BuilderValue, GgufBuilder, typed } from './gguf-builder.js';
 import { Random } from './random.js';
 import { architectureOf, RANDOM_FAMILIES, type RandomFamilyName } from './random-families.js';
-import type { RandomFamily } from './random-family.js';
+import type { RandomFamily, RandomLayer } from './random-family.js';
 
 export interface RandomModelOptions {
   readonly type?: 'F32' | 'F16';
@@ -65,6 +65,14 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
   const [headsOf64, kvHeadsOf64, headDim] = shape as [number, number, number];
   const times = (options.hidden ?? 64) / 64;
   const [heads, kvHeads] = [headsOf64 * times, kvHeadsOf64 * times];
+  const { layerShape } = family;
+  const shapes =
+    layerShape &&
+    Array.from({ length: layers }, (_, layer): RandomLayer => {
+      const own = layerShape(layer);
+      return { ...own, kvHeads: own.kvHeads * times, ffn: own.ffn * times };
+    });
+  const inputs = family.layerInputs === undefined ? 0 : family.layerInputs * times;
   const random = gaussian(options.seed ?? 1);
   const bytes = Array.from({ length: 256 }, (_, i) => `<0x${i.toString(16).toUpperCase().padStart(2, '0')}>`);
   // Every printable character stands for itself too, so that prompts are not spelled in bytes alone.
@@ -119,6 +127,17 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
     ...Object.fromEntries(
       Object.entries(family.metadata ?? {}).map(([key, value]) => [`${architecture}.${key}`, value]),
     ),
+    ...(shapes && {
+      [`${architecture}.attention.head_count_kv`]: typed.arrayOf(
+        typed.i32,
+        shapes.map((own) => own.kvHeads),
+      ),
+      [`${architecture}.feed_forward_length`]: typed.arrayOf(
+        typed.i32,
+        shapes.map((own) => own.ffn),
+      ),
+      [`${architecture}.embedding_length_per_layer_input`]: inputs,
+    }),
     ...(options.chatTemplate !== undefined && { 'tokenizer.chat_template': options.chatTemplate }),
     ...options.metadata,
   };
@@ -161,7 +180,7 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
   const norms = family.norms ?? ['attn_norm', 'ffn_norm'];
   for (let layer = 0; layer < layers; layer++) {
     const block = `blk.${layer}`;
-    const own = family.layerShape?.(layer) ?? { kvHeads, headDim, ffn };
+    const own = shapes?.[layer] ?? { kvHeads, headDim, ffn };
     const { headDim: dim, isShared = false, hasNoValues = false } = own;
     const kvWidth = own.kvHeads * dim;
     if (norms.includes('attn_norm')) norm(`${block}.attn_norm.weight`);
@@ -233,9 +252,9 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
       project(`${block}.ffn_up`, hidden, own.ffn);
     }
     project(`${block}.ffn_down`, own.ffn, hidden);
-    if (family.layerInputs !== undefined) {
-      matrix(`${block}.inp_gate.weight`, hidden, family.layerInputs);
-      matrix(`${block}.proj.weight`, family.layerInputs, hidden);
+    if (inputs > 0) {
+      matrix(`${block}.inp_gate.weight`, hidden, inputs);
+      matrix(`${block}.proj.weight`, inputs, hidden);
       norm(`${block}.post_norm.weight`);
     }
     if (family.hasOutputScales) vector(`${block}.layer_output_scale.weight`, 1, 0.8);
@@ -247,10 +266,10 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
     if (values === undefined) vector(name, length, mean);
     else builder.tensor(name, { type: 'F32', dims: [length], data: new Uint8Array(Float32Array.from(values).buffer) });
   }
-  if (family.layerInputs !== undefined) {
-    matrix('per_layer_token_embd.weight', layers * family.layerInputs, tokens.length, 0.2, paddedRows);
-    matrix('per_layer_model_proj.weight', hidden, layers * family.layerInputs);
-    vector('per_layer_proj_norm.weight', family.layerInputs, 1);
+  if (inputs > 0) {
+    matrix('per_layer_token_embd.weight', layers * inputs, tokens.length, 0.2, paddedRows);
+    matrix('per_layer_model_proj.weight', hidden, layers * inputs);
+    vector('per_layer_proj_norm.weight', inputs, 1);
   }
   for (const [name, spec] of Object.entries(options.tensors ?? {})) builder.tensor(name, spec);
   return builder;
