@@ -27,7 +27,7 @@ const NUMBERS = [
   ],
   ['the most rows of a tile of flash_attention', 'FLASH_QUERIES'],
   ['elements of quantized activations that share a scale, and their bytes', 'Q8_BLOCK', 'Q8_BLOCK_BYTES'],
-  ['what a block computes: elements of a row', 'QUANTIZE_PART', 'CONVERT_PART', 'SWIGLU_PART', 'COMBINE_PART'],
+  ['what a block computes: elements of a row', 'QUANTIZE_PART', 'CONVERT_PART', 'SWIGLU_PART', 'COMBINE_PART', 'SHORT_CONV_PART'],
   ['of what ranks computed', 'SUM_RANKS_PART', 'GATHER_RANKS_PART'],
   ['words of a meeting of ranks', 'WORDS_A_BARRIER'],
   ['elements whose squares are one part of a sum, and the most parts of a row', 'NORM_PART', 'NORM_PARTS'],

@@ -1,6 +1,6 @@
 import { typed } from './gguf-builder.js';
 import { RANDOM_ALIASES } from './random-aliases.js';
-import { HYBRID, MLP, NETTED, POST_NORMS, QKV, type RandomFamily, ROUTED } from './random-family.js';
+import { CONVOLVED, HYBRID, MLP, NETTED, POST_NORMS, QKV, type RandomFamily, ROUTED } from './random-family.js';
 import { RANDOM_GEMMA4 } from './random-gemma4.js';
 
 /**
@@ -184,6 +184,13 @@ const OWN_FAMILIES = {
     scaled: { ffn_gate_inp: 7, ...NETTED },
   },
   ...RANDOM_GEMMA4,
+  lfm2: { ...CONVOLVED, scaled: { token_embd: 0.04 } },
+  lfm2moe: {
+    ...CONVOLVED,
+    experts: { count: 8, used: 3, ffn: 64, dense: 1, hasChoiceBias: true },
+    metadata: { ...CONVOLVED.metadata, leading_dense_block_count: 1, expert_gating_func: 2 },
+    scaled: { ...ROUTED, token_embd: 0.04 },
+  },
   cohere2: {
     isTied: true,
     norms: ['attn_norm'],

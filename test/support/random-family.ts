@@ -23,6 +23,8 @@ export interface RandomFamily {
   readonly experts?: RandomExperts;
   /** Gated delta nets in place of attention in three of four blocks, and gates of the attention's heads. */
   readonly nets?: { readonly keyHeads: number; readonly valueHeads: number; readonly dim: number };
+  /** Short convolutions in place of attention in two of three blocks. */
+  readonly convolutions?: { readonly taps: number };
   /** Default: as many as there are kinds of layers, and one more. */
   readonly layers?: number;
   /** Layers that differ in their heads and FFNs. */
@@ -81,6 +83,14 @@ export const MLP = ['ffn_gate', 'ffn_up', 'ffn_down'] as const;
 
 /** Reads of nets' states are normalized, and their rounding with them. */
 export const NETTED = { ssm_out: 0.4 };
+
+/** Keys of lfm2. */
+export const CONVOLVED = {
+  convolutions: { taps: 3 },
+  headNorms: 'head',
+  isTied: true,
+  metadata: { 'attention.head_count_kv': typed.arrayOf(typed.i32, [0, 0, 2, 0]), 'shortconv.l_cache': 3 },
+} as const;
 
 /** Keys of qwen35: a quarter of each head is rotated, by one number of three that are the same. */
 export const HYBRID = {

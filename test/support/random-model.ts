@@ -185,6 +185,7 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
     const kvWidth = own.kvHeads * dim;
     if (norms.includes('attn_norm')) norm(`${block}.attn_norm.weight`);
     const isNet = nets !== undefined && (layer + 1) % 4 !== 0;
+    const isConvolution = family.convolutions !== undefined && layer % 3 !== 2;
     if (isNet) {
       const [valueHeads, width] = [nets.valueHeads * times, nets.valueHeads * times * nets.dim];
       const channels = 2 * nets.keyHeads * times * nets.dim + width;
@@ -198,6 +199,11 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
       vector(`${block}.ssm_dt.bias`, valueHeads, -0.5);
       vector(`${block}.ssm_norm.weight`, nets.dim, 1);
       matrix(`${block}.ssm_out.weight`, width, hidden);
+    } else if (isConvolution) {
+      const taps = family.convolutions?.taps as number;
+      matrix(`${block}.shortconv.in_proj.weight`, hidden, 3 * hidden);
+      vector(`${block}.shortconv.conv.weight`, taps, 0.5, hidden);
+      matrix(`${block}.shortconv.out_proj.weight`, hidden, hidden);
     } else if (family.joined?.includes('qkv')) {
       project(`${block}.attn_qkv`, hidden, heads * dim + 2 * kvWidth);
       for (const name of family.biases?.filter((biased) => /^attn_[qkv]$/.test(biased)) ?? [])
@@ -207,8 +213,9 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
       if (!isShared) project(`${block}.attn_k`, hidden, kvWidth);
       if (!isShared && !hasNoValues) project(`${block}.attn_v`, hidden, kvWidth);
     }
-    if (!isNet) project(`${block}.attn_output`, heads * dim, hidden);
-    if (family.headNorms !== undefined && !isNet) {
+    const isAttention = !isNet && !isConvolution;
+    if (isAttention) project(`${block}.attn_output`, heads * dim, hidden);
+    if (family.headNorms !== undefined && isAttention) {
       vector(
         `${block}.attn_q_norm.weight`,
         family.headNorms === 'head' ? dim : heads * dim,
@@ -259,7 +266,7 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
     }
     if (family.hasOutputScales) vector(`${block}.layer_output_scale.weight`, 1, 0.8);
   }
-  norm('output_norm.weight');
+  norm(family.convolutions === undefined ? 'output_norm.weight' : 'token_embd_norm.weight');
   if (!family.isTied) matrix('output.weight', hidden, tokens.length, undefined, paddedRows);
   if (family.biases?.includes('output')) vector('output.bias', tokens.length + paddedRows, 0);
   for (const [name, { length, mean, values }] of Object.entries(family.vectors ?? {})) {

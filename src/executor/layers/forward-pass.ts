@@ -31,6 +31,7 @@ import {
   type Rescaled,
   type Residual,
   type RowGated,
+  type ShortConv,
   type StageGraph,
   type Sum,
   type Value,
@@ -54,6 +55,7 @@ import type { AttentionSplits } from './paged-attention.js';
 import { type Activation, type ActivationEncoding, asEncoding, bothOf, Products } from './products.js';
 import type { PlanParts, RecordedModel, Stream } from './recorded-model.js';
 import { QueryGates, RecurrentLayers } from './recurrent-layers.js';
+import { ShortConvLayers } from './short-conv-layers.js';
 import { type NormedRow, SingleToken } from './single-token.js';
 import type { ProductPart } from './single-token-matrices.js';
 
@@ -112,6 +114,7 @@ export class ForwardPass {
   private readonly experts: ExpertLayers | undefined;
   /** Undefined where the model has no such layers. */
   private readonly recurrent: RecurrentLayers | undefined;
+  private readonly shortConvs: ShortConvLayers | undefined;
   private readonly queryGates: QueryGates | undefined;
   private readonly layerInputs: LayerInputLayers | undefined;
   /** Undefined where the model is no shard. */
@@ -144,7 +147,7 @@ export class ForwardPass {
     this.gateUp = f32(rows * 2 * widest('gated'));
     this.plan = new LaunchPlanRecorder(this.device, STEP_COUNTS);
     const attended = widest('attention');
-    const inputs = (['norm', 'gated', 'delta-net', 'layer-gated'] as const).map((kind) => widest(kind));
+    const inputs = (['norm', 'gated', 'delta-net', 'short-conv', 'layer-gated'] as const).map((kind) => widest(kind));
     const widestInput = Math.max(hiddenSize, attended, ...inputs);
     this.tables = new StepTables(this.memory, limits);
     this.masks = new StepMasks(this.memory, limits, vocabularySize);
@@ -185,6 +188,10 @@ export class ForwardPass {
     this.recurrent = forEach(
       all.filter((value): value is DeltaNet => value.kind === 'delta-net'),
       (values) => new RecurrentLayers(own, values, this.tokens),
+    );
+    this.shortConvs = forEach(
+      all.filter((value): value is ShortConv => value.kind === 'short-conv'),
+      (values) => new ShortConvLayers(own, values, this.tokens),
     );
     this.queryGates = forEach(
       all.filter((value): value is Attention => value.kind === 'attention' && value.isGated === true),
@@ -376,6 +383,10 @@ export class ForwardPass {
         return { columns, rows, forms: this.attend(value, form, stream) };
       case 'delta-net':
         return { columns, rows, forms: { f32: this.recur(value, stream) } };
+      case 'short-conv': {
+        const layers = this.shortConvs as ShortConvLayers;
+        return { columns, rows, forms: { f32: layers.record(value, (of, y) => this.product(of, y, stream)) } };
+      }
       case 'layer-gated': {
         const layers = this.layerInputs as LayerInputLayers;
         return { columns, rows, forms: { f32: layers.gate(value, (of, y) => this.product(of, y, stream)) } };

@@ -7,7 +7,7 @@ import { stateBytes } from '../layers/recurrent-layers.js';
 import type { Limits } from '../model/limits.js';
 import { type Rank, shardGraph } from '../model/shards.js';
 import { cutGraph } from '../model/stages.js';
-import { type HeadShape, kvLayers, type ModelGraph, type StageGraph, valuesOf } from '../model/values.js';
+import { type HeadShape, isRecurrent, kvLayers, type ModelGraph, type StageGraph, valuesOf } from '../model/values.js';
 import type { WindowedLayers } from '../model/windows.js';
 import { RESIDUAL_MESSAGES, reaches, TOKEN_MESSAGES } from '../parallel/stage-links.js';
 import { BlockBudget } from './block-budget.js';
@@ -138,7 +138,7 @@ export function rankPlaces(
 }
 
 const statesOf = (graph: StageGraph): number =>
-  stateBytes([...valuesOf(graph)].filter((value) => value.kind === 'delta-net'));
+  stateBytes([...valuesOf(graph)].filter(isRecurrent));
 
 function refuse(option: string, message: string): never {
   throw new RocmForgeError('INVALID_OPTION', message, { option });

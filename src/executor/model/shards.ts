@@ -80,6 +80,7 @@ const NAMES: Readonly<Record<Value['kind'], string>> = {
   linear: 'a product',
   attention: 'attention',
   'delta-net': 'a gated delta net',
+  'short-conv': 'a short convolution',
   gated: 'an MLP',
   'layer-gated': 'a layer’s input',
   rescaled: 'a factor of the residual stream',

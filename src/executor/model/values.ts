@@ -10,6 +10,7 @@ export type Value =
   | Linear
   | Attention
   | DeltaNet
+  | ShortConv
   | Gated
   | LayerGated
   | Scaled
@@ -130,6 +131,28 @@ export interface DeltaNet {
   readonly norm: VectorRef;
   readonly epsilon: number;
 }
+
+/**
+ * Gated convolution over the latest rows of a sequence, whose products stay as a state: `[rows, columns]`; LFM2 (Liquid AI,
+ * 2025): c · sum_j weight[j] · (b · x)[t - taps + 1 + j].
+ */
+export interface ShortConv {
+  readonly kind: 'short-conv';
+  /** Whose state it is, counted among such layers. */
+  readonly layer: number;
+  /** b, c and x of each row: `[rows, 3, columns]`. */
+  readonly of: Linear;
+  readonly columns: number;
+  /** Rows that it sees, a row's own included. */
+  readonly taps: number;
+  /** `[columns, taps]`, a row's own last. */
+  readonly convolution: VectorRef;
+}
+
+/** Values with a state that stays from step to step. */
+export type Recurrent = DeltaNet | ShortConv;
+export const isRecurrent = (value: Value): value is Recurrent =>
+  value.kind === 'delta-net' || value.kind === 'short-conv';
 
 /** RMS norms of q and k. */
 export interface HeadNorms {
@@ -308,6 +331,8 @@ export function columnsOf(value: Residual | Value, hidden: number): number {
       return value.heads * value.headDim;
     case 'delta-net':
       return value.valueHeads * value.dim;
+    case 'short-conv':
+      return value.columns;
     case 'gated':
       return columnsOf(value.of, hidden) / 2;
   }

@@ -1,6 +1,6 @@
 import { RocmForgeError } from '../../shared/errors.js';
 import type { Experts as ExpertParameters } from '../../shared/gguf/experts.js';
-import type { Recurrent } from '../../shared/gguf/recurrent.js';
+import type { Recurrent, ShortConvolutions } from '../../shared/gguf/recurrent.js';
 import type { ServableModel } from '../../shared/gguf/servable-model.js';
 import { DELTA_DIMS, DELTA_TAPS } from '../kernels/index.js';
 import type { BiasRef, MatrixRef, TensorCatalog, VectorRef } from '../model/tensors.js';
@@ -112,14 +112,14 @@ export class Layers {
     return layers.slice(0, layer).filter((isNet) => isNet === layers[layer]).length;
   }
 
-  isDeltaNet(layer: number): boolean {
+  isRecurrent(layer: number): boolean {
     return this.recurrent.layers[layer] === true;
   }
 
   /** The block's `ssm_out` of its gated delta net. */
   deltaNet(block: string, layer: number, of: Residual | Value): Linear {
     const { hiddenSize, rmsNormEpsilon: epsilon } = this.model;
-    const { keyHeads, valueHeads, dim } = this.recurrent;
+    const { keyHeads, valueHeads, dim } = this.recurrent as Recurrent;
     if (!DELTA_DIMS.includes(dim)) {
       const built = DELTA_DIMS.join(', ');
       throw new RocmForgeError('MODEL_UNSUPPORTED', `states of ${dim} rows are not supported; supported are ${built}`);
@@ -144,7 +144,7 @@ export class Layers {
     return this.project([[`${block}.ssm_out`, hiddenSize]], values, net);
   }
 
-  private get recurrent(): Recurrent {
+  protected get recurrent(): Recurrent | ShortConvolutions {
     const { recurrent } = this.model.traits;
     if (recurrent === undefined) throw new Error(`${this.model.architecture} has no recurrent layers`);
     return recurrent;

@@ -19,6 +19,7 @@ import { glm4moe } from './glm4moe.js';
 import { gptOss } from './gpt-oss.js';
 import { granite } from './granite.js';
 import { granitemoe } from './granitemoe.js';
+import { lfm2, lfm2moe } from './lfm2.js';
 import { llama } from './llama.js';
 import { mistral3 } from './mistral3.js';
 import { olmo2 } from './olmo2.js';
@@ -49,6 +50,8 @@ export const families: Readonly<Record<ArchitectureName, Family>> = {
   'gpt-oss': gptOss,
   granite,
   granitemoe,
+  lfm2,
+  lfm2moe,
   llama,
   mistral3,
   olmo2,

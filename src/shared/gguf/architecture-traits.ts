@@ -2,7 +2,7 @@ import type { ArchitectureKeys } from './architecture-keys.js';
 import type { AliasName, ArchitectureName } from './architectures.js';
 import { type LayerShape, readGemmaShapes } from './layer-shapes.js';
 import type { ModelParameters } from './model-parameters.js';
-import { type Recurrent, readRecurrent } from './recurrent.js';
+import { type Recurrent, readRecurrent, readShortConvolutions, type ShortConvolutions } from './recurrent.js';
 import { checkRopeSections, readRopeSections } from './rope-sections.js';
 
 /** Properties that only some architectures have. Absent: as if it were not there. */
@@ -34,7 +34,7 @@ export interface Traits {
   /** Width of what each layer gets beside the residual stream; Gemma's per-layer embeddings. */
   readonly layerInputSize?: number;
   /** Layers that have a state instead of keys and values. */
-  readonly recurrent?: Recurrent;
+  readonly recurrent?: Recurrent | ShortConvolutions;
 }
 
 export interface Window {
@@ -102,6 +102,8 @@ const READERS: Readonly<Record<ArchitectureName, TraitsReader>> = {
   'ernie4_5-moe': readErnie,
   dots1: none,
   'gpt-oss': (keys, model) => readWindow(keys, model, { period: 2 }),
+  lfm2: readConvolutions,
+  lfm2moe: readConvolutions,
   qwen35: readHybrid,
   qwen35moe: readHybrid,
   mistral3: (keys, { originalContextLength: length }) => {
@@ -205,6 +207,10 @@ function readGemma4(keys: ArchitectureKeys, model: ModelParameters): Traits {
     ...(layerInputSize > 0 && { layerInputSize }),
     ...optional('logitsSoftcap', keys.positiveOrUnset('final_logit_softcapping', ...CAP)),
   };
+}
+
+function readConvolutions(keys: ArchitectureKeys, { layers }: ModelParameters): Traits {
+  return { recurrent: readShortConvolutions(keys, layers) };
 }
 
 function readHybrid(keys: ArchitectureKeys, { layers, ropeDimensions }: ModelParameters): Traits {

@@ -26,6 +26,8 @@ export const FAMILIES = [
   'ernie4_5-moe',
   'dots1',
   'gpt-oss',
+  'lfm2',
+  'lfm2moe',
   'qwen35',
   'qwen35moe',
 ] as const;

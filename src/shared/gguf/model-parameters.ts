@@ -137,7 +137,7 @@ export function readModelParameters(file: GgufModel, keys = new ArchitectureKeys
 const hasLayerNorm = ({ architecture }: ArchitectureKeys): boolean => ['command-r', 'cohere2'].includes(architecture);
 
 /** Architectures whose layers differ in their heads and FFNs: the shape that is read here has the largest of each. */
-const isVaried = ({ architecture }: ArchitectureKeys): boolean => architecture === 'gemma4';
+const isVaried = ({ architecture }: ArchitectureKeys): boolean => ['gemma4', 'lfm2', 'lfm2moe'].includes(architecture);
 
 /** A file's count of blocks has those that only predict. */
 function readLayers(keys: ArchitectureKeys): Pick<ModelParameters, 'layers' | 'predictionLayers'> {
