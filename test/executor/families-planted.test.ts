@@ -1,3 +1,4 @@
+// One file because it is one table of mistakes, by family, and the few changes of graphs that they are made of.
 import path from 'node:path';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { readParityCases, teacherForced } from '../../src/cli/verify/teacher-forced.js';
@@ -54,13 +55,6 @@ const nets = (change: (net: DeltaNet) => Partial<DeltaNet>): Mistake =>
   each((value) => (value.kind === 'delta-net' ? { ...value, ...change(value) } : value));
 const convolutions = (change: (value: ShortConv) => Partial<ShortConv>): Mistake =>
   each((value) => (value.kind === 'short-conv' ? { ...value, ...change(value) } : value));
-/** Some rows of a matrix as a matrix of its own. */
-const rowsOf = (matrix: MatrixRef, first: number, rows: number): MatrixRef => {
-  const { tensor, columns } = matrix;
-  const pitch = tensor.bytes / matrix.rows;
-  const own = { offset: tensor.offset + first * pitch, bytes: rows * pitch, dims: [columns, rows] };
-  return { ...matrix, rows, tensor: { ...tensor, ...own, name: `${tensor.name} from ${first}` } };
-};
 const otherPairs = ropes(({ pairing }) => ({ pairing: pairing === 'halves' ? 'adjacent' : 'halves' }));
 const wholeHeads = ropes((_, { headDim }) => ({ dimensions: headDim }));
 /** Norms of what is added are taken for norms before the next layer: they are left out. */
@@ -266,12 +260,6 @@ const MISTAKES: Partial<Record<RandomFamilyName, Readonly<Record<string, Mistake
     'SwiGLU in experts': each((value) => (value.kind === 'experts' ? { ...value, activation: 'silu' } : value)),
   },
   lfm2: {
-    'b and c taken for one another': convolutions(({ of }) => {
-      const [gates] = of.weights as [MatrixRef];
-      const third = gates.rows / 3;
-      const part = (which: number): MatrixRef => rowsOf(gates, which * third, third);
-      return { of: { ...of, weights: [part(1), part(0), part(2)] } };
-    }),
     'states of another layer': convolutions(({ layer }) => ({ layer: Math.max(0, layer - 1) })),
     'no norms of heads': attentions(() => ({ headNorms: undefined })),
     'adjacent pairs': otherPairs,

@@ -23,7 +23,10 @@ export const shortConv = defineKernel({
   ],
   grid: [{ of: 'columns', per: SHORT_CONV_PART }, { of: 'rows' }],
   order: `${ORDER.rising} over the rows`,
-  tolerance: roundings('(taps + 3) · 2⁻²⁴ · |c| · sum |weight · b · x|: one chain of products', ({ taps }) => taps! + 3),
+  tolerance: roundings(
+    '(taps + 3) · 2⁻²⁴ · |c| · sum |weight · b · x|: one chain of products',
+    ({ taps }) => taps! + 3,
+  ),
 });
 
 export const shortConvContracts: readonly KernelContract[] = [shortConv];

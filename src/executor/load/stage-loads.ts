@@ -137,8 +137,7 @@ export function rankPlaces(
   return stages.map(({ rank }) => rank && { ...rank, memories });
 }
 
-const statesOf = (graph: StageGraph): number =>
-  stateBytes([...valuesOf(graph)].filter(isRecurrent));
+const statesOf = (graph: StageGraph): number => stateBytes([...valuesOf(graph)].filter(isRecurrent));
 
 function refuse(option: string, message: string): never {
   throw new RocmForgeError('INVALID_OPTION', message, { option });

@@ -1,3 +1,4 @@
+// One file because it is one union: each kind of value refers to the others, and every walk over them names all.
 import type { Yarn } from '../../shared/gguf/model-parameters.js';
 import type { BiasRef, MatrixRef, VectorRef } from './tensors.js';
 
