@@ -3,4 +3,4 @@
 
 #define Q8_0(head_dim) ATTENTION_TILE(attention_tile_q8_0_d##head_dim, forge::KvQ8, head_dim)
 
-FORGE_TILE_HEAD_DIMS(Q8_0)
+FORGE_TILE_Q8_HEAD_DIMS(Q8_0)

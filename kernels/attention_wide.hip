@@ -11,9 +11,10 @@
             const int32_t* __restrict row_position,  /* [tokens] */                                                \
             const int32_t* __restrict row_slot,      /* [tokens] */                                                \
             const int32_t* __restrict slots,         /* [slots, slot_words] */                                     \
-            int slot_words, int heads, int kv_heads, float scale) {                                                \
+            int slot_words, const float* __restrict sinks, /* [heads] */ \
+ int heads, int kv_heads, int window, float scale, float softcap) {                                                \
     forge::attention_wide<head_dim>(BLOCK_INDEX, qkv, k_cache, v_cache, out, tiles, row_position, row_slot, slots, \
-                                    slot_words, heads, kv_heads, scale);                                           \
+                                    slot_words, sinks, heads, kv_heads, {scale, softcap, window});                                           \
   }
 
-FORGE_TILE_HEAD_DIMS(ATTENTION_WIDE)
+FORGE_WIDE_HEAD_DIMS(ATTENTION_WIDE)

@@ -3,5 +3,5 @@
 
 KERNEL(softcap, float* __restrict x,  // [rows, columns]
        int columns, float cap) {
-  forge::softcap_row(BLOCK_INDEX.x, x, columns, cap);
+  forge::softcap_part(BLOCK_INDEX, x, columns, cap);
 }

@@ -4,5 +4,5 @@
 KERNEL(swiglu, const float* __restrict gate_up,  // [rows, 2, ffn]
        float* __restrict y,                      // [rows, ffn]
        int ffn) {
-  forge::activate(BLOCK_INDEX.x, gate_up, y, ffn, [](float v) { return forge::silu(v); });
+  forge::activate(BLOCK_INDEX, gate_up, y, ffn, [](float gate, float up) { return forge::silu(gate) * up; });
 }

@@ -32,6 +32,7 @@ const NUMBERS = [
     'QUANTIZE_PART',
     'CONVERT_PART',
     'SWIGLU_PART',
+    'SOFTCAP_PART',
     'COMBINE_PART',
     'SHORT_CONV_PART',
   ],
@@ -144,6 +145,19 @@ export function contractHeader(kernels, slotWords) {
     ...macro(
       'FORGE_TILE_HEAD_DIMS',
       kernels.TILE_HEAD_DIMS.map((d) => `macro(${d})`),
+    ),
+    '// The same of those of its kernels over a cache in q8_0, of those that do more in one launch, and of those for Hopper.',
+    ...macro(
+      'FORGE_TILE_Q8_HEAD_DIMS',
+      kernels.TILE_Q8_HEAD_DIMS.map((d) => `macro(${d})`),
+    ),
+    ...macro(
+      'FORGE_FUSED_HEAD_DIMS',
+      kernels.FUSED_HEAD_DIMS.map((d) => `macro(${d})`),
+    ),
+    ...macro(
+      'FORGE_WIDE_HEAD_DIMS',
+      kernels.WIDE_HEAD_DIMS.map((d) => `macro(${d})`),
     ),
   ].join('\n')}\n`;
 }

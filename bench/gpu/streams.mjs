@@ -9,6 +9,7 @@
 // memory. --layers: the model's layers in turn, so many. --without: rules of src/executor/layers/fusions.ts that are left out.
 import path from 'node:path';
 import { parseArgs } from 'node:util';
+import { WindowedBlocks } from '../../dist/cli/common/windowed-blocks.js';
 import { ATTENTION_SPLIT, KV_BLOCK_TOKENS, tileRows } from '../../dist/executor/kernels/index.js';
 import * as fusions from '../../dist/executor/layers/fusions.js';
 import { countsOf } from '../../dist/executor/load/graph-buckets.js';
@@ -81,10 +82,13 @@ const model = await loadRepeated(
 const { limits } = model.forward;
 const { vocabularySize } = model.forward.model;
 const runner = new StepRunner(device, model, 1n);
+const windowed = new WindowedBlocks(limits.windowed);
 let steps = 0n;
 const step = (parts) => {
   steps += 1n;
-  return runner.submit({ ...ExecuteRequest.create(), stepId: steps, epoch: 1n, ...parts });
+  for (const { slot } of parts.opens ?? []) windowed.open(slot);
+  const appends = (parts.slices ?? []).flatMap(({ slot, position, count }) => windowed.appends(slot, position, count));
+  return runner.submit({ ...ExecuteRequest.create(), stepId: steps, epoch: 1n, appends, ...parts });
 };
 const tell = (kind, measured) => console.log(JSON.stringify({ model: path.basename(file), kind, ...measured }));
 const median = (list) => [...list].sort((a, b) => a - b)[Math.floor(list.length / 2)];
@@ -160,6 +164,7 @@ async function generate(sequences, after = 0) {
 }
 const close = async (sequences) => {
   await step({ closes: sequences.map(({ slot }) => slot) });
+  for (const { slot } of sequences) windowed.close(slot);
   nextBlock = 1;
 };
 
@@ -196,7 +201,7 @@ for (const length of prefills) {
     rate: rate(length, median(times)),
   });
   const rows = Math.min(length, limits.maxStepTokens);
-  const counts = countsOf({ rows, splits: 0, way: 'largest' });
+  const counts = countsOf({ rows, splits: 0, mode: 'largest' });
   counts[COUNT_SAMPLES] = 1;
   settle(counts);
   counts[COUNT_TILES] = Math.ceil(rows / (tileRows(model.forward.model, 'f16') ?? 1));

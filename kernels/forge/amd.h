@@ -104,6 +104,8 @@ DEVICE uint32_t pick_bytes(uint32_t low, uint32_t high, uint32_t places) {
 // one brings forward more than there are registers for.
 DEVICE void schedule_fence() { asm volatile("" ::: "memory"); }
 constexpr bool HOARDS_LOADS = true;
+// Nothing at all is moved over it: what is computed for many registers would be computed for all at once.
+DEVICE void schedule_here() { __builtin_amdgcn_sched_barrier(0); }
 
 // Reads a word that another device wrote last: no copy of it in a cache is used.
 DEVICE int32_t load_fresh(const int32_t* p) {

@@ -41,10 +41,16 @@ DEVICE void combine(Partial<E>& total, const Partial<E>& next) {
 // 1 / sum of the weights; 0 for a row that may attend to nothing, whose result is then 0.
 DEVICE float inverse_of(float sum) { return sum == 0.0f ? 0.0f : 1.0f / sum; }
 
-// Turns q · k into a score: times scale, and softcapped unless softcap is 0.
+// Turns q · k into a score: times scale, and softcapped unless softcap is 0. A row attends to the last `window`
+// positions up to its own, 0 for all.
 struct Scoring {
   float scale, softcap;
+  int window;
 };
+DEVICE int window_begin(int position, int window) { return window == 0 ? 0 : max_of(0, position + 1 - window); }
+// The first split that a row attends to, and how many.
+DEVICE int first_split(int position, int window) { return window_begin(position, window) / SPLIT; }
+DEVICE int splits_attended(int position, int window) { return position / SPLIT - first_split(position, window) + 1; }
 DEVICE float score_of(float product, Scoring scoring) {
   const float score = product * scoring.scale;
   return scoring.softcap == 0.0f ? score : softcapped(score, scoring.softcap);

@@ -1,4 +1,5 @@
-// Combining what attention_split left of each row, split by split, in order.
+// Combining what attention_split left of each row, split by split, in order, and a head's sink last: a score of its own,
+// whose value is zero. Heads without one have LOWEST, which changes no bit.
 //
 // A few splits are combined by a thread an element. Those of a long context are brought to LDS by all threads of a
 // block, and several blocks share a head's elements out. Either way each element is combined in the same order.
@@ -30,8 +31,8 @@ constexpr int COMBINE_GROUP = 16;
 constexpr int COMBINE_ASKED = 8;
 
 template <class Out>
-DEVICE void combine_few(const float* parts, const Out& out, int row, int first_head, int heads, int head_dim,
-                        int splits, int used) {
+DEVICE void combine_few(const float* parts, const float* sinks, const Out& out, int row, int first_head, int heads,
+                        int head_dim, int splits, int used) {
   const int last_head = min_of(first_head + COMBINE_HEADS, heads);
   for (int i = thread_id(); i < (last_head - first_head) * head_dim; i += BLOCK) {
     const size_t place = static_cast<size_t>(row) * heads + first_head + i / head_dim;
@@ -51,6 +52,7 @@ DEVICE void combine_few(const float* parts, const Out& out, int row, int first_h
         if (s + a < used) combine(total, next[a]);
       }
     }
+    combine(total, Partial<1>{sinks[first_head + i / head_dim], 1.0f, {0.0f}});
     store_attended(out, row, heads * head_dim, (first_head + i / head_dim) * head_dim + e,
                    total.values[0] * inverse_of(total.sum));
   }
@@ -59,7 +61,7 @@ DEVICE void combine_few(const float* parts, const Out& out, int row, int first_h
 
 // The elements element .. element + COMBINE_WIDTH - 1 of a head: all threads of a block together.
 template <class Out>
-DEVICE void combine_shared(const float* first, const Out& out, int row, int columns, int head, int element,
+DEVICE void combine_shared(const float* first, float sink, const Out& out, int row, int columns, int head, int element,
                            int head_dim, int used) {
   // Pairs of splits that a thread holds an element of.
   constexpr int HELD = COMBINE_BATCH / 2 * COMBINE_WIDTH / BLOCK;
@@ -141,6 +143,10 @@ DEVICE void combine_shared(const float* first, const Out& out, int row, int colu
     }
     block_sync();
   }
+  // The sink last, as one split more.
+  const float highest = larger_of(most, sink), factor = exp_of(most - highest), sink_factor = exp_of(sink - highest);
+  total = multiply_add(total, factor, 0.0f * sink_factor);
+  sum = multiply_add(sum, factor, sink_factor);
   const int place = head * head_dim + element;
   if (e < width) store_attended(out, row, columns, place + e, total * inverse_of(sum));
   finish_attended(out, row, columns, place, place + width);
@@ -148,22 +154,23 @@ DEVICE void combine_shared(const float* first, const Out& out, int row, int colu
 
 // Block x: COMBINE_HEADS of the heads; y: the row; z: of the blocks that share those heads.
 template <class Out>
-DEVICE void attention_combine(Dim3 block, const float* parts, const Out& out, const int32_t* row_position, int heads,
-                              int head_dim, int splits) {
-  const int row = block.y, used = row_position[row] / SPLIT + 1, first_head = block.x * COMBINE_HEADS;
+DEVICE void attention_combine(Dim3 block, const float* parts, const float* sinks, const Out& out,
+                              const int32_t* row_position, int heads, int head_dim, int splits, int window) {
+  const int row = block.y, used = splits_attended(row_position[row], window), first_head = block.x * COMBINE_HEADS;
   const bool is_few = used <= COMBINE_FEW;
   // Blocks that share the heads; where strips are an element each one block takes them all, in order.
   const int blocks =
       is_few || COMBINE_WIDTH == 1 ? 1 : min_of((used + COMBINE_SPLITS - 1) / COMBINE_SPLITS, COMBINE_BLOCKS);
   if (block.z >= blocks) return;
   if (is_few) {
-    combine_few(parts, out, row, first_head, heads, head_dim, splits, used);
+    combine_few(parts, sinks, out, row, first_head, heads, head_dim, splits, used);
     return;
   }
   const int strips = (head_dim + COMBINE_WIDTH - 1) / COMBINE_WIDTH;
   for (int i = block.z; i < strips * min_of(COMBINE_HEADS, heads - first_head); i += blocks) {
-    const size_t place = static_cast<size_t>(row) * heads + first_head + i / strips;
-    combine_shared(parts + place * splits * (head_dim + 2), out, row, heads * head_dim, first_head + i / strips,
+    const int head = first_head + i / strips;
+    const size_t place = static_cast<size_t>(row) * heads + head;
+    combine_shared(parts + place * splits * (head_dim + 2), sinks[head], out, row, heads * head_dim, head,
                    i % strips * COMBINE_WIDTH, head_dim, used);
   }
 }

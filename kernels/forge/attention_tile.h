@@ -20,7 +20,7 @@ static_assert(SPLIT % TILE_DEPTH == 0 && KV_BLOCK_TOKENS % PIECE == 0, "whole pr
 struct KeyRange {
   int first, end;
 };
-DEVICE KeyRange attended(int position) { return KeyRange{0, position + 1}; }
+DEVICE KeyRange attended(int position, int window) { return KeyRange{window_begin(position, window), position + 1}; }
 
 // Largest score, and sum of weights, of the queries that a lane has scores of.
 struct QueryStats {
@@ -66,16 +66,52 @@ DEVICE void find_largest(float (&largest)[QUERIES_HELD], const TileSum (&scores)
   }
 }
 
-// Scores become weights, e^(scale * (score - largest)) as a power of two; those of masked scores are 0, and so are all
-// of a query that attends to no key of the chunk, whose largest score is LOWEST.
-DEVICE void weigh(TileSum& scores, const float (&largest)[QUERIES_HELD], float scale) {
+// Largest score of a query: softcapping keeps the order of products, so that their largest becomes the largest score.
+DEVICE float largest_score(float largest, const Scoring& scoring) {
+  return largest == LOWEST ? LOWEST : score_of(largest, scoring);
+}
+
+// Products of queries and keys become weights, e^(score - largest score) as a power of two; those of masked products are
+// 0, and so are all of a query that attends to no key of the chunk, whose largest product is LOWEST.
+DEVICE void weigh(TileSum& products, const float (&largest)[QUERIES_HELD], float scale) {
   const float factor = scale * 1.44269504f;  // log2 e
   float most[QUERIES_HELD];
   UNROLL
   for (int h = 0; h < QUERIES_HELD; h++) most[h] = largest[h] == LOWEST ? 0.0f : largest[h] * factor;
   UNROLL
   for (int i = 0; i < TILE_VALUES; i++) {
-    scores.values[i] = exp2_of(multiply_add(scores.values[i], factor, -most[held_index(i)]));
+    products.values[i] = exp2_of(multiply_add(products.values[i], factor, -most[held_index(i)]));
+  }
+}
+DEVICE void weigh_softcapped(TileSum& products, const float (&largest)[QUERIES_HELD], const Scoring& scoring) {
+  constexpr float FACTOR = 1.44269504f;  // log2 e
+  float most[QUERIES_HELD];
+  UNROLL
+  for (int h = 0; h < QUERIES_HELD; h++) most[h] = largest_score(largest[h], scoring) * FACTOR;
+  UNROLL
+  for (int i = 0; i < TILE_VALUES; i++) {
+    const float product = products.values[i];
+    const float weight = exp2_of(multiply_add(score_of(product, scoring), FACTOR, -most[held_index(i)]));
+    products.values[i] = product == LOWEST ? 0.0f : weight;
+    schedule_here();
+  }
+}
+// Weights of N tiles of products, each stored by `store(c, weights)`.
+template <int N, class Store>
+DEVICE void weigh_tiles(TileSum (&products)[N], const float (&largest)[QUERIES_HELD], const Scoring& scoring,
+                        Store store) {
+  if (scoring.softcap == 0.0f) {
+    UNROLL
+    for (int c = 0; c < N; c++) {
+      weigh(products[c], largest, scoring.scale);
+      store(c, to_weights(products[c]));
+    }
+  } else {
+    UNROLL
+    for (int c = 0; c < N; c++) {
+      weigh_softcapped(products[c], largest, scoring);
+      store(c, to_weights(products[c]));
+    }
   }
 }
 
@@ -92,6 +128,11 @@ DEVICE CombineFactors combine_stats(float& largest, float& sum, float next_large
 }
 DEVICE float combine_value(float total, float next, CombineFactors factors) {
   return multiply_add(total, factors.total, next * factors.next);
+}
+// A head's sink is combined last: a score of its own, whose value is zero. Heads without one have LOWEST, which changes
+// no bit.
+DEVICE CombineFactors combine_sink(float& largest, float& sum, float sink) {
+  return combine_stats(largest, sum, sink, 1.0f);
 }
 
 // Eight neighbouring f32 as a piece of halves.
@@ -124,8 +165,15 @@ DEVICE void store_elements(float* const (&to)[QUERIES_HELD], int count, int elem
   }
 }
 
-// A strip of the keys or values of a chunk on its way to LDS, SPLIT positions of STRIP elements: a thread's share. The
-// last of the context stands for what lies behind it.
+// Strips of a head; the last may be in part of zeros.
+template <int HEAD_DIM>
+constexpr int HEAD_STRIPS = (HEAD_DIM + STRIP - 1) / STRIP;
+// Products over a head, and tiles of sixteen elements of a strip.
+template <int HEAD_DIM>
+constexpr int HEAD_DEPTHS = (HEAD_DIM + TILE_DEPTH - 1) / TILE_DEPTH;
+constexpr int STRIP_COLUMNS = STRIP / TILE;
+
+// A strip of the keys or values of a chunk on its way to LDS, SPLIT positions of STRIP elements: a thread's share.
 constexpr int SHARE = SPLIT * STRIP_PIECES / BLOCK;
 static_assert(SHARE * BLOCK == SPLIT * STRIP_PIECES, "whole shares");
 // Pieces that it takes in LDS.
@@ -148,8 +196,9 @@ DEVICE void start_strip(StripOnItsWay<half_t>& way, Lds strip, const TileCache<h
   UNROLL
   for (int i = 0; i < SHARE; i++) {
     const int at = i * BLOCK + thread, p = at % STRIP_PIECES;
-    const half_t* vector = vector_at<HEAD_DIM>(cache, from, min_of(start + at / STRIP_PIECES, cache.length - 1));
-    fetch_start(way.fetches, i, strip, strip_slot(at / STRIP_PIECES, p), vector + element + p * PIECE, true);
+    const half_t* vector = vector_at<HEAD_DIM>(cache, from, readable(cache, start + at / STRIP_PIECES));
+    fetch_start(way.fetches, i, strip, strip_slot(at / STRIP_PIECES, p),
+                vector + readable_element<HEAD_DIM, PIECE>(element + p * PIECE), true);
   }
 }
 template <class Lds>
@@ -168,8 +217,8 @@ DEVICE void start_strip(StripOnItsWay<KvQ8>& way, Lds, const TileCache<KvQ8>& ca
   UNROLL
   for (int i = 0; i < SHARE; i++) {
     const int at = i * BLOCK + thread, p = at % STRIP_PIECES;
-    const int position = min_of(start + at / STRIP_PIECES, cache.length - 1);
-    way.pieces[i] = fetch_vector<HEAD_DIM>(cache, from, position, element + p * PIECE);
+    const int position = readable(cache, start + at / STRIP_PIECES);
+    way.pieces[i] = fetch_vector<HEAD_DIM>(cache, from, position, readable_element<HEAD_DIM, PIECE>(element + p * PIECE));
   }
 }
 template <class Lds>
@@ -202,7 +251,7 @@ DEVICE void start_values(ValuesOnTheirWay<T>& values, Lds strip, const TileCache
     UNROLL
     for (int i = 0; i < SHARE / 4; i++) {
       const int at = i * BLOCK + thread, p = at / (STRIP / 4), e = at % (STRIP / 4) * 4;
-      values.way.corners[i] = load_values<HEAD_DIM>(cache, start + p * PIECE, element + e);
+      values.way.corners[i] = load_values<HEAD_DIM>(cache, start + p * PIECE, readable_element<HEAD_DIM, 4>(element + e));
     }
   } else {
     start_strip<HEAD_DIM>(values.way, strip, cache, cache.v, start, element);
@@ -226,27 +275,28 @@ DEVICE void finish_values(const ValuesOnTheirWay<T>& values, Lds strip) {
 }
 
 // Sixteen queries as f16, in registers. row_of(i): where query i < `count` lies.
-template <int DEPTHS, class RowOf>
+template <int HEAD_DIM, int DEPTHS, class RowOf>
 DEVICE void load_queries(Fragment<half_t> (&queries)[DEPTHS], int count, RowOf row_of) {
   UNROLL
   for (int p = 0; p < FRAGMENT_PIECES; p++) {
     const float* row = row_of(piece_row(p));
     UNROLL
     for (int d = 0; d < DEPTHS; d++) {
-      queries[d].pieces[p] = piece_row(p) < count ? to_piece(row + d * TILE_DEPTH + piece_k(p)) : zero_piece();
+      const int element = d * TILE_DEPTH + piece_k(p);
+      queries[d].pieces[p] = piece_row(p) < count && element < HEAD_DIM ? to_piece(row + element) : zero_piece();
     }
   }
 }
 // TILES times sixteen, in LDS, as strips: all threads of a block together. Those of tile t begin at
-// t * HEAD_DIM / STRIP * QUERY_STRIP.
+// t * HEAD_STRIPS * QUERY_STRIP.
 constexpr int QUERY_STRIP = TILE * STRIP_PITCH;
 template <int HEAD_DIM, int TILES, class Lds, class PieceOf>
 DEVICE void bring_query_pieces(Lds strips, int count, PieceOf piece_of) {
-  constexpr int PIECES = HEAD_DIM / PIECE;
+  constexpr int STRIPS = HEAD_STRIPS<HEAD_DIM>, PIECES = STRIPS * STRIP_PIECES;
   for (int i = thread_id(); i < TILES * TILE * PIECES; i += BLOCK) {
-    const int query = i / PIECES, p = i % PIECES, strip = query / TILE * (HEAD_DIM / STRIP) + p / STRIP_PIECES;
+    const int query = i / PIECES, p = i % PIECES, strip = query / TILE * STRIPS + p / STRIP_PIECES;
     strips[strip * QUERY_STRIP + strip_slot(query % TILE, p % STRIP_PIECES)] =
-        query < count ? piece_of(query, p) : zero_piece();
+        query < count && p * PIECE < HEAD_DIM ? piece_of(query, p) : zero_piece();
   }
 }
 template <int HEAD_DIM, int TILES, class Lds, class RowOf>

@@ -47,7 +47,7 @@ DEVICE void store_combined(const CombinedHalves<T>& to, int row, int columns, in
 // Combines `count` heads of a row from first_head on: all threads of a block together.
 template <int HEAD_DIM, class To>
 DEVICE void combine_heads(const To& to, const float* parts, int row, int first_head, int count, int heads, int splits,
-                          int used) {
+                          int used, const float* sinks) {
   constexpr int HELD = To::HELD, OWNERS = HEAD_DIM / HELD;  // threads of a head
   SHARED(float, largest, COMBINED);
   SHARED(float, sums, COMBINED);
@@ -125,12 +125,19 @@ DEVICE void combine_heads(const To& to, const float* parts, int row, int first_h
         }
       }
     }
+    // The sink last, as one split more.
+    block_sync();
+    const float before = most[head], now = larger_of(before, sinks[first_head + head]);
+    const Floats2 by{{exp_of(before - now), exp_of(sinks[first_head + head] - now)}};
+    sum = multiply_add(sum, by.f[0], by.f[1]);
     const float inverse = inverse_of(sum);
     float values[HELD];
     UNROLL
-    for (int i = 0; i < HELD; i++) values[i] = total[i] * inverse;
+    for (int i = 0; i < HELD; i++) values[i] = multiply_add(total[i], by.f[0], 0.0f * by.f[1]) * inverse;
     store_combined(to, row, heads * HEAD_DIM, first_head * HEAD_DIM + owner * HELD, values,
                    from + thread_id() == owner);
+    // Before the next heads' turn.
+    block_sync();
   }
 }
 
@@ -142,12 +149,12 @@ struct CombinedParts {
   int splits;
   int32_t* arrivals;  // [tokens, KV heads * tiles of their query heads]: 0 between launches
   To to;
+  const float* sinks;  // [heads]
 };
 template <int HEAD_DIM, class To>
 DEVICE void finish_split(const CombinedParts<To>& out, const SplitPlace& at, int heads) {
-  const int used = at.position / SPLIT + 1;
-  if (!is_last_block(out.arrivals + at.group, used)) return;
-  combine_heads<HEAD_DIM>(out.to, out.parts, at.row, at.first_head, at.count, heads, out.splits, used);
+  if (!is_last_block(out.arrivals + at.group, at.splits)) return;
+  combine_heads<HEAD_DIM>(out.to, out.parts, at.row, at.first_head, at.count, heads, out.splits, at.splits, out.sinks);
 }
 
 }  // namespace forge

@@ -11,15 +11,24 @@
 
 namespace forge {
 
-// A block takes ITEMS tiles of sixteen queries, a wave OWNED of them. Strips of keys and values pass through LDS, of
-// which AHEAD are on their way while one is computed on; where queries lie there, too, one has to make room first.
-constexpr int ITEMS = ATTENTION_TILE_QUERIES / TILE, OWNED = ITEMS / WAVES;
+// A wave's registers hold two strips of the values of sixteen queries: of larger heads PARTS waves share them, each of
+// which computes their scores. So a block takes ITEMS tiles of sixteen queries, and a wave OWNED of ITEMS * PARTS parts.
+template <int HEAD_DIM>
+constexpr int PARTS = HEAD_STRIPS<HEAD_DIM> <= 2 ? 1 : 2;
+template <int HEAD_DIM>
+constexpr int PART_STRIPS = (HEAD_STRIPS<HEAD_DIM> + PARTS<HEAD_DIM> - 1) / PARTS<HEAD_DIM>;
+constexpr int ALL_PARTS = ATTENTION_TILE_QUERIES / TILE, OWNED = ALL_PARTS / WAVES;
+template <int HEAD_DIM>
+constexpr int ITEMS = ALL_PARTS / PARTS<HEAD_DIM>;
+// Strips of keys and values pass through LDS, of which AHEAD are on their way while one is computed on; where queries
+// lie there, too, one has to make room first.
 constexpr int STRIP_STAGES = HOLDS_QUERIES ? FETCH_STAGES - 1 : 1;
 constexpr int AHEAD = STRIP_STAGES > 1 ? STRIP_STAGES - 1 : 1;
-// Tiles of keys whose products are one run of instructions, left out as one where nobody attends to them.
-template <int HEAD_DIM>
-constexpr int KEY_GROUP = HOLDS_QUERIES || HEAD_DIM <= 64 ? 2 : 4;
-static_assert(OWNED * WAVES == ITEMS && KEY_TILES % 4 == 0, "whole items, whole groups");
+// Tiles of keys whose products are one run of instructions, left out as one where no query attends to them: as many as
+// gfx1100 has registers for.
+template <int HEAD_DIM, class T>
+constexpr int KEY_GROUP = HOLDS_QUERIES || HEAD_DIM <= 64 ? 2 : sizeof(T) == sizeof(half_t) ? 4 : HEAD_DIM == 128 ? 1 : 2;
+static_assert(OWNED * WAVES == ALL_PARTS && KEY_TILES % 4 == 0, "whole items, whole groups");
 
 // Keys that sixteen queries of a wave attend to.
 struct QueryRanges {
@@ -27,12 +36,14 @@ struct QueryRanges {
   KeyRange first, last;  // of the first query and of the last; empty where there is no query
 };
 // Queries from `first_query` on of a tile that has `queries`, `group` of a row, the first at `first_position`.
-DEVICE void find_ranges(QueryRanges& ranges, int first_query, int queries, int first_position, int group) {
-  const auto range_of = [&](int query) { return attended(first_position + min_of(query, queries - 1) / group); };
+DEVICE void find_ranges(QueryRanges& ranges, int first_query, int queries, int first_position, int group, int window) {
+  const auto range_of = [&](int query) {
+    return attended(first_position + min_of(query, queries - 1) / group, window);
+  };
   UNROLL
   for (int h = 0; h < QUERIES_HELD; h++) ranges.held[h] = range_of(first_query + held_query(h));
   const auto same_range_of = [&](int query) {
-    return attended(same_in_wave(first_position + min_of(query, queries - 1) / group));
+    return attended(same_in_wave(first_position + min_of(query, queries - 1) / group), window);
   };
   ranges.first = same_range_of(first_query);
   ranges.last = same_range_of(first_query + TILE - 1);
@@ -47,25 +58,26 @@ DEVICE bool attends_to_all(const QueryRanges& ranges, int start) {
   return start + SPLIT <= ranges.first.end && start >= ranges.last.first;
 }
 
-// Sixteen queries of a wave.
+// Sixteen queries of a wave, and its part of their values.
 template <int HEAD_DIM>
 struct Item {
-  Fragment<half_t> query[HOLDS_QUERIES ? HEAD_DIM / TILE_DEPTH : 1];
+  Fragment<half_t> query[HOLDS_QUERIES ? HEAD_DEPTHS<HEAD_DIM> : 1];
   QueryRanges ranges;
   QueryStats stats;
-  TileSum values[HEAD_DIM / TILE];
+  TileSum values[PART_STRIPS<HEAD_DIM> * STRIP_COLUMNS];
 };
 
 // Adds a strip of the head to the scores.
-template <int HEAD_DIM, class Lds>
+template <class T, int HEAD_DIM, class Lds>
 DEVICE void score_strip(TileSum (&scores)[KEY_TILES], const Item<HEAD_DIM>& item, Lds queries, Lds keys, int strip,
                         int tiles) {
-  constexpr int GROUP = KEY_GROUP<HEAD_DIM>;
+  constexpr int GROUP = KEY_GROUP<HEAD_DIM, T>;
   UNROLL
   for (int c = 0; c < KEY_TILES; c += GROUP) {
     if (c >= tiles) continue;
     UNROLL
     for (int d = 0; d < STRIP / TILE_DEPTH; d++) {
+      if (strip * STRIP + d * TILE_DEPTH >= HEAD_DIM) continue;
       Fragment<half_t> key[GROUP];
       UNROLL
       for (int g = 0; g < GROUP; g++) load_strip(key[g], keys, (c + g) * TILE, d * TILE_DEPTH);
@@ -82,21 +94,18 @@ DEVICE void score_strip(TileSum (&scores)[KEY_TILES], const Item<HEAD_DIM>& item
 
 // Makes weights of the scores of a chunk.
 DEVICE void weigh_chunk(WeightTile (&weights)[KEY_TILES], float (&largest)[QUERIES_HELD], TileSum (&scores)[KEY_TILES],
-                        const QueryRanges& ranges, int start, float scale) {
+                        const QueryRanges& ranges, int start, const Scoring& scoring) {
   if (!attends_to_all(ranges, start)) {
     UNROLL
     for (int c = 0; c < KEY_TILES; c++) mask_scores(scores[c], start + c * TILE, ranges.held);
   }
   find_largest(largest, scores);
-  UNROLL
-  for (int c = 0; c < KEY_TILES; c++) {
-    weigh(scores[c], largest, scale);
-    weights[c] = to_weights(scores[c]);
-  }
+  weigh_tiles(scores, largest, scoring, [&](int c, const WeightTile& tile) { weights[c] = tile; });
 }
 // Combines a chunk's statistics; values are combined by `factors`.
 DEVICE void combine_chunk(QueryStats& stats, CombineFactors (&factors)[QUERIES_HELD],
-                          const WeightTile (&weights)[KEY_TILES], const float (&largest)[QUERIES_HELD], float scale) {
+                          const WeightTile (&weights)[KEY_TILES], const float (&largest)[QUERIES_HELD],
+                          const Scoring& scoring) {
   TileSum sums;
   clear(sums);
   UNROLL
@@ -105,16 +114,16 @@ DEVICE void combine_chunk(QueryStats& stats, CombineFactors (&factors)[QUERIES_H
   for (int h = 0; h < QUERIES_HELD; h++) {
     // Nothing is combined into a query that attends to no key here. Without a branch: within one, compilers multiply
     // tiles with some of the lanes.
-    const float most = largest[h] == LOWEST ? LOWEST : largest[h] * scale;
+    const float most = largest_score(largest[h], scoring);
     factors[h] = combine_stats(stats.largest[h], stats.sum[h], most, weight_sum(sums, h));
   }
 }
 
-// Combines a strip of the chunk's result into the item's.
-template <int HEAD_DIM, class Lds>
+// Combines strip `strip` of the chunk's result, strip `own` of the wave's, into the item's.
+template <class T, int HEAD_DIM, class Lds>
 DEVICE void combine_strip(Item<HEAD_DIM>& item, const WeightTile (&weights)[KEY_TILES],
-                          const CombineFactors (&factors)[QUERIES_HELD], Lds values, int strip, int tiles) {
-  constexpr int COLUMNS = STRIP / TILE, GROUP = KEY_GROUP<HEAD_DIM>;
+                          const CombineFactors (&factors)[QUERIES_HELD], Lds values, int strip, int own, int tiles) {
+  constexpr int COLUMNS = STRIP_COLUMNS, GROUP = KEY_GROUP<HEAD_DIM, T>;
   TileSum sums[COLUMNS];
   UNROLL
   for (int e = 0; e < COLUMNS; e++) clear(sums[e]);
@@ -131,7 +140,8 @@ DEVICE void combine_strip(Item<HEAD_DIM>& item, const WeightTile (&weights)[KEY_
   }
   UNROLL
   for (int e = 0; e < COLUMNS; e++) {
-    TileSum& total = item.values[strip * COLUMNS + e];
+    if (strip * STRIP + e * TILE >= HEAD_DIM) continue;
+    TileSum& total = item.values[own * COLUMNS + e];
     UNROLL
     for (int i = 0; i < TILE_VALUES; i++) {
       total.values[i] = combine_value(total.values[i], sums[e].values[i], factors[held_index(i)]);
@@ -144,17 +154,19 @@ template <int HEAD_DIM, class T>
 DEVICE void attention_tile(Dim3 block, const float* __restrict qkv, const T* __restrict k_cache,
                            const T* __restrict v_cache, float* __restrict out, const int32_t* __restrict tiles,
                            const int32_t* __restrict row_position, const int32_t* __restrict row_slot,
-                           const int32_t* __restrict slots, int slot_words, int heads, int kv_heads, float scale) {
+                           const int32_t* __restrict slots, int slot_words, const float* __restrict sinks, int heads,
+                           int kv_heads, Scoring scoring) {
   // Steps of a chunk: strips of its keys, then strips of its values.
-  constexpr int STRIPS = HEAD_DIM / STRIP, STEPS = 2 * STRIPS;
+  constexpr int STRIPS = HEAD_STRIPS<HEAD_DIM>, STEPS = 2 * STRIPS;
   static_assert(AHEAD <= STEPS, "what is on its way is of this chunk or the next");
   const int kv_head = block.x, group = heads / kv_heads;
   const int first_row = tiles[2 * block.y], rows = tiles[2 * block.y + 1], queries = rows * group;
   const int first_position = row_position[first_row], length = first_position + rows;
   const TileCache<T> cache{k_cache,  v_cache, block_table_of(slots, row_slot[first_row], slot_words),
-                           kv_heads, kv_head, length};
+                           kv_heads, kv_head, window_begin(first_position, scoring.window), length};
+  const int begin = cache.first / SPLIT * SPLIT;
   SHARED(Piece, ring, (STRIP_STAGES * CHUNK_STRIP));
-  SHARED(Piece, query_strips, (HOLDS_QUERIES ? 1 : ITEMS * STRIPS * QUERY_STRIP));
+  SHARED(Piece, query_strips, (HOLDS_QUERIES ? 1 : ITEMS<HEAD_DIM> * STRIPS * QUERY_STRIP));
 
   // The strip of step `step` of the chunk from `start` on, which may be a step of the next.
   struct Way {
@@ -190,28 +202,31 @@ DEVICE void attention_tile(Dim3 block, const float* __restrict qkv, const T* __r
   UNROLL
   for (int s = 0; s < AHEAD; s++) {
     Way way;
-    start_step(way, 0, s, s);
-    finish_step(way, 0, s, s);
+    start_step(way, begin, s, s);
+    finish_step(way, begin, s, s);
   }
   const auto query_at = [&](int at) {
     const size_t head = static_cast<size_t>(first_row + at / group) * (heads + 2 * kv_heads) + kv_head * group;
     return qkv + (head + at % group) * HEAD_DIM;
   };
-  if constexpr (!HOLDS_QUERIES) bring_queries<HEAD_DIM, ITEMS>(query_strips, queries, query_at);
+  if constexpr (!HOLDS_QUERIES) bring_queries<HEAD_DIM, ITEMS<HEAD_DIM>>(query_strips, queries, query_at);
+  // Tile of sixteen queries of the wave's part o, and which of its parts that is.
+  const auto tile_at = [&](int o) { return (o * WAVES + wave_id()) / PARTS<HEAD_DIM>; };
+  const auto part_at = [&](int o) { return (o * WAVES + wave_id()) % PARTS<HEAD_DIM>; };
   Item<HEAD_DIM> items[OWNED];
   UNROLL
   for (int o = 0; o < OWNED; o++) {
     Item<HEAD_DIM>& item = items[o];
-    const int first_query = (o * WAVES + wave_id()) * TILE;
+    const int first_query = tile_at(o) * TILE;
     if constexpr (HOLDS_QUERIES)
-      load_queries(item.query, queries - first_query, [&](int i) { return query_at(first_query + i); });
-    find_ranges(item.ranges, first_query, queries, first_position, group);
+      load_queries<HEAD_DIM>(item.query, queries - first_query, [&](int i) { return query_at(first_query + i); });
+    find_ranges(item.ranges, first_query, queries, first_position, group, scoring.window);
     clear(item.stats);
     UNROLL
-    for (int e = 0; e < HEAD_DIM / TILE; e++) clear(item.values[e]);
+    for (int e = 0; e < PART_STRIPS<HEAD_DIM> * STRIP_COLUMNS; e++) clear(item.values[e]);
   }
 
-  for (int start = 0; start < length; start += SPLIT) {
+  for (int start = begin; start < length; start += SPLIT) {
     // An item that no key of the chunk is for combines zeros: a branch around all of it would keep its registers.
     TileSum scores[OWNED][KEY_TILES];
     WeightTile weights[OWNED][KEY_TILES];
@@ -221,48 +236,81 @@ DEVICE void attention_tile(Dim3 block, const float* __restrict qkv, const T* __r
       UNROLL
       for (int c = 0; c < KEY_TILES; c++) clear(scores[o][c]);
     }
-    UNROLL
-    for (int s = 0; s < STEPS; s++) {
+    const auto begin_step = [&](Way& way, int step) {
       fetch_wait<AHEAD - 1>();
       block_sync();
-      Way way;
-      start_step(way, start, s + AHEAD, AHEAD);
+      start_step(way, start, step + AHEAD, AHEAD);
+    };
+    const auto end_step = [&](const Way& way, int step) {
+      if (STRIP_STAGES == 1) block_sync();
+      finish_step(way, start, step + AHEAD, AHEAD);
+      stage = stage + 1 < STRIP_STAGES ? stage + 1 : 0;
+    };
+    const auto score = [&](int strip) {
       UNROLL
       for (int o = 0; o < OWNED; o++) {
-        Item<HEAD_DIM>& item = items[o];
-        const int reached = tiles_reached(item.ranges, start);
-        const auto own_queries = query_strips + (HOLDS_QUERIES ? 0 : (o * WAVES + wave_id()) * STRIPS * QUERY_STRIP);
-        if (s < STRIPS) score_strip(scores[o], item, own_queries, stage_at(0), s, reached);
-        if (s == STRIPS - 1) {
-          float largest[QUERIES_HELD];
-          weigh_chunk(weights[o], largest, scores[o], item.ranges, start, scale);
-          combine_chunk(item.stats, factors[o], weights[o], largest, scale);
-        }
-        if (s >= STRIPS) combine_strip(item, weights[o], factors[o], stage_at(0), s - STRIPS, reached);
+        const auto own_queries = query_strips + (HOLDS_QUERIES ? 0 : tile_at(o) * STRIPS * QUERY_STRIP);
+        const int reached = tiles_reached(items[o].ranges, start);
+        score_strip<T>(scores[o], items[o], own_queries, stage_at(0), strip, reached);
       }
-      if (STRIP_STAGES == 1) block_sync();
-      finish_step(way, start, s + AHEAD, AHEAD);
-      stage = stage + 1 < STRIP_STAGES ? stage + 1 : 0;
+    };
+    UNROLL
+    for (int s = 0; s < STRIPS - 1; s++) {
+      Way way;
+      begin_step(way, s);
+      score(s);
+      end_step(way, s);
+    }
+    // The last strip by itself: compilers unroll loops of so much code only in part.
+    Way way;
+    begin_step(way, STRIPS - 1);
+    score(STRIPS - 1);
+    UNROLL
+    for (int o = 0; o < OWNED; o++) {
+      float largest[QUERIES_HELD];
+      schedule_here();
+      weigh_chunk(weights[o], largest, scores[o], items[o].ranges, start, scoring);
+      combine_chunk(items[o].stats, factors[o], weights[o], largest, scoring);
+      schedule_here();
+    }
+    end_step(way, STRIPS - 1);
+    UNROLL
+    for (int s = 0; s < STRIPS; s++) {
+      Way way;
+      begin_step(way, STRIPS + s);
+      UNROLL
+      for (int o = 0; o < OWNED; o++) {
+        constexpr int OWN = PART_STRIPS<HEAD_DIM>;
+        if (PARTS<HEAD_DIM> > 1 && s / OWN != part_at(o)) continue;
+        const int reached = tiles_reached(items[o].ranges, start);
+        combine_strip<T>(items[o], weights[o], factors[o], stage_at(0), s, s % OWN, reached);
+      }
+      end_step(way, STRIPS + s);
     }
   }
 
   UNROLL
   for (int o = 0; o < OWNED; o++) {
-    const Item<HEAD_DIM>& item = items[o];
-    const int first_query = (o * WAVES + wave_id()) * TILE;
+    Item<HEAD_DIM>& item = items[o];
+    const int first_query = tile_at(o) * TILE, first_element = part_at(o) * PART_STRIPS<HEAD_DIM> * STRIP;
     float inverse[QUERIES_HELD];
+    CombineFactors factors[QUERIES_HELD];
     float* to[QUERIES_HELD];
     UNROLL
     for (int h = 0; h < QUERIES_HELD; h++) {
-      const int at = first_query + held_query(h);
-      const size_t place = static_cast<size_t>(first_row + at / group) * heads + kv_head * group + at % group;
-      to[h] = out + place * HEAD_DIM;
+      const int at = first_query + held_query(h), head = kv_head * group + at % group;
+      to[h] = out + (static_cast<size_t>(first_row + at / group) * heads + head) * HEAD_DIM;
+      factors[h] = combine_sink(item.stats.largest[h], item.stats.sum[h], sinks[head]);
       inverse[h] = inverse_of(item.stats.sum[h]);
     }
     UNROLL
-    for (int e = 0; e < HEAD_DIM / TILE; e++) {
-      store_elements(to, queries - first_query, e * TILE,
-                     [&](int i) { return item.values[e].values[i] * inverse[held_index(i)]; });
+    for (int e = 0; e < PART_STRIPS<HEAD_DIM> * STRIP_COLUMNS; e++) {
+      const int element = first_element + e * TILE;
+      if (element >= HEAD_DIM) continue;
+      store_elements(to, queries - first_query, element, [&](int i) {
+        const int h = held_index(i);
+        return combine_value(item.values[e].values[i], 0.0f, factors[h]) * inverse[h];
+      });
     }
   }
 }
@@ -270,7 +318,7 @@ DEVICE void attention_tile(Dim3 block, const float* __restrict qkv, const T* __r
 }  // namespace forge
 
 // Attention of a tile [first row, rows]: its rows belong to one slot, at positions that rise by 1, and are no more than
-// ATTENTION_TILE_QUERIES * kv_heads / heads.
+// ATTENTION_TILE_QUERIES * kv_heads / heads, of heads of more than 128 elements half as many.
 #define ATTENTION_TILE(name, type, head_dim)                                                                       \
   KERNEL(name, const float* __restrict qkv, /* [tokens, heads + 2 * kv_heads, head_dim], q rotated */              \
          const type* __restrict k_cache,    /* [blocks, kv_heads, KV_BLOCK_TOKENS, head_dim]; q8_0: see kv_q8.h */ \
@@ -280,7 +328,8 @@ DEVICE void attention_tile(Dim3 block, const float* __restrict qkv, const T* __r
          const int32_t* __restrict row_position, /* [tokens] */                                                    \
          const int32_t* __restrict row_slot,     /* [tokens] */                                                    \
          const int32_t* __restrict slots,        /* [slots, slot_words] */                                         \
-         int slot_words, int heads, int kv_heads, float scale) {                                                   \
+         int slot_words, const float* __restrict sinks, /* [heads] */ \
+ int heads, int kv_heads, int window, float scale, float softcap) {                                                   \
     forge::attention_tile<head_dim>(BLOCK_INDEX, qkv, k_cache, v_cache, out, tiles, row_position, row_slot, slots, \
-                                    slot_words, heads, kv_heads, scale);                                           \
+                                    slot_words, sinks, heads, kv_heads, {scale, softcap, window});                                           \
   }

@@ -25,8 +25,8 @@ DEVICE int key_piece(int four) { return four / 8 * 4 + four % 2 * 2 + four % 8 /
 DEVICE int key_half(int four) { return four / 2 % 2; }
 DEVICE int panel_slot(int row, int piece) { return row * STRIP_PIECES + (piece ^ row % 8); }
 
-// A thread's share of keys and values of the chunk from `start` on. The last of the context stands for what lies behind
-// it.
+// A thread's share of keys and values of the chunk from `start` on. Blocks before the first that may be read are that
+// one, and the last of the context stands for what lies behind it.
 template <int HEAD_DIM>
 DEVICE void start_chunk(Piece* keys, const TileCache<half_t>& cache, int blocks, int start, int thread) {
   constexpr int PIECES = HEAD_DIM / PIECE, FOURS = HEAD_DIM / 4;
@@ -35,7 +35,7 @@ DEVICE void start_chunk(Piece* keys, const TileCache<half_t>& cache, int blocks,
   // Rows of a KV block follow each other.
   ROLLED
   for (int first = 0; first < SPLIT; first += KV_BLOCK_TOKENS) {
-    const int left = cache.length - 1 - (start + first);
+    const int left = cache.length - 1 - max_of(start + first, cache.first / KV_BLOCK_TOKENS * KV_BLOCK_TOKENS);
     const int block = __shfl_sync(0xffffffffu, blocks, first / KV_BLOCK_TOKENS);
     const size_t at = static_cast<size_t>(block * cache.kv_heads + cache.kv_head) * (KV_BLOCK_TOKENS * HEAD_DIM);
     // Last row of a block behind the context.
@@ -71,14 +71,16 @@ template <int HEAD_DIM>
 DEVICE void attention_wide(Dim3 block, const float* __restrict qkv, const half_t* __restrict k_cache,
                            const half_t* __restrict v_cache, float* __restrict out, const int32_t* __restrict tiles,
                            const int32_t* __restrict row_position, const int32_t* __restrict row_slot,
-                           const int32_t* __restrict slots, int slot_words, int heads, int kv_heads, float scale) {
+                           const int32_t* __restrict slots, int slot_words, const float* __restrict sinks, int heads,
+                           int kv_heads, Scoring scoring) {
   constexpr int STEPS_OF_HEAD = HEAD_DIM / 16, STEPS_OF_PANEL = STRIP / 16;
   extern __shared__ __align__(1024) Piece wide_lds[];
   const int kv_head = block.x, group = heads / kv_heads;
   const int first_row = tiles[2 * block.y], rows = tiles[2 * block.y + 1], queries = rows * group;
   const int first_position = row_position[first_row], length = first_position + rows;
   const TileCache<half_t> cache{k_cache,  v_cache, block_table_of(slots, row_slot[first_row], slot_words),
-                                kv_heads, kv_head, length};
+                                kv_heads, kv_head, window_begin(first_position, scoring.window), length};
+  const int begin = cache.first / SPLIT * SPLIT;
   // Full when all of its bringers have brought a chunk, empty when all waves that multiply are done with it.
   SHARED(uint64_t, full, WIDE_STAGES);
   SHARED(uint64_t, empty, WIDE_STAGES);
@@ -90,20 +92,20 @@ DEVICE void attention_wide(Dim3 block, const float* __restrict qkv, const half_t
   block_sync();
   if (thread_id() >= BLOCK) {
     give_registers();
-    const int thread = thread_id() - BLOCK, chunks = (length + SPLIT - 1) / SPLIT;
+    const int thread = thread_id() - BLOCK, chunks = (length - begin + SPLIT - 1) / SPLIT;
     // A lane has one of a chunk's blocks.
     const auto block_of = [&](int start) {
       const int position = start + lane_id() % (SPLIT / KV_BLOCK_TOKENS) * KV_BLOCK_TOKENS;
-      return cache.block_table[min_of(position, length - 1) / KV_BLOCK_TOKENS];
+      return cache.block_table[readable(cache, position) / KV_BLOCK_TOKENS];
     };
-    int stage = 0, parity = 1, next = block_of(0);
+    int stage = 0, parity = 1, next = block_of(begin);
     ROLLED
     for (int c = 0; c <= chunks; c++) {
       if (c < chunks) {
         const int blocks = next;
-        next = block_of((c + 1) * SPLIT);
+        next = block_of(begin + (c + 1) * SPLIT);
         barrier_wait(empty + stage, parity);
-        start_chunk<HEAD_DIM>(wide_lds + stage * STAGE_PIECES<HEAD_DIM>, cache, blocks, c * SPLIT, thread);
+        start_chunk<HEAD_DIM>(wide_lds + stage * STAGE_PIECES<HEAD_DIM>, cache, blocks, begin + c * SPLIT, thread);
       }
       fetch_group();
       if (c > 0) {
@@ -122,7 +124,7 @@ DEVICE void attention_wide(Dim3 block, const float* __restrict qkv, const half_t
   take_registers();
   const int first_query = wave_id() * TILE;
   QueryRanges ranges;
-  find_ranges(ranges, first_query, queries, first_position, group);
+  find_ranges(ranges, first_query, queries, first_position, group, scoring.window);
   // Queries of a lane, in the order of an instruction's keys.
   uint32_t query[STEPS_OF_HEAD][4];
   UNROLL
@@ -144,7 +146,7 @@ DEVICE void attention_wide(Dim3 block, const float* __restrict qkv, const half_t
 
   int stage = 0, parity = 0;
   ROLLED
-  for (int start = 0; start < length; start += SPLIT) {
+  for (int start = begin; start < length; start += SPLIT) {
     const Piece *keys = wide_lds + stage * STAGE_PIECES<HEAD_DIM>, *values = keys + PANELS<HEAD_DIM> * PANEL;
     barrier_wait(full + stage, parity);
     WideSum<SPLIT> products;
@@ -163,7 +165,7 @@ DEVICE void attention_wide(Dim3 block, const float* __restrict qkv, const half_t
     for (int i = 0; i < SPLIT / 2; i++) scores[i / TILE_VALUES].values[i % TILE_VALUES] = products.values[i];
     WeightTile weights[KEY_TILES];
     float largest[QUERIES_HELD];
-    weigh_chunk(weights, largest, scores, ranges, start, scale);
+    weigh_chunk(weights, largest, scores, ranges, start, scoring);
 
     WideSum<HEAD_DIM> sums;
     wide_fence();
@@ -173,7 +175,7 @@ DEVICE void attention_wide(Dim3 block, const float* __restrict qkv, const half_t
     }
     wide_commit();
     CombineFactors factors[QUERIES_HELD];
-    combine_chunk(stats, factors, weights, largest, scale);
+    combine_chunk(stats, factors, weights, largest, scoring);
     wide_wait<0>();
     settle(sums);
     if (lane_id() == 0) barrier_arrive(empty + stage);
@@ -191,12 +193,14 @@ DEVICE void attention_wide(Dim3 block, const float* __restrict qkv, const half_t
   for (int h = 0; h < QUERIES_HELD; h++) {
     const int at = first_query + held_query(h);
     if (at >= queries) continue;
-    const size_t place = static_cast<size_t>(first_row + at / group) * heads + kv_head * group + at % group;
+    const int head = kv_head * group + at % group;
+    const size_t place = static_cast<size_t>(first_row + at / group) * heads + head;
+    const CombineFactors factors = combine_sink(stats.largest[h], stats.sum[h], sinks[head]);
     const float inverse = inverse_of(stats.sum[h]);
+    const auto value = [&](int i) { return combine_value(totals.values[i], 0.0f, factors) * inverse; };
     UNROLL
     for (int i = 2 * h; i < HEAD_DIM / 2; i += 4) {
-      store_aligned(out + place * HEAD_DIM + wide_column(i),
-                    Floats2{{totals.values[i] * inverse, totals.values[i + 1] * inverse}});
+      store_aligned(out + place * HEAD_DIM + wide_column(i), Floats2{{value(i), value(i + 1)}});
     }
   }
 }

@@ -104,6 +104,7 @@ DEVICE int arrive(int32_t* counter) { return __atomic_fetch_add(counter, 1, __AT
 // For GPUs: bounds what a compiler brings forward.
 DEVICE void schedule_fence() {}
 constexpr bool HOARDS_LOADS = false;
+DEVICE void schedule_here() {}
 
 // c plus the products of the four signed bytes of a and b.
 DEVICE int dot4(int a, int b, int c) {

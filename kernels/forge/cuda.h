@@ -89,6 +89,7 @@ DEVICE uint32_t pick_bytes(uint32_t low, uint32_t high, uint32_t places) {
 // No load or store is moved over it: bounds how many a compiler brings forward, and so the registers they take.
 DEVICE void schedule_fence() { asm volatile("" ::: "memory"); }
 constexpr bool HOARDS_LOADS = false;
+DEVICE void schedule_here() {}
 
 // Reads a word that another device wrote last: no copy of it in a cache is used.
 DEVICE int32_t load_fresh(const int32_t* p) { return *static_cast<const volatile int32_t*>(p); }

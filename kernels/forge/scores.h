@@ -1,6 +1,7 @@
 // Attention written out, with scores in memory: slow, plain, and what the fused kernels must equal.
 #pragma once
 
+#include "contract.h"
 #include "dot.h"
 #include "reduce.h"
 
@@ -23,11 +24,12 @@ DEVICE void scale_row(int row, T* __restrict x, int columns, float factor) {
   for (int i = thread_id(); i < columns; i += BLOCK) store(target + i, to_float(target[i]) * factor);
 }
 
-// One block a row.
-DEVICE void softcap_row(int row, float* __restrict x, int columns, float cap) {
-  float* target = x + static_cast<size_t>(row) * columns;
+// Grid: x = rows, y = ceil(columns / SOFTCAP_PART): logits are long rows.
+DEVICE void softcap_part(Dim3 block, float* __restrict x, int columns, float cap) {
+  float* target = x + static_cast<size_t>(block.x) * columns;
+  const int first = block.y * SOFTCAP_PART, end = min_of(columns, first + SOFTCAP_PART);
   SIMD
-  for (int i = thread_id(); i < columns; i += BLOCK) target[i] = softcapped(target[i], cap);
+  for (int i = first + thread_id(); i < end; i += BLOCK) target[i] = softcapped(target[i], cap);
 }
 
 // Grid: x = heads, y = rows. window: a row's position and those before it that are not masked, 0 for all.

@@ -31,14 +31,24 @@ DEVICE void transpose(Piece (&pieces)[4], const ValueCorner<Four>& corner) {
   }
 }
 
-// One sequence's part of a KV cache for one KV head, of which `length` positions are filled. T: half_t, or KvQ8 of
-// kv_q8.h.
+// One sequence's part of a KV cache for one KV head, of which the positions first .. length - 1 may be read: those
+// before a window may be in blocks that are free. T: half_t, or KvQ8 of kv_q8.h.
 template <class T>
 struct TileCache {
   const T *k, *v;
   const int32_t* block_table;
-  int kv_heads, kv_head, length;
+  int kv_heads, kv_head, first, length;
 };
+// The readable position nearest to one. What it stands for is multiplied by 0, and must be finite.
+template <class T>
+DEVICE int readable(const TileCache<T>& cache, int position) {
+  return max_of(min_of(position, cache.length - 1), cache.first);
+}
+// The same of `COUNT` elements, where a head is not of whole strips; queries have zeros there.
+template <int HEAD_DIM, int COUNT>
+DEVICE int readable_element(int element) {
+  return HEAD_DIM % STRIP == 0 ? element : min_of(element, HEAD_DIM - COUNT);
+}
 // Address of the key or, if `from` is cache.v, of the value of a position, in one of the context's blocks.
 template <int HEAD_DIM>
 DEVICE const half_t* vector_at(const TileCache<half_t>& cache, const half_t* from, int position) {
@@ -50,16 +60,15 @@ template <int HEAD_DIM>
 DEVICE Piece load_vector(const TileCache<half_t>& cache, const half_t* from, int position, int element) {
   return load_aligned<Piece>(vector_at<HEAD_DIM>(cache, from, position) + element);
 }
-// Four elements of the values of eight positions. The last value stands for those behind the context: they are
-// multiplied by 0, and must be finite.
+// Four elements of the values of eight positions, which are in one block.
 template <int HEAD_DIM>
 DEVICE ValueCorner<Words2> load_values(const TileCache<half_t>& cache, int position, int element) {
-  const int block_first = min_of(position, cache.length - 1) / KV_BLOCK_TOKENS * KV_BLOCK_TOKENS;
+  const int block_first = readable(cache, position) / KV_BLOCK_TOKENS * KV_BLOCK_TOKENS;
   const half_t* values = vector_at<HEAD_DIM>(cache, cache.v, block_first) + element;
   ValueCorner<Words2> corner;
   UNROLL
   for (int i = 0; i < PIECE; i++) {
-    const int row = min_of(position + i, cache.length - 1) - block_first;
+    const int row = readable(cache, position + i) - block_first;
     corner.positions[i] = load_aligned<Words2>(values + static_cast<size_t>(row) * HEAD_DIM);
   }
   return corner;
@@ -95,13 +104,12 @@ DEVICE Piece load_vector(const TileCache<KvQ8>& cache, const KvQ8* from, int pos
 }
 template <int HEAD_DIM>
 DEVICE ValueCorner<KvQ8Four> load_values(const TileCache<KvQ8>& cache, int position, int element) {
-  const int last = cache.length - 1;
   const KvQ8* block =
-      kv_q8_block<HEAD_DIM>(cache.v, cache.block_table, min_of(position, last), cache.kv_heads, cache.kv_head);
+      kv_q8_block<HEAD_DIM>(cache.v, cache.block_table, readable(cache, position), cache.kv_heads, cache.kv_head);
   ValueCorner<KvQ8Four> corner;
   UNROLL
   for (int i = 0; i < PIECE; i++) {
-    corner.positions[i] = fetch_kv_q8<HEAD_DIM>(block, min_of(position + i, last) % KV_BLOCK_TOKENS, element);
+    corner.positions[i] = fetch_kv_q8<HEAD_DIM>(block, readable(cache, position + i) % KV_BLOCK_TOKENS, element);
   }
   return corner;
 }

@@ -31,8 +31,6 @@ DEVICE WaveWords<N> words_of_wave(const uint32_t (&own)[N]) {
   return {own};
 }
 
-// Nothing is moved over it: words would be fetched far ahead, for more registers than there are.
-DEVICE void schedule_here() { __builtin_amdgcn_sched_barrier(0); }
 // 0, of which the compiler does not know it: what was fetched for one product is not kept for the next.
 DEVICE int zero_anew() {
   int zero = 0;
@@ -77,7 +75,6 @@ WaveWords<N> words_of_wave_at(int site, const uint32_t (&own)[N]) {
   return gathered;
 }
 #define words_of_wave(...) words_of_wave_at(__COUNTER__, __VA_ARGS__)
-DEVICE void schedule_here() {}
 DEVICE int zero_anew() { return 0; }
 
 DEVICE float dot_halves(uint32_t a, uint32_t b, float c) {

@@ -2,5 +2,5 @@
 #include "forge/swiglu.h"
 
 KERNEL(swiglu_f16, const forge::half_t* __restrict gate_up, forge::half_t* __restrict y, int ffn) {
-  forge::activate(BLOCK_INDEX.x, gate_up, y, ffn, [](float v) { return forge::silu(v); });
+  forge::activate(BLOCK_INDEX, gate_up, y, ffn, [](float gate, float up) { return forge::silu(gate) * up; });
 }

@@ -1,5 +1,10 @@
 import { expect, it } from 'vitest';
-import { ATTENTION_SPLIT, COMBINE_FEW, attentionCombine as contract } from '../../src/executor/kernels/index.js';
+import {
+  ATTENTION_SPLIT,
+  COMBINE_FEW,
+  attentionCombine as contract,
+  NO_SINK,
+} from '../../src/executor/kernels/index.js';
 import { expectClose } from './support/compare.js';
 import { splitCases, splitParts } from './support/splits.js';
 import { onEachTarget } from './support/targets.js';
@@ -17,13 +22,14 @@ onEachTarget('attention_combine', (target) => {
   it('combines many splits to the bits that it combines few to', async () => {
     const random = new Random(5);
     const [heads, head_dim, few] = [3, 40, COMBINE_FEW];
+    const scores = { sinks: Float32Array.of(0.5, NO_SINK, 3), window: 0 };
     const parts = fill('normal', heads * few * (head_dim + 2), random).map(Math.abs);
     const position = (splits: number) => Int32Array.of(splits * ATTENTION_SPLIT - 1);
     const combine = async (splits: number, own: Float32Array) =>
       (
         await target.launch(
           contract,
-          { parts: own, row_position: position(splits), heads, head_dim, splits },
+          { ...scores, parts: own, row_position: position(splits), heads, head_dim, splits },
           { tokens: 1 },
         )
       ).out;

@@ -7,6 +7,7 @@ import {
   attentionTileSplit,
   attentionTile as contractOf,
   headTiles,
+  TILE_Q8_HEAD_DIMS,
 } from '../../src/executor/kernels/index.js';
 import { attentionTile } from './reference/attention_tile.js';
 import { quantizeCache } from './reference/kv_q8.js';
@@ -27,11 +28,11 @@ const chunks =
     });
 
 async function run(target: Target, step: PagedStep, most: number): Promise<Float32Array> {
-  const { cache, qkv, rows, scale, placement, dimensions } = step;
+  const { cache, qkv, rows, scoring, sinks, placement, dimensions } = step;
   const tiles = tilesOf(rows, most);
   const { out } = await target.launch(
     contractOf('f16', cache.headDim),
-    { ...placement, qkv, k_cache: cache.k, v_cache: cache.v, tiles, scale },
+    { ...placement, qkv, k_cache: cache.k, v_cache: cache.v, tiles, sinks, ...scoring },
     { ...dimensions, tiles: tiles.length / 2 },
   );
   return out as Float32Array;
@@ -39,12 +40,12 @@ async function run(target: Target, step: PagedStep, most: number): Promise<Float
 
 /** The same rows, each by itself. */
 async function runSplits(target: Target, step: PagedStep): Promise<Float32Array> {
-  const { cache, qkv, rows, scale, placement, dimensions, heads } = step;
+  const { cache, qkv, rows, scoring, sinks, placement, dimensions, heads } = step;
   const splits = Math.ceil(Math.max(...cache.lengths) / ATTENTION_SPLIT);
   const { parts } = await target.launch(
     attentionTileSplit('f16', cache.headDim),
     {
-      ...{ ...placement, qkv, k_cache: cache.k, v_cache: cache.v, scale, splits },
+      ...{ ...placement, ...scoring, qkv, k_cache: cache.k, v_cache: cache.v, splits },
       head_tiles: headTiles(step.shape.group),
       parts: new Float32Array(rows.length * heads * splits * (cache.headDim + 2)),
     },
@@ -54,7 +55,7 @@ async function runSplits(target: Target, step: PagedStep): Promise<Float32Array>
     attentionCombine,
     {
       ...{ parts: parts as Float32Array, row_position: placement.row_position },
-      ...{ heads, head_dim: cache.headDim, splits },
+      ...{ sinks, heads, head_dim: cache.headDim, splits, window: scoring.window },
     },
     dimensions,
   );
@@ -67,15 +68,23 @@ onEachTileTarget('attention_tile', (target) => {
       fc.tuple(tileCases(target.simulated ? 280 : 300), fc.integer({ min: 1, max: 64 })),
       async ([shape, most]) => {
         const step = new PagedStep(shape, chunks(target.simulated ? 9 : 20));
-        const { cache, rows, heads, scale } = step;
-        const tileRows = Math.min(most, attentionTileRows(shape.group));
+        const { cache, rows, heads, scoring } = step;
+        const tileRows = Math.min(most, attentionTileRows(shape.group, shape.headDim));
         const out = await run(target, step, tileRows);
         const contract = contractOf('f16', shape.headDim);
         rows.forEach(({ slot, position }, row) => {
           for (let head = 0; head < heads; head++) {
             const place = (row * heads + head) * shape.headDim;
             const query = step.query(row, head);
-            const expected = attentionTile(query, cache, slot, step.kvHead(head), [0, position + 1], scale);
+            const expected = attentionTile(
+              query,
+              cache,
+              slot,
+              step.kvHead(head),
+              step.range(position),
+              scoring,
+              step.sink(head),
+            );
             expectClose(contract, out.subarray(place, place + shape.headDim), expected, {});
           }
         });
@@ -97,18 +106,29 @@ onEachTileTarget('attention_tile', (target) => {
     const step = new PagedStep(shape, () =>
       Array.from({ length: count }, (_, i) => ({ slot: 0, position: first + i })),
     );
-    const whole = await run(target, step, attentionTileRows(3));
+    const whole = await run(target, step, attentionTileRows(3, 64));
     for (const most of [1, 7, 16]) expect(await run(target, step, most)).toEqual(whole);
     expect(await runSplits(target, step)).toEqual(whole);
   });
 
+  it('reads no block before the windows of its rows', async () => {
+    const shape = {
+      ...({ type: 'f16', headDim: 128, kvHeads: 2, group: 2, kind: 'normal', start: 9, window: 40 } as const),
+      lengths: [700],
+    };
+    const step = new PagedStep(shape, () => Array.from({ length: 25 }, (_, i) => ({ slot: 0, position: 675 + i })));
+    const out = await run(target, step, 25);
+    expect(out.every(Number.isFinite)).toBe(true);
+    expect(await runSplits(target, step)).toEqual(out);
+  });
+
   it('reads a q8_0 cache as the f16 cache that it stands for, to the bit, in both forms', () =>
     target.check(
-      tileCases(target.simulated ? 280 : 300),
+      tileCases(target.simulated ? 280 : 300, TILE_Q8_HEAD_DIMS),
       async (shape) => {
         const { headDim, kvHeads } = shape;
         const step = new PagedStep(shape, chunks(target.simulated ? 9 : 20));
-        const { cache, qkv, rows, heads, scale, placement, dimensions } = step;
+        const { cache, qkv, rows, heads, scoring, sinks, placement, dimensions } = step;
         const bytes = quantizeCache(cache);
         // Positions past a sequence's length stay NaN in both.
         const halves = { k: cache.k.slice(), v: cache.v.slice() };
@@ -121,15 +141,15 @@ onEachTileTarget('attention_tile', (target) => {
             }
           }
         }
-        const tiles = tilesOf(rows, attentionTileRows(shape.group));
+        const tiles = tilesOf(rows, attentionTileRows(shape.group, shape.headDim));
         const splits = Math.ceil(Math.max(...cache.lengths) / ATTENTION_SPLIT);
         const parts = new Float32Array(rows.length * heads * splits * (headDim + 2));
         const run = async (type: 'f16' | 'q8_0') => {
           const caches = type === 'f16' ? halves : bytes;
-          const values = { ...placement, qkv, k_cache: caches.k, v_cache: caches.v, scale };
+          const values = { ...placement, ...scoring, qkv, k_cache: caches.k, v_cache: caches.v };
           const whole = await target.launch(
             contractOf(type, headDim),
-            { ...values, tiles },
+            { ...values, sinks, tiles },
             { ...dimensions, tiles: tiles.length / 2 },
           );
           const split = await target.launch(

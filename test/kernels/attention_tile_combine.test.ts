@@ -9,6 +9,7 @@ import {
   attentionTileSplit,
   COMBINED_ENCODINGS,
   attentionTileCombineQ8 as contractOf,
+  FUSED_HEAD_DIMS,
   headTiles,
   Q8_BLOCK,
 } from '../../src/executor/kernels/index.js';
@@ -22,24 +23,32 @@ import { onEachTileTarget } from './support/targets.js';
 onEachTileTarget('attention_tile_combine', (target) => {
   it('is attention_tile_split over a q8_0 cache and what combines its parts in one, to the bit', () =>
     target.check(
-      fc.tuple(tileCases(target.simulated ? 280 : 600), fc.constantFrom(...COMBINED_ENCODINGS)),
+      fc.tuple(tileCases(target.simulated ? 280 : 600, FUSED_HEAD_DIMS), fc.constantFrom(...COMBINED_ENCODINGS)),
       async ([shape, form]) => {
         const { headDim, group } = shape;
         const step = new PagedStep(shape, lastAndInner);
-        const { cache, qkv, rows, heads, scale, placement, dimensions } = step;
+        const { cache, qkv, rows, heads, scoring, sinks, placement, dimensions } = step;
         const bytes = quantizeCache(cache);
         const splits = Math.ceil(Math.max(...cache.lengths) / ATTENTION_SPLIT) + 1;
         const tokens = rows.length;
         const own = () => ({
-          ...{ ...placement, qkv, k_cache: bytes.k, v_cache: bytes.v, scale, splits, head_tiles: headTiles(group) },
+          ...{
+            ...placement,
+            ...scoring,
+            qkv,
+            k_cache: bytes.k,
+            v_cache: bytes.v,
+            splits,
+            head_tiles: headTiles(group),
+          },
           parts: new Float32Array(tokens * heads * splits * (headDim + 2)).fill(Number.NaN),
         });
         const arrivals = new Int32Array(tokens * shape.kvHeads * headTiles(group));
-        const together = await target.launch(contractOf(form, headDim), { ...own(), arrivals }, dimensions);
+        const together = await target.launch(contractOf(form, headDim), { ...own(), sinks, arrivals }, dimensions);
         const split = await target.launch(attentionTileSplit('q8_0', headDim), own(), dimensions);
         const combined = {
           ...{ parts: split.parts as Float32Array, row_position: placement.row_position },
-          ...{ heads, head_dim: headDim, splits },
+          ...{ sinks, heads, head_dim: headDim, splits, window: scoring.window },
         };
         const blocks = (heads * headDim) / Q8_BLOCK;
         const apart =
@@ -57,7 +66,16 @@ onEachTileTarget('attention_tile_combine', (target) => {
           for (let head = 0; head < heads; head++) {
             const place = (row * heads + head) * headDim;
             const query = step.query(row, head);
-            const expected = attentionTileCombine(query, bytes, slot, step.kvHead(head), [0, position + 1], scale);
+            const range = step.range(position);
+            const expected = attentionTileCombine(
+              query,
+              bytes,
+              slot,
+              step.kvHead(head),
+              range,
+              scoring,
+              step.sink(head),
+            );
             expectClose(contract, out.subarray(place, place + headDim), expected, {});
           }
         });

@@ -12,6 +12,7 @@ import {
   attentionTileSplitRotated,
   COMBINED_ENCODINGS,
   type CombinedEncoding,
+  FUSED_HEAD_DIMS,
   headTiles,
   Q8_BLOCK,
   ropeKvAppend,
@@ -28,7 +29,7 @@ import { fill, Random } from './support/values.js';
 async function both(target: Target, shape: PagedCase, form: CombinedEncoding, isNormed: boolean) {
   const { headDim, group } = shape;
   const step = new PagedStep(shape, ([length = 1]) => [{ slot: 0, position: length - 1 }]);
-  const { cache, qkv, scale, heads, placement, dimensions } = step;
+  const { cache, qkv, scoring, sinks, heads, placement, dimensions } = step;
   const max_position = Math.max(...shape.lengths);
   const rotary = headDim / 2;
   const angles = { ...ropeTables(max_position, rotary), rotary, adjacent: 0 };
@@ -39,20 +40,20 @@ async function both(target: Target, shape: PagedCase, form: CombinedEncoding, is
   const [query_weight, key_weight] = [fill('normal', headDim, random), fill('normal', headDim, random)];
   const norms = { query_weight, key_weight, eps: Math.fround(1e-5) };
   const own = () => ({
-    ...{ ...placement, ...angles, scale, splits, head_tiles: headTiles(group), qkv },
+    ...{ ...placement, ...angles, ...scoring, splits, head_tiles: headTiles(group), qkv },
     ...{ k_cache: cache.k.slice(), v_cache: cache.v.slice() },
     parts: new Float32Array(heads * splits * (headDim + 2)).fill(Number.NaN),
   });
   const arrivals = new Int32Array(cache.kvHeads * headTiles(group));
   const together = isNormed
-    ? await target.launch(attentionTileCombineNormed(form, headDim), { ...own(), ...norms, arrivals }, turning)
-    : await target.launch(attentionTileCombineRotated(form, headDim), { ...own(), arrivals }, turning);
+    ? await target.launch(attentionTileCombineNormed(form, headDim), { ...own(), ...norms, sinks, arrivals }, turning)
+    : await target.launch(attentionTileCombineRotated(form, headDim), { ...own(), sinks, arrivals }, turning);
   const split = isNormed
     ? await target.launch(attentionTileSplitNormed(headDim), { ...own(), ...norms }, turning)
     : await target.launch(attentionTileSplitRotated(headDim), own(), turning);
   const combined = {
     ...{ parts: split.parts as Float32Array, row_position: placement.row_position },
-    ...{ heads, head_dim: headDim, splits },
+    ...{ sinks, heads, head_dim: headDim, splits, window: scoring.window },
   };
   const apart =
     form === 'q8'
@@ -72,7 +73,11 @@ function expectSame({ together, split, apart }: Awaited<ReturnType<typeof both>>
 onEachTileTarget('attention_tile_combine_rotated', (target) => {
   it('is attention_tile_split_rotated or _normed and what combines its parts in one, to the bit', () =>
     target.check(
-      fc.tuple(tileCases(target.simulated ? 280 : 600), fc.constantFrom(...COMBINED_ENCODINGS), fc.boolean()),
+      fc.tuple(
+        tileCases(target.simulated ? 280 : 600, FUSED_HEAD_DIMS),
+        fc.constantFrom(...COMBINED_ENCODINGS),
+        fc.boolean(),
+      ),
       async ([shape, form, isNormed]) => expectSame(await both(target, shape, form, isNormed)),
       target.simulated ? target.runs : Math.ceil(target.runs / 8),
     ));
@@ -93,10 +98,10 @@ onEachTileTarget('attention_tile_combine_rotated', (target) => {
 
   it('is attention of the whole context', () =>
     target.check(
-      tileCases(280),
+      tileCases(280, FUSED_HEAD_DIMS),
       async (shape) => {
         const { step, together, rotated } = await both(target, shape, 'f16', false);
-        const { cache, heads, scale, rows } = step;
+        const { cache, heads, scoring, rows } = step;
         const { headDim } = shape;
         cache.k.set(rotated.k_cache as never);
         cache.v.set(rotated.v_cache as never);
@@ -106,7 +111,8 @@ onEachTileTarget('attention_tile_combine_rotated', (target) => {
         for (let head = 0; head < heads; head++) {
           const [from, to] = [head * headDim, (head + 1) * headDim];
           const query = (rotated.qkv as Float32Array).subarray(from, to);
-          const expected = reference(query, cache, 0, step.kvHead(head), [0, rows[0]!.position + 1], scale);
+          const range = step.range(rows[0]!.position);
+          const expected = reference(query, cache, 0, step.kvHead(head), range, scoring, step.sink(head));
           expectClose(contract, out.subarray(from, to), expected, {});
         }
       },

@@ -5,6 +5,7 @@ import {
   attentionTileSplit,
   attentionTileSplitNormed,
   attentionTileSplitRotated,
+  FUSED_HEAD_DIMS,
   headTiles,
   normRopeKvAppend,
   ropeKvAppend,
@@ -19,17 +20,22 @@ import { fill, Random } from './support/values.js';
 onEachTileTarget('attention_tile_split_rotated', (target) => {
   it('is rope_kv_append or norm_rope_kv_append and attention_tile_split in one, to the bit', () =>
     target.check(
-      fc.tuple(tileCases(target.simulated ? 280 : 300), fc.constantFrom(1, 0.5, 0.25), fc.boolean(), fc.boolean()),
+      fc.tuple(
+        tileCases(target.simulated ? 280 : 300, FUSED_HEAD_DIMS),
+        fc.constantFrom(1, 0.5, 0.25),
+        fc.boolean(),
+        fc.boolean(),
+      ),
       async ([shape, rotaryShare, isAdjacent, isNormed]) => {
         const { headDim, group } = shape;
         const step = new PagedStep(shape, ([length = 1]) => [{ slot: 0, position: length - 1 }]);
-        const { cache, qkv, scale, heads, placement, dimensions } = step;
+        const { cache, qkv, scoring, heads, placement, dimensions } = step;
         const rotary = headDim * rotaryShare;
         const angles = { ...ropeTables(Math.max(...shape.lengths), rotary), rotary, adjacent: Number(isAdjacent) };
         const turning = { ...dimensions, max_position: Math.max(...shape.lengths), half_rotary: rotary / 2 };
         const splits = Math.ceil(Math.max(...shape.lengths) / ATTENTION_SPLIT) + 1;
         const parts = () => new Float32Array(heads * splits * (headDim + 2)).fill(UNTOUCHED);
-        const attended = { ...placement, scale, splits, head_tiles: headTiles(group) };
+        const attended = { ...placement, ...scoring, splits, head_tiles: headTiles(group) };
         const random = new Random(shape.start);
         const [query_weight, key_weight] = [fill('normal', headDim, random), fill('normal', headDim, random)];
         const norms = { query_weight, key_weight, eps: Math.fround(1e-5) };
@@ -61,7 +67,7 @@ onEachTileTarget('attention_tile_split_rotated', (target) => {
           splits,
           (_row, head, range) => {
             const query = rotated.subarray(head * headDim, (head + 1) * headDim);
-            return reference(query, cache, 0, step.kvHead(head), range, scale);
+            return reference(query, cache, 0, step.kvHead(head), range, scoring);
           },
         );
       },

@@ -15,8 +15,9 @@ import {
   settle,
 } from '../../executor/model/step-counts.js';
 import { StepRunner } from '../../executor/steps/step-runner.js';
-import { ExecuteRequest, SlotOpen } from '../../shared/generated/rocmforge/executor/v1/executor.js';
+import { ExecuteRequest, Slice, SlotOpen } from '../../shared/generated/rocmforge/executor/v1/executor.js';
 import { encodeSampling, NEUTRAL_SAMPLING } from '../../shared/sampling-schema.js';
+import { WindowedBlocks } from '../common/windowed-blocks.js';
 import { readBandwidth } from './read-bandwidth.js';
 
 /** One measured generation: milliseconds of the prompt's step and of each step of one token. */
@@ -29,12 +30,14 @@ export interface LoopRun {
 export class ExecutorLoop {
   private readonly runner: StepRunner;
   private stepId = 0n;
+  private readonly windowed: WindowedBlocks;
 
   private constructor(
     private readonly device: Device,
     readonly model: LoadedModel,
   ) {
     this.runner = new StepRunner(device, model, 1n);
+    this.windowed = new WindowedBlocks(model.forward.limits.windowed);
   }
 
   /** @param tokens positions the one sequence may have */
@@ -73,8 +76,7 @@ export class ExecutorLoop {
     await this.begin(prompt);
     const prefillMs = performance.now() - started;
     const tokenMs: number[] = [];
-    const decode = (i: number) =>
-      this.step({ slices: [{ slot: 0, position: prompt.length + i, count: 1, sample: true, promptLogprobs: false }] });
+    const decode = (i: number) => this.step(sliceOf(prompt.length + i, 1));
     let last = performance.now();
     let next = decode(0);
     for (let i = 1; i <= count; i++) {
@@ -85,7 +87,8 @@ export class ExecutorLoop {
       tokenMs.push(now - last);
       last = now;
     }
-    await this.step({ closes: [0] });
+    await this.step(undefined, { closes: [0] });
+    this.windowed.close(0);
     return { prefillMs, tokenMs };
   }
 
@@ -100,10 +103,8 @@ export class ExecutorLoop {
       blockIds: Buffer.from(Uint32Array.from({ length: blocksFor(limits.maxContext) }, (_, i) => i + 1).buffer),
       sampling: encodeSampling(NEUTRAL_SAMPLING),
     };
-    await this.step({
-      opens: [open],
-      slices: [{ slot: 0, position: 0, count: prompt.length, sample: true, promptLogprobs: false }],
-    });
+    this.windowed.open(0);
+    await this.step(sliceOf(0, prompt.length), { opens: [open] });
   }
 
   /** A hash of the last step's logits: the same model on the same device level always has the same. */
@@ -127,7 +128,7 @@ export class ExecutorLoop {
   ): Promise<{ readonly kernel: string; readonly launches: number; readonly microseconds: number }[]> {
     const { forward, plan } = this.model;
     await this.begin(prompt);
-    await this.step({ slices: [{ slot: 0, position: prompt.length, count: 1, sample: true, promptLogprobs: false }] });
+    await this.step(sliceOf(prompt.length, 1));
     const counts = new Int32Array(STEP_COUNTS);
     counts[COUNT_TOKENS] = 1;
     counts[COUNT_SAMPLES] = 1;
@@ -148,8 +149,19 @@ export class ExecutorLoop {
     return [...byName.values()].filter(({ launches }) => launches > 0).sort((a, b) => b.microseconds - a.microseconds);
   }
 
-  private async step(parts: Partial<ExecuteRequest>): Promise<void> {
+  private async step(slice: Slice | undefined, parts: Partial<ExecuteRequest> = {}): Promise<void> {
     this.stepId += 1n;
-    await this.runner.submit({ ...ExecuteRequest.create(), stepId: this.stepId, epoch: 1n, ...parts });
+    const appends = slice && this.windowed.appends(slice.slot, slice.position, slice.count);
+    await this.runner.submit({
+      ...ExecuteRequest.create(),
+      ...{ stepId: this.stepId, epoch: 1n, appends: appends ?? [], slices: slice === undefined ? [] : [slice] },
+      ...parts,
+    });
   }
 }
+
+/** The next `count` rows of the one sequence, the last of them sampled. */
+const sliceOf = (position: number, count: number): Slice => ({
+  ...Slice.create(),
+  ...{ slot: 0, position, count, sample: true },
+});

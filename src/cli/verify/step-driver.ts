@@ -1,28 +1,18 @@
 import type { Device } from '../../executor/device/device.js';
-import { KV_BLOCK_TOKENS } from '../../executor/kernels/index.js';
 import type { LoadedModel } from '../../executor/load/loaded-model.js';
-import { blocksFor } from '../../executor/model/slot-layout.js';
 import { StepRunner } from '../../executor/steps/step-runner.js';
-import { ExecuteRequest, SlotAppend, SlotOpen } from '../../shared/generated/rocmforge/executor/v1/executor.js';
-import { firstSeenBlock } from '../../shared/kv-window.js';
+import { ExecuteRequest, SlotOpen } from '../../shared/generated/rocmforge/executor/v1/executor.js';
 import { encodeSampling, NEUTRAL_SAMPLING } from '../../shared/sampling-schema.js';
+import { WindowedBlocks } from '../common/windowed-blocks.js';
 
 /** Positions `position .. position + count - 1` of a slot's sequence; `sample` asks for the last one's logits. */
 export type Slice = readonly [slot: number, position: number, count: number, sample: boolean];
-
-/** Windowed blocks of a slot, of which those have left that no later position sees. */
-interface WindowTable {
-  start: number;
-  readonly blocks: number[];
-}
 
 /** Drives an executor without a gateway: sequences of known tokens, in steps as the caller cuts them. */
 export class StepDriver {
   private readonly runner: StepRunner;
   private stepId = 0n;
-  private readonly windows = new Map<number, WindowTable>();
-  /** Windowed blocks that are nobody's; the one that left last is taken first, so that what still needs it is overwritten. */
-  private readonly freeWindowed: number[];
+  private readonly windowed: WindowedBlocks;
 
   constructor(
     private readonly device: Device,
@@ -30,8 +20,7 @@ export class StepDriver {
     private readonly epoch: bigint,
   ) {
     this.runner = new StepRunner(device, model, epoch);
-    const { windowed } = model.forward.limits;
-    this.freeWindowed = Array.from({ length: (windowed?.blocks ?? 1) - 1 }, (_, i) => i + 1);
+    this.windowed = new WindowedBlocks(model.forward.limits.windowed);
   }
 
   /**
@@ -60,7 +49,7 @@ export class StepDriver {
     const { limits } = this.model.forward;
     const blocks = Math.floor((limits.kvBlocks - 1) / limits.maxSequences);
     this.stepId += 1n;
-    for (const [slot] of opens) this.windows.set(slot, { start: 0, blocks: [] });
+    for (const [slot] of opens) this.windowed.open(slot);
     const { outputs } = await this.runner.submit({
       ...ExecuteRequest.create(),
       stepId: this.stepId,
@@ -75,7 +64,7 @@ export class StepDriver {
         ),
         sampling: encodeSampling(NEUTRAL_SAMPLING),
       })),
-      appends: slices.flatMap((slice) => this.windowedFor(slice)),
+      appends: slices.flatMap(([slot, position, count]) => this.windowed.appends(slot, position, count)),
       slices: slices.map(([slot, position, count, sample]) => ({
         slot,
         position,
@@ -85,26 +74,5 @@ export class StepDriver {
       })),
     });
     return outputs.map(({ tokenId }) => tokenId);
-  }
-
-  /** Gives the slice's slot the windowed blocks that it needs and takes back those that have left. */
-  private windowedFor([slot, position, count]: Slice): SlotAppend[] {
-    const { windowed } = this.model.forward.limits;
-    const table = this.windows.get(slot);
-    if (windowed === undefined || table === undefined) return [];
-    const first = firstSeenBlock(position, windowed.window, KV_BLOCK_TOKENS);
-    while (table.start < first) {
-      this.freeWindowed.push(table.blocks.shift() as number);
-      table.start += 1;
-    }
-    const added: number[] = [];
-    while (table.start + table.blocks.length < blocksFor(position + count)) {
-      const block = this.freeWindowed.pop();
-      if (block === undefined) throw new RangeError(`no windowed block is left for slot ${slot}`);
-      table.blocks.push(block);
-      added.push(block);
-    }
-    const windowBlockIds = Buffer.from(Uint32Array.from(added).buffer);
-    return added.length === 0 ? [] : [{ ...SlotAppend.create(), slot, windowBlockIds }];
   }
 }

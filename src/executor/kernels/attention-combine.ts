@@ -6,6 +6,7 @@ import { convert } from './convert.js';
 import { Q8_BLOCK, Q8_BLOCK_BYTES, TILE_TYPES, type TileType } from './formats.js';
 import { chunksOf, FRAGMENT_CHUNK } from './fragments.js';
 import type { Launch, LaunchCondition, StepCount, ValuesOf } from './launch-plan.js';
+import { sinksOf } from './paged-cache.js';
 import { quantizeQ8 } from './quantize-q8.js';
 import { ORDER } from './reduction-order.js';
 
@@ -28,11 +29,13 @@ export const attentionCombine = defineKernel({
   summary: 'combines the splits of each row in order',
   arguments: [
     input('parts', 'f32', 'tokens', 'heads', 'splits', 'head_dim + 2'),
+    sinksOf,
     output('out', 'f32', 'tokens', 'heads', 'head_dim'),
     input('row_position', 'i32', 'tokens'),
     i32('heads'),
     i32('head_dim'),
     i32('splits'),
+    i32('window'),
   ],
   grid: COMBINE_GRID,
   order: ORDER.splits,
@@ -50,11 +53,13 @@ export const attentionCombineColumns = (type: TileType) =>
     summary: 'attention_combine, in columns of 16-bit floats',
     arguments: [
       input('parts', 'f32', 'tokens', 'heads', 'splits', 'head_dim + 2'),
+      sinksOf,
       columnsOf('out', type, 'out_rows'),
       input('row_position', 'i32', 'tokens'),
       i32('heads'),
       i32('head_dim'),
       i32('splits'),
+      i32('window'),
       i32('out_rows'),
     ],
     grid: COMBINE_GRID,
@@ -74,11 +79,13 @@ export const attentionCombineConvert = (type: TileType) =>
     summary: 'attention_combine, stored as 16-bit floats',
     arguments: [
       input('parts', 'f32', 'tokens', 'heads', 'splits', 'head_dim + 2'),
+      sinksOf,
       output('out', type, 'tokens', 'heads', 'head_dim'),
       input('row_position', 'i32', 'tokens'),
       i32('heads'),
       i32('head_dim'),
       i32('splits'),
+      i32('window'),
     ],
     grid: COMBINE_GRID,
     order: ORDER.splits,
@@ -93,12 +100,14 @@ export const attentionCombineQuantize = defineKernel({
   summary: 'attention_combine, then quantize_q8',
   arguments: [
     input('parts', 'f32', 'tokens', 'heads', 'splits', 'head_dim + 2'),
+    sinksOf,
     aligned(16, output('rows', 'f32', 'tokens', 'heads', 'head_dim')),
     aligned(4, output('out', 'u8', 'tokens', 'blocks', `${Q8_BLOCK_BYTES}`)),
     input('row_position', 'i32', 'tokens'),
     i32('heads'),
     i32('head_dim'),
     i32('splits'),
+    i32('window'),
   ],
   grid: COMBINE_GRID,
   multiples: [['head_dim', `${Q8_BLOCK}`]],

@@ -1,7 +1,7 @@
 import { aligned, defineKernel, f32, i32, inout, input } from '../device/contract.js';
 import { exact } from '../device/tolerance.js';
 import type { LaunchCondition, ValuesOf } from './launch-plan.js';
-import { pagedCache, qkvOf, rowArguments } from './paged-cache.js';
+import { pagedCache, qkvOf, rowArguments, scoringArguments } from './paged-cache.js';
 import { ORDER } from './reduction-order.js';
 
 export const rotatedInputs = (headDim: number) =>
@@ -12,8 +12,7 @@ export const rotatedInputs = (headDim: number) =>
     input('cosine', 'f32', 'max_position', 'half_rotary'),
     input('sine', 'f32', 'max_position', 'half_rotary'),
   ] as const;
-export const rotatedSizes = [
-  ...rowArguments,
+export const rotatedHeads = [
   i32('heads'),
   i32('kv_heads'),
   i32('head_tiles'),
@@ -39,7 +38,7 @@ export const attentionTileSplitRotated = (headDim: number) =>
     name: `attention_tile_split_rotated_f16_d${headDim}`,
     ...rotatedVariant,
     summary: 'rope_kv_append, then attention_tile_split, of one row',
-    arguments: [...rotatedInputs(headDim), partsOf(headDim), ...rotatedSizes, f32('scale')],
+    arguments: [...rotatedInputs(headDim), partsOf(headDim), ...rowArguments, ...rotatedHeads, ...scoringArguments],
     tolerance: exact('the very bits of rope_kv_append and attention_tile_split'),
   });
 
@@ -54,9 +53,10 @@ export const attentionTileSplitNormed = (headDim: number) =>
       input('query_weight', 'f32', `${headDim}`),
       input('key_weight', 'f32', `${headDim}`),
       partsOf(headDim),
-      ...rotatedSizes,
+      ...rowArguments,
+      ...rotatedHeads,
       f32('eps'),
-      f32('scale'),
+      ...scoringArguments,
     ],
     tolerance: exact('the very bits of norm_rope_kv_append and attention_tile_split'),
   });

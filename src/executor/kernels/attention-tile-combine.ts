@@ -1,10 +1,10 @@
 import { aligned, defineKernel, f32, i32, inout, input, type KernelContract, output } from '../device/contract.js';
 import type { DeviceBuffer } from '../device/device.js';
 import { exact } from '../device/tolerance.js';
-import { type RotatedSingleToken, rotatedInputs, rotatedSizes, rotatedVariant } from './attention-rotated.js';
+import { type RotatedSingleToken, rotatedHeads, rotatedInputs, rotatedVariant } from './attention-rotated.js';
 import { Q8_BLOCK, Q8_BLOCK_BYTES, TILE_TYPES, type TileType } from './formats.js';
 import type { Launch, StepCount, ValuesOf } from './launch-plan.js';
-import { qkvOf, readCache, rowArguments, TILE_HEAD_DIMS } from './paged-cache.js';
+import { FUSED_HEAD_DIMS, qkvOf, readCache, rowArguments, scoringArguments, sinksOf } from './paged-cache.js';
 import { ORDER } from './reduction-order.js';
 
 /**
@@ -45,8 +45,10 @@ export const attentionTileCombineRotated = (form: CombinedEncoding, headDim: num
       ...rotatedInputs(headDim),
       ...shared(headDim),
       combinedOut(form, headDim),
-      ...rotatedSizes,
-      f32('scale'),
+      ...rowArguments,
+      sinksOf,
+      ...rotatedHeads,
+      ...scoringArguments,
     ],
     tolerance: exact(`the very bits of rope_kv_append, attention_tile_split and ${combinedBits}`),
   });
@@ -64,9 +66,11 @@ export const attentionTileCombineNormed = (form: CombinedEncoding, headDim: numb
       input('key_weight', 'f32', `${headDim}`),
       ...shared(headDim),
       combinedOut(form, headDim),
-      ...rotatedSizes,
+      ...rowArguments,
+      sinksOf,
+      ...rotatedHeads,
       f32('eps'),
-      f32('scale'),
+      ...scoringArguments,
     ],
     tolerance: exact(`the very bits of norm_rope_kv_append, attention_tile_split and ${combinedBits}`),
   });
@@ -86,11 +90,12 @@ export const attentionTileCombineQ8 = (form: CombinedEncoding, headDim: number) 
       ...shared(headDim),
       combinedOut(form, headDim),
       ...rowArguments,
+      sinksOf,
       i32('heads'),
       i32('kv_heads'),
       i32('head_tiles'),
       i32('splits'),
-      f32('scale'),
+      ...scoringArguments,
     ],
     grid: [{ of: 'kv_heads * head_tiles' }, { of: 'tokens' }, { of: 'splits' }],
     multiples: [['heads', 'kv_heads']],
@@ -131,7 +136,7 @@ export function launchCombined(
   else launch(attentionTileCombineNormed(form, headDim), { ...own, ...angles, ...norms }, all);
 }
 
-export const attentionTileCombineContracts: readonly KernelContract[] = TILE_HEAD_DIMS.flatMap((headDim) => [
+export const attentionTileCombineContracts: readonly KernelContract[] = FUSED_HEAD_DIMS.flatMap((headDim) => [
   ...COMBINED_ENCODINGS.flatMap((form) => [
     attentionTileCombineRotated(form, headDim),
     attentionTileCombineNormed(form, headDim),

@@ -19,13 +19,18 @@ import { FLOAT_TYPES, type FloatType, TILE_TYPES, type TileType } from './format
 import { chunksOf } from './fragments.js';
 import type { Launch, StepCount, ValuesOf } from './launch-plan.js';
 import {
+  FUSED_HEAD_DIMS,
   HEAD_DIMS,
   KV_Q8_HEAD_DIMS,
   type KvCacheType,
   qkvOf,
   readCache,
   rowArguments,
+  scoringArguments,
+  sinksOf,
   TILE_HEAD_DIMS,
+  TILE_Q8_HEAD_DIMS,
+  WIDE_HEAD_DIMS,
 } from './paged-cache.js';
 import { ORDER } from './reduction-order.js';
 
@@ -47,9 +52,7 @@ export const attentionPaged = (type: KvCacheType, headDim: number) =>
       ...rowArguments,
       i32('heads'),
       i32('kv_heads'),
-      i32('window'),
-      f32('scale'),
-      f32('softcap'),
+      ...scoringArguments,
     ],
     grid: [{ of: 'heads' }, { of: 'tokens' }],
     multiples: [['heads', 'kv_heads']],
@@ -89,9 +92,9 @@ export const headTiles = (group: number): number => Math.ceil(group / 16);
 /** Queries of one tile of attention_tile: query heads of a KV head, of each of its rows. */
 export const ATTENTION_TILE_QUERIES = 128;
 
-/** The most rows of one tile of attention_tile. */
-export function attentionTileRows(group: number): number {
-  return Math.floor(ATTENTION_TILE_QUERIES / group);
+/** The most rows of one tile of attention_tile. Of heads of more than two strips of 64, two waves share each query's values. */
+export function attentionTileRows(group: number, headDim: number): number {
+  return Math.floor(ATTENTION_TILE_QUERIES / (headDim > 128 ? 2 : 1) / group);
 }
 
 const TILE_TOLERANCE: Tolerance = {
@@ -124,7 +127,7 @@ export const attentionTileSplit = (type: TileCacheType, headDim: number) =>
       i32('kv_heads'),
       i32('head_tiles'),
       i32('splits'),
-      f32('scale'),
+      ...scoringArguments,
     ],
     grid: [{ of: 'kv_heads * head_tiles' }, { of: 'tokens' }, { of: 'splits' }],
     multiples: [['heads', 'kv_heads']],
@@ -145,11 +148,12 @@ export const attentionTileColumns = (type: TileType, headDim: number) =>
       readCache('v_cache', 'f16', `${headDim}`, 16),
       columnsOf('out', type, 'out_rows'),
       ...rowArguments,
+      sinksOf,
       i32('heads'),
       i32('kv_heads'),
       i32('head_tiles'),
       i32('out_rows'),
-      f32('scale'),
+      ...scoringArguments,
     ],
     grid: [{ of: 'kv_heads * head_tiles' }, { of: 'tokens' }],
     multiples: [
@@ -173,9 +177,10 @@ const tileVariant = (type: TileCacheType, headDim: number) =>
       output('out', 'f32', 'tokens', 'heads', `${headDim}`),
       input('tiles', 'i32', 'tiles', '2'),
       ...rowArguments,
+      sinksOf,
       i32('heads'),
       i32('kv_heads'),
-      f32('scale'),
+      ...scoringArguments,
     ],
     grid: [{ of: 'kv_heads' }, { of: 'tiles' }],
     multiples: [['heads', 'kv_heads']],
@@ -187,7 +192,7 @@ export const attentionTile = (type: TileCacheType, headDim: number) =>
   defineKernel({
     name: `attention_tile_${type}_d${headDim}`,
     source: type === 'f16' ? 'attention_tile.hip' : 'attention_tile_q8_0.hip',
-    on: type === 'f16' ? 'portable' : 'gpu',
+    on: type === 'f16' && WIDE_HEAD_DIMS.includes(headDim) ? 'portable' : 'gpu',
     summary: 'causal attention of tiles of consecutive rows of one slot on matrix units',
     ...tileVariant(type, headDim),
   });
@@ -213,18 +218,14 @@ export interface AttentionShape {
   readonly heads: number;
   readonly kvHeads: number;
   readonly headDim: number;
-  /** Absent in both: every earlier position is seen, and scores stay as they are. */
+  /** Positions that a row attends to; undefined: all up to its own. */
   readonly window?: number | undefined;
-  readonly softcap?: number | undefined;
-  /** Each head has a sink. */
-  readonly hasSinks?: boolean | undefined;
 }
 
 /** The most consecutive rows of one slot that share keys and values; undefined where attention is row by row. */
 export function tileRows(shape: AttentionShape, cacheType: KvCacheType): number | undefined {
   if (cacheType === 'f32' || !TILE_HEAD_DIMS.includes(shape.headDim)) return undefined;
-  if (shape.window !== undefined || shape.softcap !== undefined || shape.hasSinks) return undefined;
-  const rows = attentionTileRows(shape.heads / shape.kvHeads);
+  const rows = attentionTileRows(shape.heads / shape.kvHeads, shape.headDim);
   return rows >= 1 ? rows : undefined;
 }
 
@@ -246,8 +247,15 @@ export interface ContextParts {
   readonly elements: number;
 }
 
-export function contextParts({ heads, headDim }: AttentionShape, maxContext: number, maxRows: number): ContextParts {
-  const splits = Math.ceil(maxContext / ATTENTION_SPLIT);
+export function contextParts(
+  { heads, headDim, window }: AttentionShape,
+  maxContext: number,
+  maxRows: number,
+): ContextParts {
+  // A window that begins within a split reaches one more.
+  const splits = Math.ceil(
+    Math.min(maxContext, window === undefined ? Infinity : window + ATTENTION_SPLIT - 1) / ATTENTION_SPLIT,
+  );
   const rowElements = heads * splits * (2 + headDim);
   const most = Math.min(MOST_SPLIT_ROWS, maxRows);
   const rows = Math.max(1, Math.min(most, Math.floor(PART_BYTES / (4 * rowElements))));
@@ -286,6 +294,7 @@ export function launchAttentionTile(
 ): void {
   const { rows, splits, buffer } = parts;
   const { out, tiles: _tiles, ...both } = values;
+  const { sinks, window } = both;
   const columns = type === 'f16' ? attended?.columns : undefined;
   const isQuantized = type === 'q8_0' && device === 'portable';
   // On Hopper's, where launches overlap, the last block's combine was slower than a launch's (docs/amd-speed.md).
@@ -294,7 +303,7 @@ export function launchAttentionTile(
   const split = { ...both, parts: buffer, head_tiles: headTiles(heads / kvHeads), splits };
   const sizes = { ...dims, tokens, splits: counts.splits };
   const { row_position } = both;
-  const combined = { parts: buffer, row_position, heads, head_dim: headDim, splits };
+  const combined = { parts: buffer, sinks, row_position, heads, head_dim: headDim, splits, window };
   // Splits to combine; contexts of one split need none.
   const several = columns === undefined ? undefined : { count: counts.splits, atLeast: 2 };
   if (attended !== undefined && attended.form !== 'q8' && columns !== undefined) {
@@ -320,7 +329,7 @@ export function launchAttentionTile(
     else launch(attentionTileSplitNormed(headDim), { ...own, ...norms }, all, singleToken);
   }
   launchCombine(launch, combined, out, attended, { tokens, splits: counts.splits }, several);
-  const isWide = device === 'hopper' && type === 'f16';
+  const isWide = device === 'hopper' && type === 'f16' && WIDE_HEAD_DIMS.includes(headDim);
   const tile = isWide ? attentionWide(headDim) : attentionTile(type, headDim);
   launch(tile, values, { ...dims, tokens: counts.tokens, tiles: counts.tiles });
   // Steps that split no context round the tiles' rows in a launch of their own: there are many of them.
@@ -331,11 +340,10 @@ export function launchAttentionTile(
 export const attentionContracts: readonly KernelContract[] = [
   ...HEAD_DIMS.flatMap((headDim) => FLOAT_TYPES.map((type) => attentionPaged(type, headDim))),
   ...KV_Q8_HEAD_DIMS.map((headDim) => attentionPaged('q8_0', headDim)),
-  ...TILE_HEAD_DIMS.map(attentionWide),
-  ...TILE_HEAD_DIMS.flatMap((headDim) => TILE_TYPES.map((type) => attentionTileColumns(type, headDim))),
-  ...TILE_HEAD_DIMS.flatMap((headDim) => [attentionTileSplitRotated(headDim), attentionTileSplitNormed(headDim)]),
-  ...TILE_HEAD_DIMS.flatMap((headDim) =>
-    (['f16', 'q8_0'] as const).flatMap((type) => [attentionTileSplit(type, headDim), attentionTile(type, headDim)]),
-  ),
+  ...WIDE_HEAD_DIMS.map(attentionWide),
+  ...FUSED_HEAD_DIMS.flatMap((headDim) => TILE_TYPES.map((type) => attentionTileColumns(type, headDim))),
+  ...FUSED_HEAD_DIMS.flatMap((headDim) => [attentionTileSplitRotated(headDim), attentionTileSplitNormed(headDim)]),
+  ...TILE_HEAD_DIMS.flatMap((headDim) => [attentionTileSplit('f16', headDim), attentionTile('f16', headDim)]),
+  ...TILE_Q8_HEAD_DIMS.flatMap((headDim) => [attentionTileSplit('q8_0', headDim), attentionTile('q8_0', headDim)]),
   ...HEAD_DIMS.flatMap((headDim) => FLOAT_TYPES.map((type) => attentionSplit(type, headDim))),
 ];

@@ -4,7 +4,7 @@ import { COLUMNS_MULTIPLE, COLUMNS_PART, columnsOf, saturatedCount } from './col
 import { TILE_TYPES, type TileType } from './formats.js';
 import { matmul } from './matmul.js';
 import { ORDER } from './reduction-order.js';
-import { geglu, swiglu } from './swiglu.js';
+import { ACTIVATION_GRID, geglu, swiglu } from './swiglu.js';
 
 /** The most experts that a layer has, and that a row is sent to. */
 export const MOST_EXPERTS = 512;
@@ -148,7 +148,7 @@ export const swigluClamped = defineKernel({
     f32('alpha'),
     f32('limit'),
   ],
-  grid: [{ of: 'rows' }],
+  grid: ACTIVATION_GRID,
   tolerance: elementwise,
 });
 

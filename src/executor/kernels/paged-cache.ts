@@ -1,4 +1,4 @@
-import { aligned, type BufferArgument, i32, inout, input } from '../device/contract.js';
+import { aligned, type BufferArgument, f32, i32, inout, input } from '../device/contract.js';
 
 /** Tokens a KV block holds. */
 export const KV_BLOCK_TOKENS = 16;
@@ -6,14 +6,22 @@ export const KV_BLOCK_TOKENS = 16;
 /** Head sizes that attention is built for. */
 export const HEAD_DIMS: readonly number[] = [8, 16, 32, 48, 64, 80, 96, 112, 128, 256, 512];
 
-/** Those that attention on matrix units is built for. */
-export const TILE_HEAD_DIMS: readonly number[] = [64, 128];
+/** Those that attention on matrix units is built for: whole tiles of sixteen elements. */
+export const TILE_HEAD_DIMS: readonly number[] = [64, 80, 96, 128, 256];
+
+/** Those of {@link TILE_HEAD_DIMS} of whole strips of 64, for which RoPE, attention and the combination of its splits are fused. */
+export const FUSED_HEAD_DIMS: readonly number[] = [64, 128, 256];
+
+/** Those that Hopper's matrix instructions have registers for. */
+export const WIDE_HEAD_DIMS: readonly number[] = [64, 128];
 
 /** Elements of a head's vector that share a scale in a q8_0 KV cache. */
 const KV_Q8_GROUP = 32;
 
 /** Those of {@link HEAD_DIMS} that a q8_0 KV cache can hold: whole groups. */
 export const KV_Q8_HEAD_DIMS: readonly number[] = HEAD_DIMS.filter((headDim) => headDim % KV_Q8_GROUP === 0);
+
+export const TILE_Q8_HEAD_DIMS: readonly number[] = TILE_HEAD_DIMS.filter((headDim) => headDim % KV_Q8_GROUP === 0);
 
 /** Element types of keys and values. */
 export const KV_CACHE_TYPES = ['f32', 'f16', 'q8_0'] as const;
@@ -27,6 +35,18 @@ export const rowArguments = [
   input('slots', 'i32', 'slot_count', 'slot_words'),
   i32('slot_words'),
 ] as const;
+
+/**
+ * What scores are made of: the factor of q · k, the softcap of the result (0: none), and the number of positions up to its own
+ * that a row attends to (0: all).
+ */
+export const scoringArguments = [i32('window'), f32('scale'), f32('softcap')] as const;
+
+/** The sink of a head that has none, which changes no bit: LOWEST of `forge/device.h`. */
+export const NO_SINK = Math.fround(-3e38);
+
+/** A score more of each head's softmax, whose value is zero, or {@link NO_SINK}; Xiao et al. (2024). */
+export const sinksOf = input('sinks', 'f32', 'heads');
 
 export const qkvOf = (headDim: string) => input('qkv', 'f32', 'tokens', 'heads + 2 * kv_heads', headDim);
 

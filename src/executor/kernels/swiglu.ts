@@ -11,15 +11,17 @@ import {
 import { elementwise, exact, stored } from '../device/tolerance.js';
 import { Q8_BLOCK, Q8_BLOCK_BYTES, TILE_TYPES, type TileType } from './formats.js';
 
-/** Elements of a row that one block of swiglu_quantize and swiglu_convert writes. */
+/** Elements of a row that one block writes. */
 export const SWIGLU_PART = 1024;
+export const ACTIVATION_GRID = [{ of: 'rows' }, { of: 'ffn', per: SWIGLU_PART }] as const;
+const PARTS = [{ of: 'ffn', per: SWIGLU_PART }, { of: 'rows' }] as const;
 
 export const swiglu = defineKernel({
   name: 'swiglu',
   source: 'swiglu.hip',
   summary: 'y = silu(gate) * up',
   arguments: [input('gate_up', 'f32', 'rows', '2', 'ffn'), output('y', 'f32', 'rows', 'ffn'), i32('ffn')],
-  grid: [{ of: 'rows' }],
+  grid: ACTIVATION_GRID,
   tolerance: elementwise,
 });
 
@@ -28,7 +30,7 @@ export const geglu = defineKernel({
   source: 'geglu.hip',
   summary: 'y = gelu(gate) * up, gelu in its form with tanh',
   arguments: swiglu.arguments,
-  grid: [{ of: 'rows' }],
+  grid: ACTIVATION_GRID,
   tolerance: elementwise,
 });
 
@@ -55,7 +57,7 @@ export const swigluQuantize = defineKernel({
   on: 'portable',
   summary: 'swiglu, then quantize_q8',
   arguments: [aligned(16, gateUp), aligned(4, output('y', 'u8', 'rows', 'blocks', `${Q8_BLOCK_BYTES}`)), i32('ffn')],
-  grid: [{ of: 'ffn', per: SWIGLU_PART }, { of: 'rows' }],
+  grid: PARTS,
   multiples: [['ffn', `${Q8_BLOCK}`]],
   tolerance: exact('the very bits of swiglu and quantize_q8'),
 });
@@ -67,7 +69,7 @@ export const swigluConvert = (type: TileType) =>
     on: 'portable',
     summary: 'swiglu, stored as 16-bit floats',
     arguments: [gateUp, aligned(8, output('y', type, 'rows', 'ffn')), i32('ffn')],
-    grid: [{ of: 'ffn', per: SWIGLU_PART }, { of: 'rows' }],
+    grid: PARTS,
     tolerance: stored(type, swiglu.tolerance),
   });
 
@@ -76,7 +78,7 @@ export const swigluF16 = defineKernel({
   source: 'twins/swiglu_f16.hip',
   summary: 'y = silu(gate) * up',
   arguments: [input('gate_up', 'f16', 'rows', '2', 'ffn'), output('y', 'f16', 'rows', 'ffn'), i32('ffn')],
-  grid: [{ of: 'rows' }],
+  grid: ACTIVATION_GRID,
   tolerance: stored('f16', elementwise),
 });
 

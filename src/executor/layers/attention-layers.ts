@@ -59,7 +59,12 @@ export class AttentionLayers {
 
   /** Split of attention among blocks, for graphs: {@link AttentionVariant.splits}. */
   get splits(): AttentionSplits | undefined {
-    return [...this.forms.values()].find(({ splits }) => splits !== undefined)?.splits;
+    const splits = [...this.forms.values()].flatMap((form) => form.splits ?? []);
+    if (splits.length === 0) return undefined;
+    return {
+      rows: Math.min(...splits.map(({ rows }) => rows)),
+      most: Math.max(...splits.map(({ most }) => most)),
+    };
   }
 
   /** RoPE tables and cache for a product of one row that rotates q and k and stores k and v; undefined: it may not. */

@@ -112,6 +112,8 @@ export class PagedAttention implements AttentionVariant {
 
   /** Combination of a row's splits without a launch of their own; undefined: none. */
   private readonly combining: kernels.Combining | undefined;
+  /** `[heads]` f32, of layers without sinks. */
+  private readonly noSinks: DeviceBuffer | undefined;
 
   constructor(private readonly site: AttentionSite) {
     const { device, memory, shape, limits, cache } = site;
@@ -119,7 +121,8 @@ export class PagedAttention implements AttentionVariant {
     if (device.isHost || kernels.tileRows(shape, cache.type) === undefined) return;
     const parts = kernels.contextParts(shape, limits.maxContext, limits.maxStepTokens);
     this.parts = { ...parts, buffer: memory.allocate('f32', parts.elements) };
-    if (!site.fusions.has(COMBINED_SPLIT)) return;
+    if (!shape.hasSinks) this.noSinks = memory.upload(new Float32Array(shape.heads).fill(kernels.NO_SINK));
+    if (!site.fusions.has(COMBINED_SPLIT) || !this.isFused) return;
     this.combining = {
       arrivals: memory.upload(new Int32Array(shape.kvHeads * kernels.headTiles(shape.heads / shape.kvHeads))),
       combined: { index: COUNT_COMBINED, max: 1 },
@@ -137,7 +140,12 @@ export class PagedAttention implements AttentionVariant {
   }
 
   get writesForms(): boolean {
-    return this.parts !== undefined;
+    return this.parts !== undefined && this.isFused;
+  }
+
+  /** True if kernels that do more than attention are built for the head size. */
+  private get isFused(): boolean {
+    return kernels.FUSED_HEAD_DIMS.includes(this.site.shape.headDim);
   }
 
   record(
@@ -153,8 +161,7 @@ export class PagedAttention implements AttentionVariant {
     const { tokens } = this;
     const common = { qkv, ...this.rowsOf(layer) };
     const dims = this.dimsOf(layer);
-    const isRotatedInside = sinks === undefined && isShared === undefined;
-    const singleToken = isRotatedInside ? this.rotatedSingleToken(rope, ropes, norms) : undefined;
+    const singleToken = isShared ? undefined : this.rotatedSingleToken(rope, ropes, norms);
     if (isShared) rotate(this.site, rope, ropes, qkv, shape.heads);
     else if (this.site.fusions.has(ROTATED_APPEND)) {
       const rotated = { ...common, ...anglesOf(rope, ropes), head_dim: headDim };
@@ -166,13 +173,11 @@ export class PagedAttention implements AttentionVariant {
     } else {
       rotateAndAppend(this.site, layer, rope, ropes, qkv);
     }
-    const values = { ...common, scale, out };
-    if (sinks !== undefined) {
-      plan.launch(kernels.attentionSinks(cache.type, headDim), { ...values, window, sinks }, { ...dims, tokens });
-      return;
-    }
+    const values = { ...common, window, scale, out };
     if (this.parts === undefined || cache.type === 'f32') {
-      plan.launch(kernels.attentionPaged(cache.type, headDim), { ...values, window, softcap }, { ...dims, tokens });
+      if (sinks === undefined)
+        plan.launch(kernels.attentionPaged(cache.type, headDim), { ...values, softcap }, { ...dims, tokens });
+      else plan.launch(kernels.attentionSinks(cache.type, headDim), { ...values, sinks }, { ...dims, tokens });
       return;
     }
     const counts = {
@@ -183,7 +188,8 @@ export class PagedAttention implements AttentionVariant {
     };
     const launch: Launch = (...launched) => plan.launch(...launched);
     const on = { launch, device: this.site.device.deviceClass };
-    const tileValues = { ...values, tiles: tables.at('tiles') };
+    const headSinks = sinks ?? (this.noSinks as DeviceBuffer);
+    const tileValues = { ...values, softcap, sinks: headSinks, tiles: tables.at('tiles') };
     kernels.launchAttentionTile(on, cache.type, shape, this.parts, counts, tileValues, dims, {
       attended,
       rotated: singleToken,
@@ -240,7 +246,7 @@ export class PagedAttention implements AttentionVariant {
     norms: HeadNormValues | undefined,
   ): kernels.RotatedSingleToken | undefined {
     const { fusions, cache, device } = this.site;
-    const isFused = fusions.has(SINGLE_TOKEN) && fusions.has(ROTATED_APPEND);
+    const isFused = this.isFused && fusions.has(SINGLE_TOKEN) && fusions.has(ROTATED_APPEND);
     if (!isFused || this.parts === undefined || cache.type !== 'f16' || device.deviceClass !== 'portable') {
       return undefined;
     }

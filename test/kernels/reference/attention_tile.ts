@@ -9,8 +9,9 @@ export function attentionTile(
   slot: number,
   kvHead: number,
   [first, end]: readonly [number, number],
-  scale: number,
+  { scale, softcap = 0 }: { readonly scale: number; readonly softcap?: number },
+  sink?: number,
 ): Required<Reference> {
   const keys = cache.context('k', slot, kvHead).slice(first, end);
-  return attend(q, keys, cache.context('v', slot, kvHead).slice(first, end), scale);
+  return attend(q, keys, cache.context('v', slot, kvHead).slice(first, end), scale, softcap, sink);
 }

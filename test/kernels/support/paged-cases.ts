@@ -1,5 +1,6 @@
 import fc from 'fast-check';
-import { HEAD_DIMS, TILE_HEAD_DIMS } from '../../../src/executor/kernels/index.js';
+import { HEAD_DIMS, KV_BLOCK_TOKENS, NO_SINK, TILE_HEAD_DIMS } from '../../../src/executor/kernels/index.js';
+import { SlotWord } from '../../../src/executor/model/slot-layout.js';
 import { PagedCache } from './paged.js';
 import { type Fill, fill, fills, Random, seed } from './values.js';
 
@@ -21,6 +22,11 @@ export interface PagedCase {
   readonly lengths: readonly number[];
   readonly kind: Fill;
   readonly start: number;
+  /** Positions that a row attends to; absent: all up to its own. */
+  readonly window?: number;
+  readonly softcap?: number;
+  /** Sink of the first head, of each head after it one more; absent: none. */
+  readonly sink?: number | undefined;
 }
 
 /** Sequences in a paged cache, none longer than `longest`. */
@@ -35,11 +41,20 @@ export const pagedCases = (longest: number): fc.Arbitrary<PagedCase> =>
     start: seed,
   });
 
-/** {@link pagedCases} for attention on matrix units: an f16 cache and its head sizes. */
-export const tileCases = (longest: number): fc.Arbitrary<PagedCase> =>
+/** {@link pagedCases} for attention on matrix units: an f16 cache, head sizes and scores. */
+export const tileCases = (longest: number, headDims = TILE_HEAD_DIMS): fc.Arbitrary<PagedCase> =>
   fc
-    .tuple(pagedCases(longest), fc.constantFrom(...TILE_HEAD_DIMS), fc.integer({ min: 1, max: 7 }))
-    .map(([shape, headDim, group]) => ({ ...shape, type: 'f16', headDim, group }));
+    .tuple(
+      pagedCases(longest),
+      fc.record({
+        headDim: fc.constantFrom(...headDims),
+        group: fc.integer({ min: 1, max: 7 }),
+        window: fc.constantFrom(0, 0, 1, 5, 16, 100, 128, 200),
+        softcap: fc.constantFrom(0, 0, 0.5, 20),
+        sink: fc.constantFrom(undefined, undefined, -50, 0, 3, 60),
+      }),
+    )
+    .map(([shape, drawn]) => ({ ...shape, type: 'f16', ...drawn }));
 
 /** Cuts rows into tiles, [first row, rows], of at most `most` consecutive positions of one slot. */
 export function tilesOf(rows: readonly Row[], most: number): Int32Array {
@@ -87,12 +102,49 @@ export class PagedStep {
     this.scale = Math.fround(1 / Math.sqrt(headDim));
   }
 
+  /** The first position that a row at `position` attends to. */
+  begin(position: number): number {
+    const { window = 0 } = this.shape;
+    return window === 0 ? 0 : Math.max(0, position + 1 - window);
+  }
+
+  /** Positions that it attends to, first .. end - 1. */
+  range(position: number): readonly [number, number] {
+    return [this.begin(position), position + 1];
+  }
+
+  get scoring() {
+    const { window = 0, softcap = 0 } = this.shape;
+    return { window, scale: this.scale, softcap };
+  }
+
+  get sinks(): Float32Array {
+    const { sink } = this.shape;
+    return Float32Array.from({ length: this.heads }, (_, head) => (sink === undefined ? NO_SINK : sink + head));
+  }
+
+  /** Sink of a head for the reference. */
+  sink(head: number): number | undefined {
+    return this.shape.sink === undefined ? undefined : this.sinks[head];
+  }
+
+  /** Slots in whose tables the blocks before every row's window lead to block 0, whose numbers are NaN. */
+  private get slots(): Int32Array {
+    const slots = this.cache.slots.slice();
+    for (const slot of this.cache.lengths.keys()) {
+      const begins = this.rows.filter((row) => row.slot === slot).map(({ position }) => this.begin(position));
+      const first = slot * this.cache.slotWords + SlotWord.blockTable;
+      if (begins.length > 0) slots.fill(0, first, first + Math.floor(Math.min(...begins) / KV_BLOCK_TOKENS));
+    }
+    return slots;
+  }
+
   /** Positions of the rows and of their cache. */
   get placement() {
     return {
       row_position: Int32Array.from(this.rows, ({ position }) => position),
       row_slot: Int32Array.from(this.rows, ({ slot }) => slot),
-      slots: this.cache.slots,
+      slots: this.slots,
       slot_words: this.cache.slotWords,
       heads: this.heads,
       kv_heads: this.cache.kvHeads,
