@@ -43,6 +43,16 @@ KERNEL(swiglu_columns_bf16, const float* __restrict gate_up, forge::bfloat_t* __
     if (block.y / used >= *tokens) return;                                                                             \
     swiglu_columns(forge::Dim3{block.x, place_of[block.y], 0}, gate_up, y, saturated, ffn, y_rows);                    \
   }                                                                                                                    \
+  KERNEL(geglu_sent_columns_##suffix, const float* __restrict gate_up, type* __restrict y,                             \
+         const int32_t* __restrict place_of, const int32_t* __restrict tokens, int32_t* __restrict saturated, int ffn, \
+         int y_rows, int used) {                                                                                       \
+    const forge::Dim3 block = BLOCK_INDEX;                                                                             \
+    if (block.y / used >= *tokens) return;                                                                             \
+    const int place = place_of[block.y], first = block.x * PART;                                                       \
+    const float* gates = gate_up + static_cast<size_t>(place) * 2 * ffn;                                               \
+    store_columns(y, place, y_rows, ffn, first, min_of(ffn, first + PART), saturated,                                  \
+                  [&](int i) { return gelu(gates[i]) * gates[ffn + i]; });                                             \
+  }                                                                                                                    \
   KERNEL(swiglu_clamped_sent_columns_##suffix, const float* __restrict gate_up, type* __restrict y,                    \
          const int32_t* __restrict place_of, const int32_t* __restrict tokens, int32_t* __restrict saturated, int ffn, \
          int y_rows, int used, float alpha, float limit) {                                                             \

@@ -34,6 +34,7 @@ const NUMBERS = [
     'SWIGLU_PART',
     'SOFTCAP_PART',
     'COMBINE_PART',
+    'SHORT_CONV_PART',
   ],
   ['of what ranks computed', 'SUM_RANKS_PART', 'GATHER_RANKS_PART'],
   ['words of a meeting of ranks', 'WORDS_A_BARRIER'],

@@ -42,7 +42,7 @@ describe('inspect --fit', () => {
     const { code, stdout } = await rocmforge('inspect', '--fit', path, ...args);
     expect(code).toBe(0);
     const report = JSON.parse(stdout) as FitReport;
-    const kvBytesPerToken = kvBlockBytes({ layers: 2, kvHeads: 1, headDim: 64 }, 'f16') / 16;
+    const kvBytesPerToken = kvBlockBytes(Array(2).fill({ kvHeads: 1, headDim: 64 }), 'f16') / 16;
     expect(report).toMatchObject({ path, context: 4096, kvCacheType: 'f16', unusable: [] });
     expect(report.withoutLimit).toMatchObject({ kvBytesPerToken, windowBytes: 0 });
     expect(report.devices.map(({ device, freeBytes }) => [device, freeBytes])).toEqual([

@@ -4,7 +4,6 @@ import { BlockBudget, workingWindowBlocks } from '../../src/executor/load/block-
 import { type LoadOptions, limitsFor } from '../../src/executor/load/load-options.js';
 import { kvBlockBytes } from '../../src/executor/model/kv-cache.js';
 import { blocksFor } from '../../src/executor/model/slot-layout.js';
-import type { ModelParameters } from '../../src/shared/gguf/model-parameters.js';
 import { runs, scaled, seed } from '../support/run-size.js';
 
 const shape = fc.record({
@@ -19,12 +18,16 @@ const limit = fc.record({
 });
 
 function budgetOf({ layers, windowed, window }: { layers: number; windowed: number; window: number }, asked: object) {
-  const model = { layers, kvHeads: 1, headDim: 16 } as ModelParameters;
+  const shape = { kvHeads: 1, headDim: 16 };
   const count = window < (asked as LoadOptions).maxContext ? Math.min(windowed, layers) : 0;
   const options = { path: '', kvCacheType: 'f16', kvMemoryBytes: 0, fingerprint: '', ...asked } as LoadOptions;
   const windows = count === 0 ? undefined : { window, layers: new Set(Array.from({ length: count }, (_, i) => i)) };
-  const bytesOf = (of: number) => kvBlockBytes({ ...model, layers: of }, 'f16');
-  const budget = new BlockBudget(options, model, windows);
+  const bytesOf = (of: number) => kvBlockBytes(Array(of).fill(shape), 'f16');
+  const budget = new BlockBudget(
+    options,
+    new Map(Array.from({ length: layers }, (_, layer) => [layer, shape])),
+    windows,
+  );
   return { budget, limits: limitsFor(options, 1), full: bytesOf(layers - count), windowed: bytesOf(count), count };
 }
 

@@ -1,3 +1,4 @@
+// One file because it is one table of mistakes, by family, and the few changes of graphs that they are made of.
 import path from 'node:path';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { readParityCases, teacherForced } from '../../src/cli/verify/teacher-forced.js';
@@ -8,7 +9,9 @@ import {
   type Experts,
   type ModelGraph,
   type Residual,
+  type ShortConv,
   type Value,
+  withInputs,
   x,
 } from '../../src/executor/model/values.js';
 import { families } from '../../src/executor/models/index.js';
@@ -50,6 +53,8 @@ const ropes = (change: (rope: Attention['rope'], attention: Attention) => Partia
 };
 const nets = (change: (net: DeltaNet) => Partial<DeltaNet>): Mistake =>
   each((value) => (value.kind === 'delta-net' ? { ...value, ...change(value) } : value));
+const convolutions = (change: (value: ShortConv) => Partial<ShortConv>): Mistake =>
+  each((value) => (value.kind === 'short-conv' ? { ...value, ...change(value) } : value));
 const otherPairs = ropes(({ pairing }) => ({ pairing: pairing === 'halves' ? 'adjacent' : 'halves' }));
 const wholeHeads = ropes((_, { headDim }) => ({ dimensions: headDim }));
 /** Norms of what is added are taken for norms before the next layer: they are left out. */
@@ -202,6 +207,68 @@ const MISTAKES: Partial<Record<RandomFamilyName, Readonly<Record<string, Mistake
     'adjacent pairs': otherPairs,
     'whole heads rotated': wholeHeads,
   },
+  gemma4: {
+    'values as they are': attentions(() => ({ valueNormEpsilon: undefined })),
+    'keys and values of the layer before': attentions(({ isShared, layer }) => (isShared ? { layer: layer - 2 } : {})),
+    'scores by the head’s size': attentions(({ headDim }) => ({ scale: 1 / Math.sqrt(headDim) })),
+    'whole heads rotated': ropes(() => ({ divisors: undefined })),
+    'the first half of the pairs rotated': ropes(({ divisors, dimensions }) =>
+      divisors === undefined ? {} : { dimensions: dimensions / 2, divisors: undefined },
+    ),
+    'windowed layers of the other base': ropes(({ divisors, base }) =>
+      divisors === undefined ? { base: 100 * base } : {},
+    ),
+    'no window': attentions(() => ({ window: undefined })),
+    'no inputs of layers': (graph) => ({
+      ...graph,
+      additions: graph.additions.filter((value) => !holds(value, 'layer-gated')),
+    }),
+    'inputs of another layer': each((value) =>
+      value.kind === 'layer-gated' ? { ...value, layer: Math.max(0, value.layer - 1) } : value,
+    ),
+    'the table’s rows as they are': (graph) => ({
+      ...graph,
+      layerInputs: graph.layerInputs && { ...graph.layerInputs, tableScale: 1 },
+    }),
+    'inputs not divided by √2': (graph) => ({
+      ...graph,
+      layerInputs: graph.layerInputs && { ...graph.layerInputs, scale: 1 },
+    }),
+    'the residual stream as it is': (graph) => ({
+      ...graph,
+      additions: graph.additions.filter(({ kind }) => kind !== 'rescaled'),
+    }),
+    'logits not capped': (graph) => ({ ...graph, logitsSoftcap: undefined }),
+    silu,
+  },
+  'gemma4-large': {
+    'normalized keys for values': attentions(({ window }) =>
+      window === undefined ? { valueNormEpsilon: undefined } : {},
+    ),
+    'no window': attentions(() => ({ window: undefined })),
+  },
+  'gemma4-experts': {
+    'scores of the experts’ input': each((value) =>
+      value.kind === 'experts' ? { ...value, router: { ...value.router, of: value.of } } : value,
+    ),
+    'scores not divided': routers(() => ({ scoreScale: undefined })),
+    'outputs of experts as they are': each((value) =>
+      value.kind === 'experts' ? { ...value, outputScales: undefined } : value,
+    ),
+    'weights as the softmax gives them': routers(() => ({ isNormalized: false })),
+    'no experts': noSharedExpert,
+    'SwiGLU in experts': each((value) => (value.kind === 'experts' ? { ...value, activation: 'silu' } : value)),
+  },
+  lfm2: {
+    'states of another layer': convolutions(({ layer }) => ({ layer: Math.max(0, layer - 1) })),
+    'no norms of heads': attentions(() => ({ headNorms: undefined })),
+    'adjacent pairs': otherPairs,
+  },
+  lfm2moe: {
+    'a softmax': routers(() => ({ scoring: 'softmax' })),
+    'weights that do not add up to 1': routers(() => ({ isNormalized: false })),
+    'a choice without its bias': routers(() => ({ choiceBias: undefined })),
+  },
   cohere2: {
     'every layer rotated': everyRotated,
     'no layer rotated': ropes(() => ({ factor: Number.POSITIVE_INFINITY })),
@@ -285,6 +352,9 @@ const MISTAKES: Partial<Record<RandomFamilyName, Readonly<Record<string, Mistake
     ),
   },
 };
+
+/** True if a value is computed from one of that kind. */
+const holds = (value: Value, kind: Value['kind']): boolean => [...withInputs(value)].some((part) => part.kind === kind);
 
 function* attentionsOf(graph: ModelGraph): Generator<Attention> {
   const found: Attention[] = [];

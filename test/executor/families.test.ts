@@ -54,6 +54,9 @@ const APPROXIMATED: Partial<Record<RandomFamilyName, number>> = {
   gemma: 1e-3,
   gemma2: 1e-3,
   gemma3: 1e-3,
+  gemma4: 1e-3,
+  'gemma4-large': 1e-3,
+  'gemma4-experts': 1e-3,
   qwen2vl: 1e-4,
 };
 

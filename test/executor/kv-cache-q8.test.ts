@@ -42,7 +42,7 @@ describe('a KV cache in q8_0', () => {
       return model.forward.cache.bytes;
     };
     expect(await bytes('q8_0')).toBe((await bytes('f16')) * (17 / 32));
-    expect(kvBlockBytes({ layers: 32, kvHeads: 8, headDim: 128 }, 'q8_0') / 16).toBe(69_632);
+    expect(kvBlockBytes(Array(32).fill({ kvHeads: 8, headDim: 128 }), 'q8_0') / 16).toBe(69_632);
   });
 
   it.each([

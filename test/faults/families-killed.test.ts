@@ -23,8 +23,14 @@ function requests(): GenerateStreamRequest[] {
   );
 }
 
-/** Numbers of each family: layers that see everything, those that see a window, and f32 of keys and values of a position. */
-const FAMILIES = { gemma3: [1, 6, 64], olmo2: [1, 3, 64], gemma2: [2, 2, 128], phi3: [0, 4, 192] } as const;
+/** f32 of keys and values of a position, over a family's layers that see everything and over those with a window. */
+const FAMILIES = {
+  gemma3: [64, 384],
+  olmo2: [64, 192],
+  gemma2: [256, 256],
+  phi3: [0, 768],
+  gemma4: [256, 128],
+} as const;
 type Family = keyof typeof FAMILIES;
 
 interface Blocks {
@@ -42,11 +48,12 @@ async function run(
 ) {
   const metadata = family === 'phi3' ? { 'phi3.attention.sliding_window': 24 } : {};
   const model = writeRandomFamily(family, { contextLength: 256, metadata });
-  const [fullLayers, windowedLayers, floats] = FAMILIES[family];
-  const layerBytes = kvBlockBytes({ layers: 1, kvHeads: 1, headDim: floats / 2 }, kvCacheType);
+  const [fullBytes, windowedBytes] = FAMILIES[family].map((floats) =>
+    kvBlockBytes([{ kvHeads: 1, headDim: floats / 2 }], kvCacheType),
+  ) as [number, number];
   const server = await startTestGateway(model, {
     kvCacheType,
-    kvMemoryBytes: (full * fullLayers + windowed * windowedLayers) * layerBytes,
+    kvMemoryBytes: full * fullBytes + windowed * windowedBytes,
     maxSequences: 8,
     maxStepTokens: 32,
     prefixCache,

@@ -8,6 +8,7 @@ import { gelu } from '../kernels/reference/geglu.js';
 import { silu } from '../kernels/reference/swiglu.js';
 import { fromHalf, toHalf } from '../kernels/support/half.js';
 import { float64DeltaNet } from './float64-delta-net.js';
+import { float64Gemma4 } from './float64-gemma4.js';
 
 type Row = Float64Array;
 
@@ -61,7 +62,7 @@ export function float64Forward(path: string, tokens: readonly number[], options:
   };
   const same = SAME[architecture] ?? architecture;
   const is = (...names: string[]) => names.includes(same);
-  const isGemma = is('gemma', 'gemma2', 'gemma3');
+  const isGemma = is('gemma', 'gemma2', 'gemma3', 'gemma4');
   const isHybrid = is('qwen35', 'qwen35moe');
   const sigmoid = (value: number) => 1 / (1 + Math.exp(-value));
 
@@ -70,7 +71,10 @@ export function float64Forward(path: string, tokens: readonly number[], options:
   const single = (key: string) =>
     ArrayBuffer.isView(metadata.get(`${architecture}.${key}`)) ? perLayer(key) : number(key);
   const heads = single('attention.head_count');
-  const kvHeads = single('attention.head_count_kv');
+  const listed = metadata.numbers(`${architecture}.attention.head_count_kv`);
+  const kvHeads = is('gemma4', 'lfm2', 'lfm2moe')
+    ? Math.max(...Array.from(listed ?? []))
+    : single('attention.head_count_kv');
   const headDim = number('attention.key_length', hidden / heads);
   const isCentered = is('command-r', 'cohere2');
   const epsilon = number(`attention.layer_norm_${isCentered ? '' : 'rms_'}epsilon`);
@@ -181,7 +185,7 @@ export function float64Forward(path: string, tokens: readonly number[], options:
       let [queries, keys] = [headsOf(q!), headsOf(k!)];
       const gates = isHybrid ? queries.filter((_, i) => i % 2 === 1) : [];
       if (isHybrid) queries = queries.filter((_, i) => i % 2 === 0);
-      if (is('qwen3', 'gemma3', 'qwen3moe', 'glm4moe', 'qwen35', 'qwen35moe', 'exaone4', 'dots1')) {
+      if (is('qwen3', 'gemma3', 'qwen3moe', 'glm4moe', 'qwen35', 'qwen35moe', 'exaone4', 'dots1', 'lfm2', 'lfm2moe')) {
         queries = queries.map((head) => norm(`${block}.attn_q_norm`, head));
         keys = keys.map((head) => norm(`${block}.attn_k_norm`, head));
       }
@@ -210,6 +214,24 @@ export function float64Forward(path: string, tokens: readonly number[], options:
       for (const [head, gate] of gates.entries())
         for (const [i, value] of gate.entries()) out[head * headDim + i]! *= sigmoid(value);
       return product(`${block}.attn_output`, out);
+    });
+  };
+
+  /** LFM2's gated convolution: c · (weight * (b · x)) over the rows. */
+  const convolve = (block: string, xs: readonly Row[]): Row[] => {
+    const weight = tensor(`${block}.shortconv.conv.weight`);
+    const taps = weight.length / hidden;
+    const gates = xs.map((x) => product(`${block}.shortconv.in_proj`, x));
+    return gates.map((own, row) => {
+      const y = new Float64Array(hidden);
+      for (let i = 0; i < hidden; i++) {
+        for (let back = 0; back < taps && back <= row; back++) {
+          const before = gates[row - back]!;
+          y[i]! += weight[i * taps + taps - 1 - back]! * before[i]! * before[2 * hidden + i]!;
+        }
+        y[i]! *= own[hidden + i]!;
+      }
+      return product(`${block}.shortconv.out_proj`, y);
     });
   };
 
@@ -261,7 +283,7 @@ export function float64Forward(path: string, tokens: readonly number[], options:
     const block = `blk.${layer}`;
     const [count, used] = [number('expert_count'), number('expert_used_count')];
     const scores = product(`${block}.ffn_gate_inp`, x);
-    const hasSigmoids = is('glm4moe', 'dots1');
+    const hasSigmoids = is('glm4moe', 'dots1', 'lfm2moe');
     const weights = is('gpt-oss') ? scores : hasSigmoids ? scores.map(sigmoid) : softmax(scores);
     const choice = has(`${block}.exp_probs_b.bias`)
       ? weights.map((weight, e) => weight + tensor(`${block}.exp_probs_b.bias`)[e]!)
@@ -278,7 +300,7 @@ export function float64Forward(path: string, tokens: readonly number[], options:
       for (const [i, e] of chosen.entries()) weights[e] = shares[i]!;
     }
     const isNormalized =
-      is('llama', 'qwen3moe', 'granitemoe', 'qwen35moe', 'ernie4_5-moe', 'mistral3', 'granite') ||
+      is('llama', 'qwen3moe', 'granitemoe', 'qwen35moe', 'ernie4_5-moe', 'mistral3', 'granite', 'lfm2moe') ||
       metadata.boolean(`${architecture}.expert_weights_norm`);
     const total = isNormalized ? chosen.reduce((sum, e) => sum + weights[e]!, 0) : 1;
     const scale = number('expert_weights_scale', 1);
@@ -315,6 +337,14 @@ export function float64Forward(path: string, tokens: readonly number[], options:
     return y.map((value, i) => value + share * shared[i]!);
   };
 
+  if (is('gemma4')) {
+    const listOf = (key: string): readonly number[] => {
+      const value = metadata.get(`${architecture}.${key}`);
+      return Array.from(value as unknown as ArrayLike<number | boolean>, Number);
+    };
+    const onGap = options.onGap ?? (() => undefined);
+    return float64Gemma4({ tensor, has, product, productOf, number, perLayer: listOf, activation, onGap }, tokens);
+  }
   const embedding = tensor('token_embd.weight');
   const isMinicpm = is('minicpm');
   const embeddingScale = isGemma
@@ -334,7 +364,12 @@ export function float64Forward(path: string, tokens: readonly number[], options:
         : x.map((value) => value * residualScale);
     const normed = xs.map((x) => before('attn_norm', x));
     const isNet = has(`${block}.ssm_out.weight`);
-    const attended = isNet ? float64DeltaNet(netOf(block), normed) : attend(layer, normed);
+    const isConvolution = has(`${block}.shortconv.conv.weight`);
+    const attended = isNet
+      ? float64DeltaNet(netOf(block), normed)
+      : isConvolution
+        ? convolve(block, normed)
+        : attend(layer, normed);
     if (is('command-r', 'cohere2')) {
       xs = xs.map((x, row) => {
         const gated = mlp(layer, norm(`${block}.attn_norm`, x));
@@ -360,6 +395,7 @@ export function float64Forward(path: string, tokens: readonly number[], options:
     });
   }
   const output = has('output.weight') ? 'output' : 'token_embd';
+  const lastNorm = has('token_embd_norm.weight') ? 'token_embd_norm' : 'output_norm';
   const logitsScale =
     isGranite || isMinicpm
       ? 1 / number('logit_scale', isMinicpm ? 256 / hidden : undefined)
@@ -367,5 +403,5 @@ export function float64Forward(path: string, tokens: readonly number[], options:
         ? number('logit_scale')
         : 1;
   const logitsCap = is('gemma2') ? number('final_logit_softcapping') : undefined;
-  return xs.map((x) => product(output, norm('output_norm', x)).map((logit) => cap(logit * logitsScale, logitsCap)));
+  return xs.map((x) => product(output, norm(lastNorm, x)).map((logit) => cap(logit * logitsScale, logitsCap)));
 }

@@ -1,7 +1,7 @@
 import type { Usage } from '../../src/shared/generated/rocmforge/v1/inference.js';
 import { type Generated, generate, request, startTestGateway, type TestGateway } from './gateway.js';
 import type { RandomFamilyName } from './random-families.js';
-import { writeRandomModel } from './random-model.js';
+import { layersOf, writeRandomModel } from './random-model.js';
 
 export const CHAT_TEMPLATE =
   '{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}{% if add_generation_prompt %}assistant:{% endif %}';
@@ -113,7 +113,7 @@ export interface KillRun {
 /** A gateway for {@link killStreams}, on a model of the family that can chat. */
 export function startForKills(family: RandomFamilyName = 'llama'): Promise<TestGateway> {
   // With a layer of each kind.
-  const layers = family === 'qwen35' ? 4 : 2;
+  const layers = ['qwen35', 'lfm2', 'gemma4'].includes(family) ? layersOf(family) : 2;
   const model = writeRandomModel({ family, layers, contextLength: 1024, chatTemplate: CHAT_TEMPLATE });
   return startTestGateway(model, {
     maxSequences: 24,

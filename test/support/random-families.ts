@@ -1,6 +1,7 @@
 import { typed } from './gguf-builder.js';
 import { RANDOM_ALIASES } from './random-aliases.js';
-import { HYBRID, MLP, NETTED, POST_NORMS, QKV, type RandomFamily, ROUTED } from './random-family.js';
+import { CONVOLVED, HYBRID, MLP, NETTED, POST_NORMS, QKV, type RandomFamily, ROUTED } from './random-family.js';
+import { RANDOM_GEMMA4 } from './random-gemma4.js';
 
 /**
  * One model of each family with every optional tensor and key that its real files have, sized so that a prompt of a hundred
@@ -182,6 +183,14 @@ const OWN_FAMILIES = {
     experts: { count: 16, used: 4, ffn: 64, sharedFfn: 64, isGated: true },
     scaled: { ffn_gate_inp: 7, ...NETTED },
   },
+  ...RANDOM_GEMMA4,
+  lfm2: { ...CONVOLVED, scaled: { token_embd: 0.04 } },
+  lfm2moe: {
+    ...CONVOLVED,
+    experts: { count: 8, used: 3, ffn: 64, dense: 1, hasChoiceBias: true },
+    metadata: { ...CONVOLVED.metadata, leading_dense_block_count: 1, expert_gating_func: 2 },
+    scaled: { ...ROUTED, token_embd: 0.04 },
+  },
   cohere2: {
     isTied: true,
     norms: ['attn_norm'],
@@ -239,8 +248,15 @@ export type RandomFamilyName = keyof typeof RANDOM_FAMILIES;
 export const RANDOM_FAMILY_NAMES = Object.keys(OWN_FAMILIES) as readonly RandomFamilyName[];
 export const RANDOM_ALIAS_NAMES = Object.keys(RANDOM_ALIASES) as readonly RandomFamilyName[];
 
-/** Families that together take every branch of the forward pass: dense, windows, sinks, experts, recurrent layers. */
-export const COVERING_FAMILIES: readonly RandomFamilyName[] = ['llama', 'gemma3', 'gpt-oss', 'qwen3moe', 'qwen35'];
+/** Families that together take every branch of the forward pass: dense, windows, sinks, experts, recurrent layers, shared keys. */
+export const COVERING_FAMILIES: readonly RandomFamilyName[] = [
+  'llama',
+  'gemma3',
+  'gpt-oss',
+  'qwen3moe',
+  'qwen35',
+  'gemma4',
+];
 
 /** `general.architecture` of a random family. */
 export const architectureOf = (name: RandomFamilyName): string =>

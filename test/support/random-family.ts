@@ -23,14 +23,34 @@ export interface RandomFamily {
   readonly experts?: RandomExperts;
   /** Gated delta nets in place of attention in three of four blocks, and gates of the attention's heads. */
   readonly nets?: { readonly keyHeads: number; readonly valueHeads: number; readonly dim: number };
+  /** Short convolutions in place of attention in two of three blocks. */
+  readonly convolutions?: { readonly taps: number };
   /** Default: as many as there are kinds of layers, and one more. */
   readonly layers?: number;
+  /** Layers that differ in their heads and FFNs. */
+  readonly layerShape?: (layer: number) => RandomLayer;
+  /** Width of the inputs that each layer gets beside the residual stream. */
+  readonly layerInputs?: number;
+  /** Each layer ends with a factor of the residual stream. */
+  readonly hasOutputScales?: true;
   /** Mean of a block's norms, by name; default 1. */
   readonly means?: Readonly<Record<string, number>>;
-  /** Vectors of the file: their elements' mean. */
-  readonly vectors?: Readonly<Record<string, { readonly length: number; readonly mean: number }>>;
+  /** Vectors of the file: their elements' mean, or all of them. */
+  readonly vectors?: Readonly<
+    Record<string, { readonly length: number; readonly mean: number; readonly values?: readonly number[] }>
+  >;
   /** Factors of the weights' standard deviation, by the matrix's name. */
   readonly scaled?: Readonly<Record<string, number>>;
+}
+
+export interface RandomLayer {
+  readonly kvHeads: number;
+  readonly headDim: number;
+  readonly ffn: number;
+  /** It attends to keys and values of an earlier layer. */
+  readonly isShared?: boolean;
+  /** Its keys are its values too. */
+  readonly hasNoValues?: boolean;
 }
 
 /** Widths are multiples of a dense block's. */
@@ -46,6 +66,8 @@ export interface RandomExperts {
   readonly isGated?: true;
   /** Routers and experts have biases. */
   readonly isBiased?: true;
+  /** Beside them there is a dense MLP; norms, inputs and factors of both are their own. */
+  readonly isBeside?: true;
   /** The choice has a bias. */
   readonly hasChoiceBias?: true;
 }
@@ -61,6 +83,14 @@ export const MLP = ['ffn_gate', 'ffn_up', 'ffn_down'] as const;
 
 /** Reads of nets' states are normalized, and their rounding with them. */
 export const NETTED = { ssm_out: 0.4 };
+
+/** Keys of lfm2. */
+export const CONVOLVED = {
+  convolutions: { taps: 3 },
+  headNorms: 'head',
+  isTied: true,
+  metadata: { 'attention.head_count_kv': typed.arrayOf(typed.i32, [0, 0, 2, 0]), 'shortconv.l_cache': 3 },
+} as const;
 
 /** Keys of qwen35: a quarter of each head is rotated, by one number of three that are the same. */
 export const HYBRID = {

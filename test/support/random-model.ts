@@ -5,7 +5,7 @@ import type { TensorTypeName } from '../../src/shared/gguf/tensor-types.js';
 import { type BuilderValue, GgufBuilder, typed } from './gguf-builder.js';
 import { Random } from './random.js';
 import { architectureOf, RANDOM_FAMILIES, type RandomFamilyName } from './random-families.js';
-import type { RandomFamily } from './random-family.js';
+import type { RandomFamily, RandomLayer } from './random-family.js';
 
 export interface RandomModelOptions {
   readonly type?: 'F32' | 'F16';
@@ -65,6 +65,14 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
   const [headsOf64, kvHeadsOf64, headDim] = shape as [number, number, number];
   const times = (options.hidden ?? 64) / 64;
   const [heads, kvHeads] = [headsOf64 * times, kvHeadsOf64 * times];
+  const { layerShape } = family;
+  const shapes =
+    layerShape &&
+    Array.from({ length: layers }, (_, layer): RandomLayer => {
+      const own = layerShape(layer);
+      return { ...own, kvHeads: own.kvHeads * times, ffn: own.ffn * times };
+    });
+  const inputs = family.layerInputs === undefined ? 0 : family.layerInputs * times;
   const random = gaussian(options.seed ?? 1);
   const bytes = Array.from({ length: 256 }, (_, i) => `<0x${i.toString(16).toUpperCase().padStart(2, '0')}>`);
   // Every printable character stands for itself too, so that prompts are not spelled in bytes alone.
@@ -119,6 +127,17 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
     ...Object.fromEntries(
       Object.entries(family.metadata ?? {}).map(([key, value]) => [`${architecture}.${key}`, value]),
     ),
+    ...(shapes && {
+      [`${architecture}.attention.head_count_kv`]: typed.arrayOf(
+        typed.i32,
+        shapes.map((own) => own.kvHeads),
+      ),
+      [`${architecture}.feed_forward_length`]: typed.arrayOf(
+        typed.i32,
+        shapes.map((own) => own.ffn),
+      ),
+      [`${architecture}.embedding_length_per_layer_input`]: inputs,
+    }),
     ...(options.chatTemplate !== undefined && { 'tokenizer.chat_template': options.chatTemplate }),
     ...options.metadata,
   };
@@ -161,9 +180,12 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
   const norms = family.norms ?? ['attn_norm', 'ffn_norm'];
   for (let layer = 0; layer < layers; layer++) {
     const block = `blk.${layer}`;
-    const kvWidth = kvHeads * headDim;
+    const own = shapes?.[layer] ?? { kvHeads, headDim, ffn };
+    const { headDim: dim, isShared = false, hasNoValues = false } = own;
+    const kvWidth = own.kvHeads * dim;
     if (norms.includes('attn_norm')) norm(`${block}.attn_norm.weight`);
     const isNet = nets !== undefined && (layer + 1) % 4 !== 0;
+    const isConvolution = family.convolutions !== undefined && layer % 3 !== 2;
     if (isNet) {
       const [valueHeads, width] = [nets.valueHeads * times, nets.valueHeads * times * nets.dim];
       const channels = 2 * nets.keyHeads * times * nets.dim + width;
@@ -177,19 +199,29 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
       vector(`${block}.ssm_dt.bias`, valueHeads, -0.5);
       vector(`${block}.ssm_norm.weight`, nets.dim, 1);
       matrix(`${block}.ssm_out.weight`, width, hidden);
+    } else if (isConvolution) {
+      const taps = family.convolutions?.taps as number;
+      matrix(`${block}.shortconv.in_proj.weight`, hidden, 3 * hidden);
+      vector(`${block}.shortconv.conv.weight`, taps, 0.5, hidden);
+      matrix(`${block}.shortconv.out_proj.weight`, hidden, hidden);
     } else if (family.joined?.includes('qkv')) {
-      project(`${block}.attn_qkv`, hidden, heads * headDim + 2 * kvWidth);
+      project(`${block}.attn_qkv`, hidden, heads * dim + 2 * kvWidth);
       for (const name of family.biases?.filter((biased) => /^attn_[qkv]$/.test(biased)) ?? [])
-        vector(`${block}.${name}.bias`, name === 'attn_q' ? heads * headDim : kvWidth, 0);
+        vector(`${block}.${name}.bias`, name === 'attn_q' ? heads * dim : kvWidth, 0);
     } else {
-      project(`${block}.attn_q`, hidden, (nets === undefined ? 1 : 2) * heads * headDim);
-      project(`${block}.attn_k`, hidden, kvWidth);
-      project(`${block}.attn_v`, hidden, kvWidth);
+      project(`${block}.attn_q`, hidden, (nets === undefined ? 1 : 2) * heads * dim);
+      if (!isShared) project(`${block}.attn_k`, hidden, kvWidth);
+      if (!isShared && !hasNoValues) project(`${block}.attn_v`, hidden, kvWidth);
     }
-    if (!isNet) project(`${block}.attn_output`, heads * headDim, hidden);
-    if (family.headNorms !== undefined && !isNet) {
-      vector(`${block}.attn_q_norm.weight`, family.headNorms === 'head' ? headDim : heads * headDim, 1);
-      vector(`${block}.attn_k_norm.weight`, family.headNorms === 'head' ? headDim : kvWidth, 1);
+    const isAttention = !isNet && !isConvolution;
+    if (isAttention) project(`${block}.attn_output`, heads * dim, hidden);
+    if (family.headNorms !== undefined && isAttention) {
+      vector(
+        `${block}.attn_q_norm.weight`,
+        family.headNorms === 'head' ? dim : heads * dim,
+        family.means?.attn_q_norm ?? 1,
+      );
+      if (!isShared) vector(`${block}.attn_k_norm.weight`, family.headNorms === 'head' ? dim : kvWidth, 1);
     }
     if (family.hasSinks) vector(`${block}.attn_sinks.weight`, heads, 1);
     for (const name of norms.slice(norms[0] === 'attn_norm' ? 1 : 0)) norm(`${block}.${name}.weight`);
@@ -215,19 +247,37 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
         matrix(`${block}.ffn_up_shexp.weight`, hidden, wide(experts.sharedFfn));
         matrix(`${block}.ffn_down_shexp.weight`, wide(experts.sharedFfn), hidden);
       }
-      continue;
+      if (experts.isBeside) {
+        vector(`${block}.ffn_gate_inp.scale`, hidden, 1);
+        vector(`${block}.ffn_down_exps.scale`, experts.count, 1);
+        for (const name of ['pre_ffw_norm_2', 'post_ffw_norm_1', 'post_ffw_norm_2']) norm(`${block}.${name}.weight`);
+      } else continue;
     }
-    if (family.joined?.includes('gate_up')) project(`${block}.ffn_up`, hidden, 2 * ffn);
+    if (family.joined?.includes('gate_up') && !experts?.isBeside) project(`${block}.ffn_up`, hidden, 2 * own.ffn);
     else {
-      project(`${block}.ffn_gate`, hidden, ffn);
-      project(`${block}.ffn_up`, hidden, ffn);
+      project(`${block}.ffn_gate`, hidden, own.ffn);
+      project(`${block}.ffn_up`, hidden, own.ffn);
     }
-    project(`${block}.ffn_down`, ffn, hidden);
+    project(`${block}.ffn_down`, own.ffn, hidden);
+    if (inputs > 0) {
+      matrix(`${block}.inp_gate.weight`, hidden, inputs);
+      matrix(`${block}.proj.weight`, inputs, hidden);
+      norm(`${block}.post_norm.weight`);
+    }
+    if (family.hasOutputScales) vector(`${block}.layer_output_scale.weight`, 1, 0.8);
   }
-  norm('output_norm.weight');
+  norm(family.convolutions === undefined ? 'output_norm.weight' : 'token_embd_norm.weight');
   if (!family.isTied) matrix('output.weight', hidden, tokens.length, undefined, paddedRows);
   if (family.biases?.includes('output')) vector('output.bias', tokens.length + paddedRows, 0);
-  for (const [name, { length, mean }] of Object.entries(family.vectors ?? {})) vector(name, length, mean);
+  for (const [name, { length, mean, values }] of Object.entries(family.vectors ?? {})) {
+    if (values === undefined) vector(name, length, mean);
+    else builder.tensor(name, { type: 'F32', dims: [length], data: new Uint8Array(Float32Array.from(values).buffer) });
+  }
+  if (inputs > 0) {
+    matrix('per_layer_token_embd.weight', layers * inputs, tokens.length, 0.2, paddedRows);
+    matrix('per_layer_model_proj.weight', hidden, layers * inputs);
+    vector('per_layer_proj_norm.weight', inputs, 1);
+  }
   for (const [name, spec] of Object.entries(options.tensors ?? {})) builder.tensor(name, spec);
   return builder;
 }

@@ -86,7 +86,7 @@ class KernelBench {
     const { heads, kvHeads, headDim, context } = SHAPE;
     const shape = { heads, kvHeads, headDim, scale: 1 / Math.sqrt(headDim) };
     const blocks = 1 + blocksFor(context);
-    const cache = new KvCache(this.memory, { ...shape, layers: 1 }, 'f16', blocks);
+    const cache = new KvCache(this.memory, new Map([[0, shape]]), 'f16', blocks);
     const limits = {
       maxContext: context,
       maxSequences: 1,

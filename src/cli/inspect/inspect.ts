@@ -1,7 +1,7 @@
 import path from 'node:path';
 import { stateBytes } from '../../executor/layers/recurrent-layers.js';
 import type { VectorRef } from '../../executor/model/tensors.js';
-import { kvLayers, type ModelGraph, valuesOf } from '../../executor/model/values.js';
+import { isRecurrent, kvLayers, type ModelGraph, valuesOf } from '../../executor/model/values.js';
 import { readGraph } from '../../executor/models/index.js';
 import type { ReasoningParser, ToolParser } from '../../gateway/chat/answer/answer-format.js';
 import { answersOf } from '../../gateway/request/served-model.js';
@@ -59,9 +59,12 @@ export interface RecurrentSummary {
   readonly layers: number;
   /** Layers that attend. */
   readonly attentionLayers: number;
-  readonly heads: number;
+  /** Of a gated delta net; null: the layers are short convolutions. */
+  readonly heads: number | null;
   /** Rows of a head's state, and columns. */
-  readonly dim: number;
+  readonly dim: number | null;
+  /** Rows that a short convolution sees; null: the layers are none. */
+  readonly taps: number | null;
   /** Bytes of one state over all layers: a sequence has two, a snapshot is one. */
   readonly stateBytes: number;
 }
@@ -182,15 +185,17 @@ function understandModel({
 }
 
 function summariseRecurrent(graph: ModelGraph): RecurrentSummary | null {
-  const nets = [...valuesOf(graph)].filter((value) => value.kind === 'delta-net');
-  const [first] = nets;
+  const layers = [...valuesOf(graph)].filter(isRecurrent);
+  const [first] = layers;
   if (first === undefined) return null;
+  const isNet = first.kind === 'delta-net';
   return {
-    layers: nets.length,
-    attentionLayers: kvLayers(graph),
-    heads: first.valueHeads,
-    dim: first.dim,
-    stateBytes: stateBytes(nets),
+    layers: layers.length,
+    attentionLayers: kvLayers(graph).size,
+    heads: isNet ? first.valueHeads : null,
+    dim: isNet ? first.dim : null,
+    taps: isNet ? null : first.taps,
+    stateBytes: stateBytes(layers),
   };
 }
 
@@ -278,10 +283,12 @@ function describeRecurrent({
   attentionLayers,
   heads,
   dim,
+  taps,
   stateBytes: bytes,
 }: RecurrentSummary): [string, string] {
   const sizes = `${formatBytes(2 * bytes)} of states a sequence, ${formatBytes(bytes)} a snapshot`;
-  return ['recurrent', `${layers} layers of ${heads} heads of ${dim} × ${dim}, ${attentionLayers} attend; ${sizes}`];
+  const kind = taps === null ? `of ${heads} heads of ${dim} × ${dim}` : `of convolutions of ${taps} rows`;
+  return ['recurrent', `${layers} layers ${kind}, ${attentionLayers} attend; ${sizes}`];
 }
 
 function describePart({ path: file, sizeBytes, tensors }: ModelPartSummary, index: number): [string, string] {

@@ -4,7 +4,7 @@ import { COLUMNS_MULTIPLE, COLUMNS_PART, columnsOf, saturatedCount } from './col
 import { TILE_TYPES, type TileType } from './formats.js';
 import { matmul } from './matmul.js';
 import { ORDER } from './reduction-order.js';
-import { ACTIVATION_GRID, swiglu } from './swiglu.js';
+import { ACTIVATION_GRID, geglu, swiglu } from './swiglu.js';
 
 /** The most experts that a layer has, and that a row is sent to. */
 export const MOST_EXPERTS = 512;
@@ -119,6 +119,20 @@ export const biasAddExperts = defineKernel({
   tolerance: exact('one rounding, the same as the reference rounded to f32'),
 });
 
+export const scaleExperts = defineKernel({
+  name: 'scale_experts',
+  source: 'scale_experts.hip',
+  summary: 'weights[t][i] *= scale[ids[t][i]]',
+  arguments: [
+    inout('weights', 'f32', 'rows', 'used'),
+    input('ids', 'i32', 'rows', 'used'),
+    input('scale', 'f32', 'experts'),
+    i32('used'),
+  ],
+  grid: [{ of: 'rows' }],
+  tolerance: exact('one rounding, the same as the reference rounded to f32'),
+});
+
 /** Constants of {@link swigluClamped} in gpt-oss; no file stores them. */
 export const CLAMPED_ALPHA = 1.702;
 export const CLAMPED_LIMIT = 7;
@@ -191,6 +205,21 @@ export const swigluSentColumns = (type: TileType) =>
     tolerance: stored(type, swiglu.tolerance),
   });
 
+/** GEGLU of the places that rows were sent to, as columns. */
+export const gegluSentColumns = (type: TileType) => {
+  const { grid, multiples, arguments: taken } = swigluSentColumns(type);
+  return defineKernel({
+    name: `geglu_sent_columns_${type}`,
+    source: 'swiglu_columns.hip',
+    on: 'hopper',
+    summary: 'geglu of each place that a row was sent to, in columns of 16-bit floats',
+    arguments: taken,
+    grid,
+    multiples: multiples!,
+    tolerance: stored(type, geglu.tolerance),
+  });
+};
+
 /** {@link swigluClamped} of the places that rows were sent to, as columns. */
 export const swigluClampedSentColumns = (type: TileType) => {
   const { grid, multiples, arguments: taken } = swigluSentColumns(type);
@@ -212,7 +241,13 @@ export const expertsContracts: readonly KernelContract[] = [
   groupByExpert,
   combineExperts,
   biasAddExperts,
+  scaleExperts,
   swigluClamped,
   gateRows,
-  ...TILE_TYPES.flatMap((type) => [sendColumns(type), swigluSentColumns(type), swigluClampedSentColumns(type)]),
+  ...TILE_TYPES.flatMap((type) => [
+    sendColumns(type),
+    swigluSentColumns(type),
+    gegluSentColumns(type),
+    swigluClampedSentColumns(type),
+  ]),
 ];

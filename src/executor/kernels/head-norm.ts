@@ -1,4 +1,4 @@
-import { defineKernel, f32, i32, inout, input, type KernelContract } from '../device/contract.js';
+import { defineKernel, f32, i32, inout, input, type KernelContract, rowsApart } from '../device/contract.js';
 import { roundings } from '../device/tolerance.js';
 import { ORDER } from './reduction-order.js';
 
@@ -23,6 +23,23 @@ export const headNorm = defineKernel({
   ),
 });
 
+export const headsNorm = defineKernel({
+  name: 'heads_norm',
+  source: 'heads_norm.hip',
+  summary: 'x / sqrt(mean(x²) + eps) * weight, for each of some heads of a row by itself, in place',
+  arguments: [
+    rowsApart('x_stride', inout('x', 'f32', 'rows', 'heads * head_dim')),
+    input('weight', 'f32', 'head_dim'),
+    i32('heads'),
+    i32('head_dim'),
+    i32('x_stride'),
+    f32('eps'),
+  ],
+  grid: [{ of: 'heads', per: 'waves' }, { of: 'rows' }],
+  order: ORDER.dot,
+  tolerance: headNorm.tolerance,
+});
+
 export const qkNorm = defineKernel({
   name: 'qk_norm',
   source: 'qk_norm.hip',
@@ -44,4 +61,4 @@ export const qkNorm = defineKernel({
   ),
 });
 
-export const headNormContracts: readonly KernelContract[] = [headNorm, qkNorm];
+export const headNormContracts: readonly KernelContract[] = [headNorm, headsNorm, qkNorm];

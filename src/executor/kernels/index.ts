@@ -40,6 +40,7 @@ import { ropeContracts } from './rope.js';
 import { ropeKvAppendContracts } from './rope-kv-append.js';
 import { samplingOperations } from './sampling.js';
 import { scaleQueriesContracts } from './scale-queries.js';
+import { shortConvContracts } from './short-conv.js';
 import { slotWriteContracts } from './slot-write.js';
 import { smallGemmContracts } from './small-gemm.js';
 import { softcapContracts } from './softcap.js';
@@ -90,6 +91,7 @@ export * from './rope.js';
 export * from './rope-kv-append.js';
 export * from './sampling.js';
 export * from './scale-queries.js';
+export * from './short-conv.js';
 export * from './slot-write.js';
 export * from './small-gemm.js';
 export * from './softcap.js';
@@ -98,6 +100,7 @@ export * from './unfused-attention.js';
 
 /** Every operation with the kernels that compute it, launched ones first. */
 export const operations: Readonly<Record<string, readonly KernelContract[]>> = {
+  'short-conv': shortConvContracts,
   'slot-write': slotWriteContracts,
   'embedding-gather': embeddingGatherContracts,
   'gather-rows': gatherRowsContracts,

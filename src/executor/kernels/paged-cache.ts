@@ -4,7 +4,7 @@ import { aligned, type BufferArgument, f32, i32, inout, input } from '../device/
 export const KV_BLOCK_TOKENS = 16;
 
 /** Head sizes that attention is built for. */
-export const HEAD_DIMS: readonly number[] = [8, 16, 32, 48, 64, 80, 96, 112, 128, 256];
+export const HEAD_DIMS: readonly number[] = [8, 16, 32, 48, 64, 80, 96, 112, 128, 256, 512];
 
 /** Those that attention on matrix units is built for: whole tiles of sixteen elements. */
 export const TILE_HEAD_DIMS: readonly number[] = [64, 80, 96, 128, 256];

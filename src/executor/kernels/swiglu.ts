@@ -1,4 +1,13 @@
-import { aligned, defineKernel, i32, input, type KernelContract, output } from '../device/contract.js';
+import {
+  aligned,
+  defineKernel,
+  i32,
+  inout,
+  input,
+  type KernelContract,
+  output,
+  rowsApart,
+} from '../device/contract.js';
 import { elementwise, exact, stored } from '../device/tolerance.js';
 import { Q8_BLOCK, Q8_BLOCK_BYTES, TILE_TYPES, type TileType } from './formats.js';
 
@@ -22,6 +31,20 @@ export const geglu = defineKernel({
   summary: 'y = gelu(gate) * up, gelu in its form with tanh',
   arguments: swiglu.arguments,
   grid: ACTIVATION_GRID,
+  tolerance: elementwise,
+});
+
+export const geluGate = defineKernel({
+  name: 'gelu_gate',
+  source: 'gelu_gate.hip',
+  summary: 'y = gelu(y) * x, gelu in its form with tanh',
+  arguments: [
+    inout('y', 'f32', 'rows', 'columns'),
+    rowsApart('x_stride', input('x', 'f32', 'rows', 'columns')),
+    i32('columns'),
+    i32('x_stride'),
+  ],
+  grid: [{ of: 'rows' }],
   tolerance: elementwise,
 });
 
@@ -62,6 +85,7 @@ export const swigluF16 = defineKernel({
 export const swigluContracts: readonly KernelContract[] = [
   swiglu,
   geglu,
+  geluGate,
   swigluQuantize,
   ...TILE_TYPES.map(swigluConvert),
   swigluF16,

@@ -1,5 +1,5 @@
 import { RocmForgeError } from '../../shared/errors.js';
-import type { DeviceBuffer } from '../device/device.js';
+import { bufferFrom, type DeviceBuffer } from '../device/device.js';
 import * as kernels from '../kernels/index.js';
 import type { LaunchCondition, Rows } from '../kernels/launch-plan.js';
 import type { Limits } from '../model/limits.js';
@@ -32,6 +32,8 @@ function refuseSinks(attention: Limits['attention'], headDim: number): void {
 export class AttentionLayers {
   /** One for each shape that layers have. */
   private readonly forms = new Map<string, AttentionVariant>();
+
+  private readonly ones = new Map<number, DeviceBuffer>();
 
   /** `[rows, columns]` f32: what rows attend to, or what of it is between. */
   private readonly out: DeviceBuffer;
@@ -85,15 +87,21 @@ export class AttentionLayers {
   ): Activation['forms'] {
     const { headNorms, rope, layer } = value;
     const { form, tables, norms, isApart } = this.partsOf(value);
-    if (norms !== undefined && isApart) {
+    if (norms !== undefined && isApart && value.isShared)
+      this.normHeads(value, qkv, 0, value.heads, norms.query_weight);
+    else if (norms !== undefined && isApart) {
       const { heads, kvHeads: kv_heads, headDim: head_dim } = value;
       const kernel = headNorms?.over === 'head' ? kernels.headNorm : kernels.qkNorm;
       this.site.plan.launch(kernel, { qkv, ...norms, heads, kv_heads, head_dim }, { tokens: this.tokens.count });
     }
+    if (value.valueNormEpsilon !== undefined && !value.isShared) {
+      const { heads, kvHeads, headDim } = value;
+      this.normHeads(value, qkv, heads + kvHeads, kvHeads, this.onesOf(headDim), value.valueNormEpsilon);
+    }
     if (tables.queryFactors !== undefined) this.scaleQueries(value, tables.queryFactors, qkv);
     const attended = form.writesForms ? this.products.attendedAs(this.formed, wanted) : undefined;
     const sinks = value.sinks && this.recorded.weights.vector(value.sinks);
-    const extras = { norms: isApart ? undefined : norms, attended, sinks, unrotated };
+    const extras = { norms: isApart ? undefined : norms, attended, sinks, unrotated, isShared: value.isShared };
     form.record(this.site.cache.layer(layer), rope, tables, qkv, this.out, extras);
     return attended === undefined ? { f32: this.out } : { [wanted]: attended.y };
   }
@@ -103,11 +111,40 @@ export class AttentionLayers {
     const tables = this.recorded.ropes.get(rope) as RopeTables;
     const form = this.variantFor(value);
     const norms = headNorms && this.normsOf(headNorms);
+    const isPlain = value.isShared === undefined && value.valueNormEpsilon === undefined;
     const isFused =
-      headNorms?.over === 'head' && tables.queryFactors === undefined && form.normalizes && NORMED_APPEND.when(rope);
-    /** True if a launch of its own normalizes heads. */
-    const isApart = norms !== undefined && !isFused;
+      headNorms?.over === 'head' &&
+      isPlain &&
+      tables.queryFactors === undefined &&
+      form.normalizes &&
+      NORMED_APPEND.when(rope);
+    /** True if launches of their own normalize heads. */
+    const isApart = !isPlain || (norms !== undefined && !isFused);
     return { form, tables, norms, isApart };
+  }
+
+  /** RMS norm of `count` heads of each row of qkv, from `first` on. */
+  private normHeads(
+    { heads, kvHeads, headDim: head_dim, headNorms }: Attention,
+    qkv: DeviceBuffer,
+    first: number,
+    count: number,
+    weight: DeviceBuffer,
+    eps = headNorms?.epsilon as number,
+  ): void {
+    const x = bufferFrom(qkv, first * head_dim);
+    const values = { x, weight, heads: count, head_dim, x_stride: (heads + 2 * kvHeads) * head_dim, eps };
+    this.site.plan.launch(kernels.headsNorm, values, { rows: this.tokens.count });
+  }
+
+  /** `[headDim]` of 1: the weight of a norm that has none. */
+  private onesOf(headDim: number): DeviceBuffer {
+    let ones = this.ones.get(headDim);
+    if (ones === undefined) {
+      ones = this.site.memory.upload(new Float32Array(headDim).fill(1));
+      this.ones.set(headDim, ones);
+    }
+    return ones;
   }
 
   private normsOf({ query, key, epsilon }: HeadNorms): HeadNormValues {

@@ -103,12 +103,14 @@ export class ExpertLayers {
   /**
    * y = the value, `[rows, hidden]` f32, or it is added to it.
    *
-   * @param input of the router and the experts, in f32
+   * @param input of the router, in f32
+   * @param expertsInput that of the experts, in f32; it may be written where the router's is
    * @param alone launches a step of one row; y is its residual stream then
    */
   record(
     value: Experts,
     input: Activation,
+    expertsInput: () => Activation,
     y: DeviceBuffer,
     accumulate = false,
     singleToken?: { readonly by: SingleToken; readonly row: NormedRow },
@@ -131,6 +133,10 @@ export class ExpertLayers {
       const bias = weights.vector(router.bias);
       plan.launch(kernels.biasAdd, { y: this.scores, bias, out: experts }, { rows: count });
     }
+    if (router.scoreScale !== undefined) {
+      const values = { x: this.scores, columns: experts, factor: router.scoreScale };
+      plan.launch(kernels.scale('f32'), values, { rows: count });
+    }
     const routing = {
       bias: choiceBias === undefined ? this.unbiased : weights.vector(choiceBias),
       ...{ used, scoring: SCORINGS[router.scoring] },
@@ -143,6 +149,10 @@ export class ExpertLayers {
       { rows: count },
       multiToken,
     );
+    if (value.outputScales !== undefined) {
+      const values = { weights: this.shares, ids: this.ids, scale: weights.vector(value.outputScales), used };
+      plan.launch(kernels.scaleExperts, values, { rows: count, experts });
+    }
     if (singleToken !== undefined) {
       const { gateUp, down } = weights.experts(value);
       const room = { scores: this.scores, gated: asEncoding(this.gated.other, this.placed.encodingOf(down)) };
@@ -165,7 +175,7 @@ export class ExpertLayers {
       places: this.places,
       table: this.runs,
     };
-    const x = input.forms.f32 as DeviceBuffer;
+    const x = expertsInput().forms.f32 as DeviceBuffer;
     if (columns === undefined) this.multiplyRows(value, x, sent);
     else this.multiplyColumns(value, x, sent, columns, multiToken);
     const hidden = value.down.rows;
@@ -300,8 +310,10 @@ export class ExpertLayers {
     if (value.activation === 'clamped') {
       const clamp = { alpha: kernels.CLAMPED_ALPHA, limit: kernels.CLAMPED_LIMIT };
       plan.launch(kernels.swigluClampedSentColumns(form), { ...gated, ...clamp }, gatedDims);
-    } else if (value.activation === 'silu') plan.launch(kernels.swigluSentColumns(form), gated, gatedDims, when);
-    else throw new Error(`no experts are gated by ${value.activation}`);
+    } else {
+      const kernel = value.activation === 'silu' ? kernels.swigluSentColumns : kernels.gegluSentColumns;
+      plan.launch(kernel(form), gated, gatedDims, when);
+    }
     const made = { y: this.made, stride: hidden };
     this.placed.multiplyExperts(down, { columns: ffn, rows, forms: { [form]: y } }, sent, made, when);
   }

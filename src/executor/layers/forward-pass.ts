@@ -29,8 +29,10 @@ import {
   type Linear,
   type Norm,
   type RankSum,
+  type Rescaled,
   type Residual,
   type RowGated,
+  type ShortConv,
   type StageGraph,
   type Sum,
   type Value,
@@ -49,10 +51,12 @@ import {
   NORM_FUSIONS,
   SINGLE_TOKEN,
 } from './fusions.js';
+import { LayerInputLayers } from './layer-inputs.js';
 import type { AttentionSplits } from './paged-attention.js';
 import { type Activation, type ActivationEncoding, asEncoding, bothOf, Products } from './products.js';
 import type { PlanParts, RecordedModel, Stream } from './recorded-model.js';
 import { QueryGates, RecurrentLayers } from './recurrent-layers.js';
+import { ShortConvLayers } from './short-conv-layers.js';
 import { type NormedRow, SingleToken } from './single-token.js';
 import type { ProductPart } from './single-token-matrices.js';
 
@@ -111,7 +115,9 @@ export class ForwardPass {
   private readonly experts: ExpertLayers | undefined;
   /** Undefined where the model has no such layers. */
   private readonly recurrent: RecurrentLayers | undefined;
+  private readonly shortConvs: ShortConvLayers | undefined;
   private readonly queryGates: QueryGates | undefined;
+  private readonly layerInputs: LayerInputLayers | undefined;
   /** Undefined where the model is no shard. */
   private readonly ranks: AllReduce | undefined;
 
@@ -135,11 +141,15 @@ export class ForwardPass {
       Math.max(1, ...all.filter((value) => value.kind === kind).map((value) => columnsOf(part(value), hiddenSize)));
     this.arena = slotArena(limits);
     this.x = f32(rows * hiddenSize);
-    this.qkv = f32(rows * widest('attention', (value) => (value as Attention).qkv));
+    const qkvColumns = all.map((value) =>
+      value.kind === 'attention' ? (value.heads + 2 * value.kvHeads) * value.headDim : 1,
+    );
+    this.qkv = f32(rows * Math.max(1, ...qkvColumns));
     this.gateUp = f32(rows * 2 * widest('gated'));
     this.plan = new LaunchPlanRecorder(this.device, STEP_COUNTS);
     const attended = widest('attention');
-    const widestInput = Math.max(hiddenSize, widest('norm'), attended, widest('gated'), widest('delta-net'));
+    const inputs = (['norm', 'gated', 'delta-net', 'short-conv', 'layer-gated'] as const).map((kind) => widest(kind));
+    const widestInput = Math.max(hiddenSize, attended, ...inputs);
     this.tables = new StepTables(this.memory, limits, this.hiddenSizeOf(graph));
     this.masks = new StepMasks(this.memory, limits, vocabularySize);
     const { saturated } = this.tables;
@@ -180,10 +190,16 @@ export class ForwardPass {
       all.filter((value): value is DeltaNet => value.kind === 'delta-net'),
       (values) => new RecurrentLayers(own, values, this.tokens),
     );
+    this.shortConvs = forEach(
+      all.filter((value): value is ShortConv => value.kind === 'short-conv'),
+      (values) => new ShortConvLayers(own, values, this.tokens),
+    );
     this.queryGates = forEach(
       all.filter((value): value is Attention => value.kind === 'attention' && value.isGated === true),
       (values) => new QueryGates(plan, memory, values, this.tokens),
     );
+    if (graph.layerInputs !== undefined)
+      this.layerInputs = new LayerInputLayers(memory, plan, weights, graph.layerInputs, this.tokens);
     if (recorded.rank !== undefined) this.ranks = new AllReduce(plan, tables, recorded.rank, graph);
     this.record(graph);
   }
@@ -228,11 +244,16 @@ export class ForwardPass {
       { slot_count: this.arena.slots, slot_words: this.arena.slotWords, writes },
     );
     this.plan.captureFromHere();
-    if (embedding !== undefined) this.embed(this.recorded.weights.table(embedding));
+    if (embedding !== undefined) this.embed(this.recorded.weights.table(embedding), this.x);
     if (embeddingScale !== undefined) this.scale(this.x, this.model.hiddenSize, embeddingScale, this.tokens);
     const stream = { x: this.x, rows: this.tokens };
+    this.layerInputs?.record(
+      (table, y) => this.embed(this.recorded.weights.table(table), y),
+      (value, y) => this.product(value, y, stream),
+    );
     for (const value of additions) {
       if (value.kind === 'sum') this.addSum(value, stream);
+      else if (value.kind === 'rescaled') this.rescale(value);
       else this.add(value, stream);
       this.latestNorm = undefined;
     }
@@ -242,11 +263,11 @@ export class ForwardPass {
     if (embedding === undefined) this.gatherLastTokens();
   }
 
-  /** x = table[token of each row] */
-  private embed(table: Matrix): void {
+  /** y = table[token of each row] */
+  private embed(table: Matrix, y: DeviceBuffer): void {
     const values = {
       table: table.buffer,
-      y: this.x,
+      y,
       row_token: this.tables.at('rowToken'),
       row_slot: this.tables.at('rowSlot'),
       // If another device samples, this one knows only the data that it sent.
@@ -256,6 +277,13 @@ export class ForwardPass {
     };
     const dims = { slot_count: this.arena.slots, vocabulary: table.rows, tokens: this.tokens.count };
     kernels.launchEmbeddingGather((...launched) => this.plan.launch(...launched), table.type, values, dims);
+  }
+
+  /** x *= the vector's one element */
+  private rescale({ factor }: Rescaled): void {
+    const [number] = this.device.readF32(this.recorded.weights.vector(factor)) as Float32Array & [number];
+    this.scale(this.x, this.model.hiddenSize, number, this.tokens);
+    this.singleToken?.written(false);
   }
 
   /** x += value */
@@ -379,6 +407,16 @@ export class ForwardPass {
         return { columns, rows, forms: this.attend(value, form, stream) };
       case 'delta-net':
         return { columns, rows, forms: { f32: this.recur(value, stream) } };
+      case 'short-conv': {
+        const layers = this.shortConvs as ShortConvLayers;
+        return { columns, rows, forms: { f32: layers.record(value, (of, y) => this.product(of, y, stream)) } };
+      }
+      case 'layer-gated': {
+        const layers = this.layerInputs as LayerInputLayers;
+        return { columns, rows, forms: { f32: layers.gate(value, (of, y) => this.product(of, y, stream)) } };
+      }
+      case 'rescaled':
+        throw new Error('what rescales the residual stream is no input');
       case 'linear':
       case 'scaled':
       case 'sum':
@@ -393,12 +431,13 @@ export class ForwardPass {
   /** The value in f32, in the memory that is given for it. */
   private inF32(value: Value, y: DeviceBuffer, stream: Stream): void {
     if (value.kind === 'linear') this.product(value, y, stream);
-    else if (value.kind === 'norm') this.plainNorm(value, this.source(value.of, stream), y, stream.rows);
+    else if (value.kind === 'norm') this.plainNorm(value, this.source(value.of, stream, y), y, stream.rows);
     else if (value.kind === 'scaled') {
       this.inF32(value.of, y, stream);
       this.scale(y, columnsOf(value, this.model.hiddenSize), value.factor, stream.rows);
     } else if (value.kind === 'row-gated') this.rowGated(value, y, stream);
     else if (value.kind === 'experts') this.routed(value, y, stream);
+    else if (value.kind === 'sum') this.sum(value, y, stream);
     else if (value.kind === 'rank-sum') this.summed(value, y, stream);
     else throw new Error(`${value.kind} is not computed by itself`);
   }
@@ -411,13 +450,12 @@ export class ForwardPass {
   private routed(value: Experts, y: DeviceBuffer, stream: Stream, accumulate = false): boolean {
     const layers = this.experts as ExpertLayers;
     const by = accumulate ? layers.singleToken(value, this.singleToken) : undefined;
-    const input = this.activation(
-      value.of,
-      [this.recorded.weights.matrix(value.router.weight)],
-      stream,
-      by?.multiToken,
-    );
-    layers.record(value, input, y, accumulate, by && { by, row: this.normedRow(value) });
+    const router = this.recorded.weights.matrix(value.router.weight);
+    const inputOf = (of: Residual | Value) => this.activation(of, [router], stream, by?.multiToken);
+    const input = inputOf(value.router.of ?? value.of);
+    // Both inputs are in one memory: the experts' is written when the scores are there.
+    const expertsInput = () => (value.router.of === undefined ? input : inputOf(value.of));
+    layers.record(value, input, expertsInput, y, accumulate, by && { by, row: this.normedRow(value) });
     return by !== undefined;
   }
 
@@ -449,11 +487,20 @@ export class ForwardPass {
     this.plan.launch(kernels.scale('f32'), { x, columns, factor }, { rows: count });
   }
 
-  /** Input of a norm: the residual stream, or another value in f32. */
-  private source(of: Residual | Value, stream: Stream): DeviceBuffer {
+  /** Input of a norm: the residual stream, or another value in f32, in memory for it. */
+  private source(of: Residual | Value, stream: Stream, memory = this.delta): DeviceBuffer {
     if (of.kind === 'residual') return stream.x;
-    this.inF32(of, this.delta, stream);
-    return this.delta;
+    this.inF32(of, memory, stream);
+    return memory;
+  }
+
+  /** y = both values together */
+  private sum({ of: [first, second] }: Sum, y: DeviceBuffer, stream: Stream): void {
+    if (y === this.branch) throw new Error('a sum in a sum has no memory');
+    this.inF32(first, y, stream);
+    this.inF32(second, this.branch, stream);
+    const values = { x: y, y: this.branch, hidden: columnsOf(second, this.model.hiddenSize) };
+    this.plan.launch(kernels.residualAdd, values, { rows: stream.rows.count });
   }
 
   /** The norm in the form, or in f32, from which others are made; what several values are computed from is normalized once. */
@@ -539,7 +586,8 @@ export class ForwardPass {
 
   private attend(value: Attention, form: ActivationEncoding, stream: Stream): Activation['forms'] {
     if (!value.isGated) {
-      const unrotated = this.product(value.qkv, this.qkv, stream, this.attentions.rotating(value));
+      const stride = (value.heads + 2 * value.kvHeads) * value.headDim;
+      const unrotated = this.product(value.qkv, this.qkv, stream, this.attentions.rotating(value), stride);
       return this.attentions.record(value, this.qkv, form, unrotated);
     }
     const gates = this.queryGates as QueryGates;
@@ -558,6 +606,7 @@ export class ForwardPass {
    * The products side by side in y, with their biases.
    *
    * @param heads y is q, k and v, and steps of one row may turn and store them
+   * @param stride elements from a row of y to the next; default: as many as there are products
    * @returns the steps in which they are not rotated; undefined: all
    */
   private product(
@@ -565,6 +614,7 @@ export class ForwardPass {
     y: DeviceBuffer,
     stream: Stream,
     heads?: kernels.RotatedHeads,
+    stride?: number,
   ): LaunchCondition | undefined {
     const matrices = this.matricesOf(value);
     const row = this.singleTokenOf(value, matrices, stream);
@@ -574,7 +624,7 @@ export class ForwardPass {
     if (rotates) row.multiplyHeads(parts, this.normedRow(value), y, bias, heads);
     const isBiased = rotates || row?.multiply(parts, this.normedRow(value), y, bias) === true;
     const input = this.activation(value.of, matrices, stream, row?.multiToken);
-    this.products.multiplyEach(matrices, input, y, row?.multiToken);
+    this.products.multiplyEach(matrices, input, y, row?.multiToken, stride);
     if (bias !== undefined) this.addBias(bias, y, stream, isBiased ? row?.multiToken : undefined);
     return rotates ? row.multiToken : undefined;
   }

@@ -71,6 +71,8 @@ export interface AttentionExtras {
   readonly sinks?: DeviceBuffer | undefined;
   /** Steps whose rows are not rotated and stored yet; undefined: all. */
   readonly unrotated?: LaunchCondition | undefined;
+  /** The layer's keys and values are there already: only q is rotated, and nothing appended. */
+  readonly isShared?: true | undefined;
 }
 
 /** A way to attend. */
@@ -152,15 +154,16 @@ export class PagedAttention implements AttentionVariant {
     ropes: RopeTables,
     qkv: DeviceBuffer,
     out: DeviceBuffer,
-    { norms, attended, sinks, unrotated }: AttentionExtras = {},
+    { norms, attended, sinks, unrotated, isShared }: AttentionExtras = {},
   ): void {
     const { tables, plan, shape, limits, cache } = this.site;
     const { headDim, scale, window = 0, softcap = 0 } = shape;
     const { tokens } = this;
     const common = { qkv, ...this.rowsOf(layer) };
     const dims = this.dimsOf(layer);
-    const singleToken = this.rotatedSingleToken(rope, ropes, norms);
-    if (this.site.fusions.has(ROTATED_APPEND)) {
+    const singleToken = isShared ? undefined : this.rotatedSingleToken(rope, ropes, norms);
+    if (isShared) rotate(this.site, rope, ropes, qkv, shape.heads);
+    else if (this.site.fusions.has(ROTATED_APPEND)) {
       const rotated = { ...common, ...anglesOf(rope, ropes), head_dim: headDim };
       const sizes = { ...dims, tokens, ...this.tableDims(rope) };
       const when = singleToken?.multiToken ?? unrotated;
@@ -270,38 +273,51 @@ function slotsOf({ buffer, arena }: Slots, { isWindowed }: LayerCache): DeviceBu
   return isWindowed ? bufferFrom(buffer, arena.windowTable) : buffer;
 }
 
+/** RoPE of the first heads of each row. */
+export function rotate(
+  { tables, plan, shape, limits }: AttentionSite,
+  rope: Rope,
+  ropes: RopeTables,
+  qkv: DeviceBuffer,
+  heads: number,
+): void {
+  const { kvHeads, headDim: head_dim } = shape;
+  plan.launch(
+    kernels.rope,
+    {
+      x: qkv,
+      ...anglesOf(rope, ropes),
+      row_position: tables.at('rowPosition'),
+      row_heads: shape.heads + 2 * kvHeads,
+      head_dim,
+    },
+    {
+      heads,
+      tokens: { index: COUNT_TOKENS, max: limits.maxStepTokens },
+      max_position: limits.maxContext,
+      half_rotary: rope.dimensions / 2,
+    },
+  );
+}
+
 /** RoPE and the append to the cache, a launch each. */
 export function rotateAndAppend(
-  { tables, plan, shape, limits, cache, slots }: AttentionSite,
+  site: AttentionSite,
   layer: LayerCache,
   rope: Rope,
   ropes: RopeTables,
   qkv: DeviceBuffer,
 ): void {
+  const { tables, plan, shape, limits, cache, slots } = site;
   const { heads, kvHeads, headDim } = shape;
-  const tokens = { index: COUNT_TOKENS, max: limits.maxStepTokens };
-  const row_position = tables.at('rowPosition');
-  plan.launch(
-    kernels.rope,
-    {
-      x: qkv,
-      cosine: ropes.cosine,
-      sine: ropes.sine,
-      row_position,
-      row_heads: heads + 2 * kvHeads,
-      head_dim: headDim,
-      rotary: rope.dimensions,
-      adjacent: rope.pairing === 'adjacent' ? 1 : 0,
-    },
-    { heads: heads + kvHeads, tokens, max_position: limits.maxContext, half_rotary: rope.dimensions / 2 },
-  );
+  rotate(site, rope, ropes, qkv, heads + kvHeads);
   plan.launch(
     kernels.kvAppend(cache.type),
     {
       qkv,
       k_cache: layer.k,
       v_cache: layer.v,
-      row_position,
+      row_position: tables.at('rowPosition'),
       row_slot: tables.at('rowSlot'),
       slots: slotsOf(slots, layer),
       slot_words: slots.arena.slotWords,
@@ -309,6 +325,10 @@ export function rotateAndAppend(
       kv_heads: kvHeads,
       head_dim: headDim,
     },
-    { slot_count: slots.arena.slots, blocks: layer.blocks, tokens },
+    {
+      slot_count: slots.arena.slots,
+      blocks: layer.blocks,
+      tokens: { index: COUNT_TOKENS, max: limits.maxStepTokens },
+    },
   );
 }

@@ -51,9 +51,18 @@ export class Products {
     this.converted = this.roomInAnyForm(memory, maxRows, widest);
   }
 
-  /** Products of one input, side by side in each row of y. Matrices that lie side by side take one launch. */
-  multiplyEach(matrices: readonly Matrix[], x: Activation, y: DeviceBuffer, within?: LaunchCondition): void {
-    const stride = matrices.reduce((sum, { rows }) => sum + rows, 0);
+  /**
+   * Products of one input, side by side in each row of y. Matrices that lie side by side take one launch.
+   *
+   * @param stride elements from a row of y to the next; default: as many as there are products
+   */
+  multiplyEach(
+    matrices: readonly Matrix[],
+    x: Activation,
+    y: DeviceBuffer,
+    within?: LaunchCondition,
+    stride = matrices.reduce((sum, { rows }) => sum + rows, 0),
+  ): void {
     this.eachJoined(matrices, (matrix, column) =>
       this.multiply(matrix, x, { y: bufferFrom(y, column), stride }, within),
     );

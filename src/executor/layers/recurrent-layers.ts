@@ -5,7 +5,7 @@ import type { Limits } from '../model/limits.js';
 import { stateCopies } from '../model/slot-layout.js';
 import { COUNT_SLICES } from '../model/step-counts.js';
 import type { StepTables } from '../model/step-tables.js';
-import { type Attention, columnsOf, type DeltaNet, type Linear } from '../model/values.js';
+import { type Attention, columnsOf, type DeltaNet, type Linear, type Recurrent } from '../model/values.js';
 import type { Weights } from '../model/weights.js';
 
 /** Arguments with which recurrent layers are recorded. */
@@ -34,9 +34,13 @@ const elementsOf = (net: DeltaNet): { readonly kept: number; readonly states: nu
 });
 
 /** Bytes of one state over all layers: a snapshot, or one of a slot's two copies. */
-export function stateBytes(nets: readonly DeltaNet[]): number {
-  const elements = nets.map(elementsOf).reduce((sum, { kept, states }) => sum + kept + states, 0);
-  return elements * Float32Array.BYTES_PER_ELEMENT;
+export function stateBytes(layers: readonly Recurrent[]): number {
+  const elements = layers.map((value) => {
+    if (value.kind === 'short-conv') return (value.taps - 1) * value.columns;
+    const { kept, states } = elementsOf(value);
+    return kept + states;
+  });
+  return elements.reduce((sum, one) => sum + one, 0) * Float32Array.BYTES_PER_ELEMENT;
 }
 
 /**

@@ -217,9 +217,14 @@ export class SingleToken {
   }
 
   /** True if {@link addExperts} takes a layer of experts. */
-  canRoute({ of, router, activation, biases }: Experts, gateUp: readonly Matrix[], down: Matrix): boolean {
+  canRoute(
+    { of, router, activation, biases, outputScales }: Experts,
+    gateUp: readonly Matrix[],
+    down: Matrix,
+  ): boolean {
     if (!this.isSummedNorm(of) || router.bias !== undefined || biases !== undefined || activation !== 'silu')
       return false;
+    if (router.of !== undefined || router.scoreScale !== undefined || outputScales !== undefined) return false;
     const [both] = gateUp;
     if (both === undefined || gateUp.length > 1 || ![both, down].every(isFragments)) return false;
     const sizes = { hidden: this.hidden, ffn: down.columns, experts: router.weight.rows, used: router.used };

@@ -3,7 +3,14 @@ import * as kernels from '../kernels/index.js';
 import type { LayerCache } from '../model/kv-cache.js';
 import { COUNT_TOKENS } from '../model/step-counts.js';
 import type { Rope } from '../model/values.js';
-import { type AttentionSite, type AttentionVariant, type RopeTables, rotateAndAppend } from './paged-attention.js';
+import {
+  type AttentionExtras,
+  type AttentionSite,
+  type AttentionVariant,
+  type RopeTables,
+  rotate,
+  rotateAndAppend,
+} from './paged-attention.js';
 
 /** Memory for the scores of a group of rows; groups take their turns in it. */
 const SCORE_BYTES = 64 << 20;
@@ -27,7 +34,14 @@ export class UnfusedAttention implements AttentionVariant {
     this.scores = memory.allocate('f32', this.groupRows * rowElements);
   }
 
-  record(layer: LayerCache, rope: Rope, ropes: RopeTables, qkv: DeviceBuffer, out: DeviceBuffer): void {
+  record(
+    layer: LayerCache,
+    rope: Rope,
+    ropes: RopeTables,
+    qkv: DeviceBuffer,
+    out: DeviceBuffer,
+    { isShared }: AttentionExtras = {},
+  ): void {
     const { plan, tables, limits, cache } = this.site;
     const { arena, buffer: slots } = this.site.slots;
     const { heads, kvHeads, headDim, scale, window = 0, softcap } = this.site.shape;
@@ -39,7 +53,8 @@ export class UnfusedAttention implements AttentionVariant {
     const { k, v, blocks } = layer;
     const dims = { slot_count: arena.slots, blocks };
     const shape = { heads, kv_heads: kvHeads, head_dim: headDim };
-    rotateAndAppend(this.site, layer, rope, ropes, qkv);
+    if (isShared) rotate(this.site, rope, ropes, qkv, heads);
+    else rotateAndAppend(this.site, layer, rope, ropes, qkv);
     const { scores } = this;
     for (let first = 0; first < limits.maxStepTokens; first += this.groupRows) {
       const max = Math.min(this.groupRows, limits.maxStepTokens - first);

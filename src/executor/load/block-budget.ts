@@ -1,9 +1,9 @@
 import { RocmForgeError } from '../../shared/errors.js';
-import type { ModelParameters } from '../../shared/gguf/model-parameters.js';
 import { mostSeenBlocks } from '../../shared/kv-window.js';
 import { KV_BLOCK_TOKENS } from '../kernels/index.js';
 import { kvBlockBytes } from '../model/kv-cache.js';
 import { blocksFor } from '../model/slot-layout.js';
+import type { HeadShape } from '../model/values.js';
 import type { WindowedLayers } from '../model/windows.js';
 import { type BlockCounts, EXPECTED_CONTEXT, type LoadOptions, type OwnLimits } from './load-options.js';
 
@@ -23,16 +23,24 @@ export class BlockBudget {
   private readonly windowedBytes: number;
   private readonly context: number;
 
-  /** @param windows undefined: all layers see everything */
+  /**
+   * @param shapes of the layers with keys and values
+   * @param windows undefined: all layers see everything
+   */
   constructor(
     private readonly options: LoadOptions,
-    model: ModelParameters,
+    shapes: ReadonlyMap<number, HeadShape>,
     private readonly windows: WindowedLayers | undefined,
   ) {
-    const windowed = windows?.layers.size ?? 0;
-    const bytesOf = (layers: number) => kvBlockBytes({ ...model, layers }, options.kvCacheType);
-    this.fullBytes = bytesOf(model.layers - windowed);
-    this.windowedBytes = bytesOf(windowed);
+    const bytesOf = (isWindowed: boolean) => {
+      const own = [...shapes].filter(([layer]) => (windows?.layers.has(layer) ?? false) === isWindowed);
+      return kvBlockBytes(
+        own.map(([, shape]) => shape),
+        options.kvCacheType,
+      );
+    };
+    this.fullBytes = bytesOf(false);
+    this.windowedBytes = bytesOf(true);
     this.context = blocksFor(options.maxContext);
   }
 

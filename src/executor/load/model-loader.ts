@@ -65,14 +65,13 @@ export class ModelLoader {
     const parameters = readServableModel(file);
     const own = this.limitsOf(parameters, isHost ? HOST_SEQUENCES : 1);
     checkContext(parameters, own.maxContext);
-    checkKvCache(parameters, own);
     const snapshots = snapshotsFor(options, own);
     const graph = readGraph(file, parameters);
+    for (const { headDim } of kvLayers(graph).values()) checkKvCache({ ...parameters, headDim }, own);
     // Attention written out reads what a window hides.
     const windows = own.attention === 'unfused' ? undefined : windowedLayers(graph, own.maxContext);
-    const cached = { ...parameters, layers: kvLayers(graph) };
-    const blocks = new BlockBudget(options, cached, windows);
-    const stages = stageLoads(memory, options, graph, parameters, blocks, windows);
+    const blocks = new BlockBudget(options, kvLayers(graph), windows);
+    const stages = stageLoads(memory, options, graph, blocks, windows);
     if (!isHost) for (const stage of stages) refuseWhatCannotFit(file, stage, own);
     const brought = await this.bring(stages, own.maxContext, onProgress);
     const record = (
@@ -83,8 +82,7 @@ export class ModelLoader {
     ): ForwardPass => {
       const { kvBlocks, windowed } = limits;
       const windowedBlocks = windowed && windows && { layers: windows.layers, blocks: windowed.blocks };
-      const shape = { ...cached, kvHeads: stage.kvHeads };
-      const cache = new KvCache(within, shape, options.kvCacheType, kvBlocks, windowedBlocks, stage.layers);
+      const cache = new KvCache(within, stage.layers, options.kvCacheType, kvBlocks, windowedBlocks);
       const { without } = options;
       const place = stage.receiveBuffers === undefined ? undefined : { receiveBuffers: stage.receiveBuffers };
       const recorded = {

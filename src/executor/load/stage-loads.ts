@@ -5,9 +5,9 @@ import { RANK_COUNTS, type RankCount } from '../kernels/index.js';
 import { type RankPlace, rankMemory } from '../layers/all-reduce.js';
 import { stateBytes } from '../layers/recurrent-layers.js';
 import type { Limits } from '../model/limits.js';
-import { kvHeadsOf, type Rank, shardGraph } from '../model/shards.js';
-import { attentionLayers, cutGraph } from '../model/stages.js';
-import { type ModelGraph, type StageGraph, valuesOf } from '../model/values.js';
+import { type Rank, shardGraph } from '../model/shards.js';
+import { cutGraph } from '../model/stages.js';
+import { type HeadShape, isRecurrent, kvLayers, type ModelGraph, type StageGraph, valuesOf } from '../model/values.js';
 import type { WindowedLayers } from '../model/windows.js';
 import { RESIDUAL_MESSAGES, reaches, TOKEN_MESSAGES } from '../parallel/stage-links.js';
 import { BlockBudget } from './block-budget.js';
@@ -19,9 +19,7 @@ export interface StageLoad {
   readonly device: Device;
   readonly graph: StageGraph;
   /** Its layers with keys and values. */
-  readonly layers: ReadonlySet<number>;
-  /** Heads of each that it has. */
-  readonly kvHeads: number;
+  readonly layers: ReadonlyMap<number, HeadShape>;
   readonly blocks: BlockBudget;
   /** Bytes of one recurrent state, over its layers. */
   readonly perState: number;
@@ -41,17 +39,16 @@ export function stageLoads(
   memory: readonly DeviceScope[],
   options: LoadOptions,
   graph: ModelGraph,
-  model: ServableModel,
   whole: BlockBudget,
   windows: WindowedLayers | undefined,
 ): readonly StageLoad[] {
   if (memory.length === 1) {
     const [scope] = memory as readonly [DeviceScope];
-    const layers = attentionLayers(graph);
+    const layers = kvLayers(graph);
     const rest = { perState: statesOf(graph), receiveBuffers: undefined, rank: undefined };
-    return [{ memory: scope, device: scope.device, graph, layers, kvHeads: model.kvHeads, blocks: whole, ...rest }];
+    return [{ memory: scope, device: scope.device, graph, layers, blocks: whole, ...rest }];
   }
-  const over = { memory, options, graph, model, windows };
+  const over = { memory, options, graph, windows };
   return options.split === 'tensor' ? shards(over) : layerStages(over, whole);
 }
 
@@ -60,11 +57,10 @@ interface Split {
   readonly memory: readonly DeviceScope[];
   readonly options: LoadOptions;
   readonly graph: ModelGraph;
-  readonly model: ServableModel;
   readonly windows: WindowedLayers | undefined;
 }
 
-function layerStages({ memory, options, graph, model, windows }: Split, whole: BlockBudget): readonly StageLoad[] {
+function layerStages({ memory, options, graph, windows }: Split, whole: BlockBudget): readonly StageLoad[] {
   const devices = memory.map(({ device }) => device);
   const shares = options.shares ?? devices.map(({ isHost, native }) => (isHost ? 1 : native.memory().freeBytes));
   if (shares.length !== devices.length) {
@@ -76,9 +72,9 @@ function layerStages({ memory, options, graph, model, windows }: Split, whole: B
     options.throughHost !== true &&
     devices.every((device, i) => reaches(device, devices[(i + 1) % devices.length] as Device));
   return cutGraph(graph, shares).map((part, i) => {
-    const layers = attentionLayers(part);
+    const layers = kvLayers(part);
     const own = windows && { ...windows, layers: new Set([...windows.layers].filter((layer) => layers.has(layer))) };
-    const budget = (granted: LoadOptions) => new BlockBudget(granted, { ...model, layers: layers.size }, own);
+    const budget = (granted: LoadOptions) => new BlockBudget(granted, layers, own);
     // Each device gets the share of the total that its layers take.
     const kvMemoryBytes = Math.ceil((options.kvMemoryBytes * budget(options).expectedBytes) / whole.expectedBytes);
     const scope = memory[i] as DeviceScope;
@@ -87,7 +83,6 @@ function layerStages({ memory, options, graph, model, windows }: Split, whole: B
       device: scope.device,
       graph: part,
       layers,
-      kvHeads: model.kvHeads,
       blocks: budget({ ...options, kvMemoryBytes }),
       perState: statesOf(part),
       receiveBuffers: isReached ? (i === 0 ? TOKEN_MESSAGES : RESIDUAL_MESSAGES) : 0,
@@ -96,7 +91,7 @@ function layerStages({ memory, options, graph, model, windows }: Split, whole: B
   });
 }
 
-function shards({ memory, options, graph, model, windows }: Split): readonly StageLoad[] {
+function shards({ memory, options, graph, windows }: Split): readonly StageLoad[] {
   const devices = memory.map(({ device }) => device);
   const ranks = RANK_COUNTS.find((count) => count === devices.length);
   if (ranks === undefined) {
@@ -110,20 +105,18 @@ function shards({ memory, options, graph, model, windows }: Split): readonly Sta
     const pair = `${device.description} does not reach the memory of ${other.description}`;
     refuse('split', `--split tensor sums up in the memory of its devices, and ${pair}; take --split layer`);
   }
-  const layers = attentionLayers(graph);
   return memory.map((scope, i) => {
     const rank = { rank: i, ranks: ranks as RankCount };
-    const kvHeads = kvHeadsOf(model.kvHeads, rank);
+    const part = shardGraph(graph, rank);
+    const layers = kvLayers(part);
     // Heads of keys and values that several have are each one's own.
     const kvMemoryBytes = Math.ceil(options.kvMemoryBytes / devices.length);
-    const cached = { ...model, kvHeads, layers: layers.size };
     return {
       memory: scope,
       device: scope.device,
-      graph: shardGraph(graph, rank),
+      graph: part,
       layers,
-      kvHeads,
-      blocks: new BlockBudget({ ...options, kvMemoryBytes }, cached, windows),
+      blocks: new BlockBudget({ ...options, kvMemoryBytes }, layers, windows),
       perState: 0,
       receiveBuffers: undefined,
       rank,
@@ -144,8 +137,7 @@ export function rankPlaces(
   return stages.map(({ rank }) => rank && { ...rank, memories });
 }
 
-const statesOf = (graph: StageGraph): number =>
-  stateBytes([...valuesOf(graph)].filter((value) => value.kind === 'delta-net'));
+const statesOf = (graph: StageGraph): number => stateBytes([...valuesOf(graph)].filter(isRecurrent));
 
 function refuse(option: string, message: string): never {
   throw new RocmForgeError('INVALID_OPTION', message, { option });

@@ -3,14 +3,15 @@ import type { ModelParameters } from '../../shared/gguf/model-parameters.js';
 import type { DeviceBuffer, DeviceScope } from '../device/device.js';
 import { cacheDtype, cacheElements, HEAD_DIMS, KV_Q8_HEAD_DIMS, type KvCacheType } from '../kernels/index.js';
 import type { Limits } from './limits.js';
-
-type CacheShape = Pick<ModelParameters, 'layers' | 'kvHeads' | 'headDim'>;
+import type { HeadShape } from './values.js';
 
 const ELEMENT_BYTES = { f32: 4, f16: 2, u8: 1 } as const;
 
-/** Bytes that one block takes over so many layers, keys and values. */
-export function kvBlockBytes({ layers, kvHeads, headDim }: CacheShape, type: KvCacheType): number {
-  return 2 * layers * cacheElements(type, 1, kvHeads, headDim) * ELEMENT_BYTES[cacheDtype(type)];
+/** Bytes that one block takes over layers of such heads, keys and values. */
+export function kvBlockBytes(layers: Iterable<HeadShape>, type: KvCacheType): number {
+  let elements = 0;
+  for (const { kvHeads, headDim } of layers) elements += cacheElements(type, 1, kvHeads, headDim);
+  return 2 * elements * ELEMENT_BYTES[cacheDtype(type)];
 }
 
 /**
@@ -73,28 +74,33 @@ export class KvCache {
   /**
    * @param within the scope that ends with it at the latest
    * @param blocks with the null block, number 0, that belongs to nobody
-   * @param own layers that are kept here; default: all
+   * @param shapes of the layers that are kept here
    */
   constructor(
     within: DeviceScope,
-    model: CacheShape,
+    shapes: ReadonlyMap<number, HeadShape>,
     readonly type: KvCacheType,
     blocks: number,
     windowed?: WindowedBlocks,
-    own: Iterable<number> = Array(model.layers).keys(),
   ) {
     this.memory = within.child();
-    const allocated = Array.from(own, (layer): [number, LayerCache] => {
+    const allocated = Array.from(shapes, ([layer, { kvHeads, headDim }]): [number, LayerCache] => {
       const isWindowed = windowed?.layers.has(layer) ?? false;
       const count = isWindowed ? (windowed as WindowedBlocks).blocks : blocks;
-      const elements = cacheElements(type, count, model.kvHeads, model.headDim);
+      const elements = cacheElements(type, count, kvHeads, headDim);
       const allocate = () => this.memory.allocate(cacheDtype(type), elements);
       return [layer, { k: allocate(), v: allocate(), blocks: count, isWindowed }];
     });
     this.layers = new Map(allocated);
-    const windowedLayers = allocated.filter(([, { isWindowed }]) => isWindowed).length;
-    this.blockBytes = kvBlockBytes({ ...model, layers: allocated.length - windowedLayers }, type);
-    this.windowedBlockBytes = kvBlockBytes({ ...model, layers: windowedLayers }, type);
+    const bytesOf = (ofWindowed: boolean) => {
+      const own = allocated.filter(([, { isWindowed }]) => isWindowed === ofWindowed);
+      return kvBlockBytes(
+        own.map(([layer]) => shapes.get(layer) as HeadShape),
+        type,
+      );
+    };
+    this.blockBytes = bytesOf(false);
+    this.windowedBlockBytes = bytesOf(true);
     this.bytes = blocks * this.blockBytes + (windowed?.blocks ?? 0) * this.windowedBlockBytes;
   }
 

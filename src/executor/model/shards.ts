@@ -63,6 +63,8 @@ function addition(value: Value, place: Rank): Value {
     case 'norm':
       if (value.of.kind === 'residual') break;
       return { ...value, of: addition(value.of, place) };
+    case 'rescaled':
+      return value;
     case 'scaled':
       return { ...value, of: addition(value.of, place) };
     case 'sum': {
@@ -78,7 +80,10 @@ const NAMES: Readonly<Record<Value['kind'], string>> = {
   linear: 'a product',
   attention: 'attention',
   'delta-net': 'a gated delta net',
+  'short-conv': 'a short convolution',
   gated: 'an MLP',
+  'layer-gated': 'a layer’s input',
+  rescaled: 'a factor of the residual stream',
   scaled: 'a multiple',
   sum: 'a sum',
   experts: 'a layer of experts',

@@ -12,6 +12,14 @@ import { type ModelGraph, type StageGraph, type Value, valuesOf } from './values
  */
 export function cutGraph(graph: ModelGraph, shares: readonly number[]): readonly StageGraph[] {
   const { additions, embedding, embeddingScale, logits, logitsScale, logitsSoftcap } = graph;
+  const isShared = [...valuesOf(graph)].some((value) => value.kind === 'attention' && value.isShared);
+  if (graph.layerInputs !== undefined || isShared) {
+    throw new RocmForgeError(
+      'INVALID_OPTION',
+      'a model whose layers share keys and values, or get inputs of their own for each token, is not split over several devices',
+      { option: 'gpus' },
+    );
+  }
   if (additions.length < shares.length) {
     throw new RocmForgeError(
       'INVALID_OPTION',
@@ -41,11 +49,6 @@ export function cutGraph(graph: ModelGraph, shares: readonly number[]): readonly
       ...(isLast && { logits, logitsScale, logitsSoftcap }),
     };
   });
-}
-
-/** Layers with keys and values that a stage has, by the model's numbers for them. */
-export function attentionLayers(graph: StageGraph): ReadonlySet<number> {
-  return new Set([...valuesOf(graph)].flatMap((value) => (value.kind === 'attention' ? [value.layer] : [])));
 }
 
 /** The tensors of a stage, in the file's order; of a whole model all that are wanted, of a shard its parts of them. */

@@ -1,3 +1,4 @@
+// One file because it is one union: each kind of value refers to the others, and every walk over them names all.
 import type { Yarn } from '../../shared/gguf/model-parameters.js';
 import type { BiasRef, MatrixRef, VectorRef } from './tensors.js';
 
@@ -5,7 +6,20 @@ import type { BiasRef, MatrixRef, VectorRef } from './tensors.js';
  * Values that a family's layers compute, written down before anything is allocated or launched. A value is a value: nothing here
  * knows of buffers, and only {@link ModelGraph.layers} says what is added to the residual stream.
  */
-export type Value = Norm | Linear | Attention | DeltaNet | Gated | Scaled | Sum | Experts | RowGated | RankSum;
+export type Value =
+  | Norm
+  | Linear
+  | Attention
+  | DeltaNet
+  | ShortConv
+  | Gated
+  | LayerGated
+  | Scaled
+  | Rescaled
+  | Sum
+  | Experts
+  | RowGated
+  | RankSum;
 
 /** The residual stream as it is when the value is computed. */
 export const x = { kind: 'residual' } as const;
@@ -85,6 +99,10 @@ export interface Attention {
   readonly sinks?: VectorRef | undefined;
   /** q and k are normalized before they are rotated. */
   readonly headNorms: HeadNorms | undefined;
+  /** Epsilon of an RMS norm, without a weight, of each head of v; undefined: v stays as it is. */
+  readonly valueNormEpsilon?: number | undefined;
+  /** It has no keys and values of its own: {@link qkv} is q alone, and `layer` is an earlier attention of the same shape. */
+  readonly isShared?: true | undefined;
   readonly rope: Rope;
 }
 
@@ -115,6 +133,28 @@ export interface DeltaNet {
   readonly epsilon: number;
 }
 
+/**
+ * Gated convolution over the latest rows of a sequence, whose products stay as a state: `[rows, columns]`; LFM2 (Liquid AI,
+ * 2025): c · sum_j weight[j] · (b · x)[t - taps + 1 + j].
+ */
+export interface ShortConv {
+  readonly kind: 'short-conv';
+  /** Whose state it is, counted among such layers. */
+  readonly layer: number;
+  /** b, c and x of each row: `[rows, 3, columns]`. */
+  readonly of: Linear;
+  readonly columns: number;
+  /** Rows that it sees, a row's own included. */
+  readonly taps: number;
+  /** `[columns, taps]`, a row's own last. */
+  readonly convolution: VectorRef;
+}
+
+/** Values with a state that stays from step to step. */
+export type Recurrent = DeltaNet | ShortConv;
+export const isRecurrent = (value: Value): value is Recurrent =>
+  value.kind === 'delta-net' || value.kind === 'short-conv';
+
 /** RMS norms of q and k. */
 export interface HeadNorms {
   /** Each head by itself, or all heads of q together and all of k. */
@@ -132,6 +172,23 @@ export interface Gated {
   readonly activation: 'silu' | 'gelu';
   /** Gate and up of each row: `[rows, 2, ffn]`. */
   readonly of: Linear;
+}
+
+/**
+ * gelu(gate) · a layer's inputs: `[rows, width]`. What the inputs are says {@link LayerInputs}.
+ */
+export interface LayerGated {
+  readonly kind: 'layer-gated';
+  /** Whose inputs they are. */
+  readonly layer: number;
+  readonly of: Linear;
+}
+
+/** The residual stream is multiplied by the one element of a vector. It is nothing that is added: it may only be an addition itself. */
+export interface Rescaled {
+  readonly kind: 'rescaled';
+  readonly factor: VectorRef;
+  readonly of: Residual;
 }
 
 /** factor · of */
@@ -166,11 +223,17 @@ export interface Experts {
   readonly biases?: { readonly gate: VectorRef; readonly up: VectorRef; readonly down: VectorRef } | undefined;
   /** clamped: gate / (1 + e^(-1.702 gate)) · (up + 1), the gate at most 7 and up from -7 to 7; gpt-oss's. */
   readonly activation: Gated['activation'] | 'clamped';
+  /** Factor of each expert's output, `[experts]`. */
+  readonly outputScales?: VectorRef | undefined;
   readonly of: Residual | Value;
 }
 
 /** Which experts a row is sent to, and their weights. */
 export interface Router {
+  /** Input of the scores, if it is another one than that of the experts. */
+  readonly of?: Residual | Value | undefined;
+  /** Factor of the scores. */
+  readonly scoreScale?: number | undefined;
   /** `[experts, hidden]` f32; a row's scores are its products with it. */
   readonly weight: MatrixRef;
   /** Added to the scores, `[experts]`. */
@@ -203,12 +266,34 @@ export interface RankSum {
   readonly of: Linear;
 }
 
+/**
+ * Inputs of each layer, beside the residual stream, `[rows, layers, width]`:
+ * scale · (norm(projectionScale · projection of the scaled embedding) + tableScale · table[token]), the norm over each layer's
+ * width; Gemma 3n's per-layer embeddings.
+ */
+export interface LayerInputs {
+  readonly layers: number;
+  readonly width: number;
+  /** `[vocabulary, layers * width]` */
+  readonly table: MatrixRef;
+  readonly tableScale: number;
+  /** `[layers * width, hidden]`, of the residual stream before the first layer. */
+  readonly projection: Linear;
+  readonly projectionScale: number;
+  /** `[width]` */
+  readonly norm: VectorRef;
+  readonly epsilon: number;
+  readonly scale: number;
+}
+
 /** A whole model, from token ids to logits. */
 export interface ModelGraph {
   /** Each token's first residual stream: `[vocabulary, hidden]`. */
   readonly embedding: MatrixRef;
   /** Factor of its rows. */
   readonly embeddingScale?: number | undefined;
+  /** Absent: layers have no inputs but the residual stream. */
+  readonly layerInputs?: LayerInputs | undefined;
   /** Values added to the residual stream, in order. */
   readonly additions: readonly Value[];
   /** Logits of the wanted rows: `[rows, vocabulary]`. */
@@ -234,6 +319,8 @@ export function columnsOf(value: Residual | Value, hidden: number): number {
     case 'scaled':
     case 'row-gated':
     case 'rank-sum':
+    case 'layer-gated':
+    case 'rescaled':
       return columnsOf(value.of, hidden);
     case 'experts':
       return value.down.rows;
@@ -245,6 +332,8 @@ export function columnsOf(value: Residual | Value, hidden: number): number {
       return value.heads * value.headDim;
     case 'delta-net':
       return value.valueHeads * value.dim;
+    case 'short-conv':
+      return value.columns;
     case 'gated':
       return columnsOf(value.of, hidden) / 2;
   }
@@ -258,16 +347,29 @@ export const expertMatrices = ({ gate, up, gateUp, down }: Experts): readonly Ma
 export function* withInputs(value: Residual | Value): Generator<Value> {
   if (value.kind === 'residual') return;
   if (value.kind === 'row-gated') yield* withInputs(value.by);
+  if (value.kind === 'experts' && value.router.of !== undefined) yield* withInputs(value.router.of);
   if (value.kind === 'sum') for (const part of value.of) yield* withInputs(part);
   else yield* withInputs(value.kind === 'attention' ? value.qkv : value.of);
   yield value;
 }
 
 /** Every value of a model or of a stage of it, in the order in which they are computed. */
-export function* valuesOf({ additions, logits }: StageGraph): Generator<Value> {
-  for (const value of [...additions, ...(logits === undefined ? [] : [logits])]) yield* withInputs(value);
+export function* valuesOf({ layerInputs, additions, logits }: StageGraph): Generator<Value> {
+  const first = layerInputs === undefined ? [] : [layerInputs.projection];
+  const last = logits === undefined ? [] : [logits];
+  for (const value of [...first, ...additions, ...last]) yield* withInputs(value);
 }
 
-/** Layers of a model that have keys and values: its attentions count them from 0 on. */
-export const kvLayers = (graph: ModelGraph): number =>
-  Math.max(0, ...[...valuesOf(graph)].map((value) => (value.kind === 'attention' ? value.layer + 1 : 0)));
+/** Heads of keys and values of a layer. */
+export type HeadShape = Pick<Attention, 'kvHeads' | 'headDim'>;
+
+/** Layers of a model, or of a part of it, that have keys and values, by the numbers that its attentions have for them. */
+export function kvLayers(graph: StageGraph): ReadonlyMap<number, HeadShape> {
+  const shapes = new Map<number, HeadShape>();
+  for (const value of valuesOf(graph)) {
+    if (value.kind !== 'attention') continue;
+    const { kvHeads, headDim } = value;
+    shapes.set(value.layer, { kvHeads, headDim });
+  }
+  return shapes;
+}

@@ -161,11 +161,12 @@ export class Weights {
     return this.content.largest;
   }
 
-  /** Bytes that one token's step reads: all tensors, but one row of an embedding that is no output projection too. */
+  /** Bytes that one token's step reads: all tensors, but one row of tables that are not multiplied too. */
   get bytesReadPerToken(): number {
     const { embedding } = this.graph;
-    if (embedding === undefined || this.places.tied !== undefined) return this.bytes;
-    return this.bytes - embedding.tensor.bytes * (1 - 1 / embedding.rows);
+    const tables = [this.places.tied === undefined ? embedding : undefined, this.graph.layerInputs?.table];
+    const unread = tables.map((table) => (table === undefined ? 0 : table.tensor.bytes * (1 - 1 / table.rows)));
+    return unread.reduce((left, bytes) => left - bytes, this.bytes);
   }
 
   /** {@link TensorReader.checksum} of all of them. */
@@ -247,7 +248,8 @@ class Places {
         if (this.areOne(...both)) for (const tensor of both) this.products.set(tensor, both);
       }
       if (value.kind !== 'linear') continue;
-      const tensors = value.weights.map(({ tensor }) => tensor);
+      // A matrix may be multiplied twice: keys that are values too.
+      const tensors = [...new Set(value.weights.map(({ tensor }) => tensor))];
       for (const tensor of tensors) this.products.set(tensor, tensors);
     }
   }

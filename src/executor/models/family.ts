@@ -1,6 +1,6 @@
 import { RocmForgeError } from '../../shared/errors.js';
 import type { Experts as ExpertParameters } from '../../shared/gguf/experts.js';
-import type { Recurrent } from '../../shared/gguf/recurrent.js';
+import type { Recurrent, ShortConvolutions } from '../../shared/gguf/recurrent.js';
 import type { ServableModel } from '../../shared/gguf/servable-model.js';
 import { DELTA_DIMS, DELTA_TAPS } from '../kernels/index.js';
 import type { BiasRef, MatrixRef, TensorCatalog, VectorRef } from '../model/tensors.js';
@@ -41,8 +41,8 @@ export interface AttentionOptions {
 /** Building blocks of a family's layers; sizes that all layers share are filled in from the model's parameters. */
 export class Layers {
   constructor(
-    private readonly model: ServableModel,
-    private readonly tensors: TensorCatalog,
+    protected readonly model: ServableModel,
+    protected readonly tensors: TensorCatalog,
   ) {}
 
   /** The tensor `token_embd`.weight, a row a token. */
@@ -112,14 +112,14 @@ export class Layers {
     return layers.slice(0, layer).filter((isNet) => isNet === layers[layer]).length;
   }
 
-  isDeltaNet(layer: number): boolean {
+  isRecurrent(layer: number): boolean {
     return this.recurrent.layers[layer] === true;
   }
 
   /** The block's `ssm_out` of its gated delta net. */
   deltaNet(block: string, layer: number, of: Residual | Value): Linear {
     const { hiddenSize, rmsNormEpsilon: epsilon } = this.model;
-    const { keyHeads, valueHeads, dim } = this.recurrent;
+    const { keyHeads, valueHeads, dim } = this.recurrent as Recurrent;
     if (!DELTA_DIMS.includes(dim)) {
       const built = DELTA_DIMS.join(', ');
       throw new RocmForgeError('MODEL_UNSUPPORTED', `states of ${dim} rows are not supported; supported are ${built}`);
@@ -144,7 +144,7 @@ export class Layers {
     return this.project([[`${block}.ssm_out`, hiddenSize]], values, net);
   }
 
-  private get recurrent(): Recurrent {
+  protected get recurrent(): Recurrent | ShortConvolutions {
     const { recurrent } = this.model.traits;
     if (recurrent === undefined) throw new Error(`${this.model.architecture} has no recurrent layers`);
     return recurrent;
@@ -197,7 +197,7 @@ export class Layers {
   }
 
   /** The block's `ffn_gate_exps`, `ffn_up_exps` (or both as `ffn_gate_up_exps`) and `ffn_down_exps`, chosen by `ffn_gate_inp`, and by `exp_probs_b` if it is there. */
-  private experts(
+  protected experts(
     block: string,
     parameters: ExpertParameters,
     of: Residual | Value,
@@ -298,7 +298,8 @@ export class Layers {
   /** The rotation of windowed layers: of its own base, and by positions as they are. */
   windowRope(pairing: Rope['pairing']): Rope {
     const base = this.model.traits.window?.ropeFreqBase ?? this.model.ropeFreqBase;
-    return { dimensions: this.model.ropeDimensions, pairing, base, factor: 1, magnitude: 1, divisors: undefined };
+    const dimensions = this.model.traits.window?.ropeDimensions ?? this.model.ropeDimensions;
+    return { dimensions, pairing, base, factor: 1, magnitude: 1, divisors: undefined };
   }
 
   /** No rotation: all angles are 0. */
@@ -329,7 +330,7 @@ export class Layers {
   }
 
   /** Matrices of one input side by side, with their biases. */
-  private project(
+  protected project(
     parts: readonly (readonly [name: string, rows: number])[],
     columns: number,
     of: Residual | Value,

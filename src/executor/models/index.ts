@@ -13,11 +13,13 @@ import type { Family } from './family.js';
 import { gemma } from './gemma.js';
 import { gemma2 } from './gemma2.js';
 import { gemma3 } from './gemma3.js';
+import { gemma4 } from './gemma4.js';
 import { glm4 } from './glm4.js';
 import { glm4moe } from './glm4moe.js';
 import { gptOss } from './gpt-oss.js';
 import { granite } from './granite.js';
 import { granitemoe } from './granitemoe.js';
+import { lfm2, lfm2moe } from './lfm2.js';
 import { llama } from './llama.js';
 import { mistral3 } from './mistral3.js';
 import { olmo2 } from './olmo2.js';
@@ -42,11 +44,14 @@ export const families: Readonly<Record<ArchitectureName, Family>> = {
   gemma,
   gemma2,
   gemma3,
+  gemma4,
   glm4,
   glm4moe,
   'gpt-oss': gptOss,
   granite,
   granitemoe,
+  lfm2,
+  lfm2moe,
   llama,
   mistral3,
   olmo2,

@@ -19,7 +19,7 @@ export const qwen35: Family = {
           return l.attended(block, l.attention(l.amongItsKind(index), l.gatedQkv(block, normed), rope, options));
         };
         return [
-          l.isDeltaNet(index) ? l.deltaNet(block, index, normed) : attended(),
+          l.isRecurrent(index) ? l.deltaNet(block, index, normed) : attended(),
           l.ffn(block, index, l.rmsNorm(`${block}.post_attention_norm`)),
         ];
       }),

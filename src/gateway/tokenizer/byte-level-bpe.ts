@@ -143,7 +143,7 @@ class ByteLevelModel implements TextModel {
 }
 
 /** The two symbols of a merge. A token may begin with what looks like the separator: the search starts behind it. */
-function pairOf(merge: string, rank: number): readonly [left: string, right: string] {
+export function pairOf(merge: string, rank: number): readonly [left: string, right: string] {
   const cut = merge.indexOf(' ', 1);
   if (cut < 0 || cut === merge.length - 1) {
     throw new RocmForgeError(

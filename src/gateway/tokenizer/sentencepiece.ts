@@ -168,7 +168,8 @@ function ranksByScore(vocabulary: Vocabulary): Int32Array {
   return Int32Array.from(vocabulary.scores, (score) => rankOf.get(score)!);
 }
 
-function byteToken(vocabulary: Vocabulary, byte: number): number {
+/** Id of a byte's token: the one named after it, an ASCII character's own, or the unknown token; −1: none. */
+export function byteToken(vocabulary: Vocabulary, byte: number): number {
   const name = `<0x${byte.toString(16).toUpperCase().padStart(2, '0')}>`;
   const plain = byte < 0x80 ? vocabulary.idOf(String.fromCharCode(byte)) : undefined;
   return vocabulary.idOf(name) ?? plain ?? vocabulary.unknownId ?? -1;

@@ -4,6 +4,7 @@ import { isHarmlessTokenizerKey } from '../../shared/gguf/harmless.js';
 import type { GgufMetadata } from '../../shared/gguf/metadata.js';
 import { cut, quoted } from '../../shared/quoted.js';
 import { createByteLevelModel } from './byte-level-bpe.js';
+import { CharacterBpeModel } from './character-bpe.js';
 import { IdBuffer } from './id-buffer.js';
 import { SentencePieceModel } from './sentencepiece.js';
 import { SpecialTokenSplitter } from './special-tokens.js';
@@ -113,9 +114,15 @@ function tokenizerOf(metadata: GgufMetadata): Tokenizer {
     const bytes = new TokenBytes(vocabulary, 'byte-level');
     return new ModelTokenizer(metadata, { vocabulary, model, bytes, addSpacePrefix: false, addBosByDefault });
   }
+  if (kind === 'gemma4') {
+    const vocabulary = new Vocabulary(metadata, { bosId: 2, eosId: 1, unknownId: 3 });
+    const model = new CharacterBpeModel(metadata, vocabulary);
+    const bytes = new TokenBytes(vocabulary, 'sentencepiece');
+    return new ModelTokenizer(metadata, { vocabulary, model, bytes, addSpacePrefix: false, addBosByDefault: true });
+  }
   throw new RocmForgeError(
     'TOKENIZER_UNSUPPORTED',
-    `tokenizer model ${kind === undefined ? 'is missing from the model file' : `${quoted(kind)} is not supported`}; supported: llama (SentencePiece), gpt2 (byte-level BPE)`,
+    `tokenizer model ${kind === undefined ? 'is missing from the model file' : `${quoted(kind)} is not supported`}; supported: llama (SentencePiece), gpt2 (byte-level BPE), gemma4 (BPE over characters)`,
     { model: cut(kind ?? '') },
   );
 }

@@ -129,7 +129,8 @@ export class Vocabulary {
    */
   isMarker(id: number): boolean {
     return (
-      this.isSpecial(id) || (this.types[id] === TokenType.userDefined && /^<[|｜].+[|｜]>$/su.test(this.texts[id]!))
+      this.isSpecial(id) ||
+      (this.types[id] === TokenType.userDefined && /^<[|｜].*>$|^<.*[|｜]>$/su.test(this.texts[id]!))
     );
   }
 

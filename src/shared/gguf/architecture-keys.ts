@@ -101,6 +101,17 @@ export class ArchitectureKeys {
     return first;
   }
 
+  /** A count of each layer, from 0 on: a list with as many entries, or one number for all. */
+  layerCounts(key: string, layers: number): readonly number[] {
+    const value = this.file.metadata.get(this.fullKey(key));
+    if (!ArrayBuffer.isView(value)) return Array<number>(layers).fill(this.count(key));
+    const counts = this.numbers(key) ?? [];
+    if (counts.length !== layers) this.fail(key, `has ${counts.length} entries for ${layers} layers`);
+    const wrong = counts.find((count) => !Number.isSafeInteger(count) || count < 0 || count > MOST_COUNT);
+    if (wrong !== undefined) this.fail(key, `has the count ${wrong}`);
+    return counts;
+  }
+
   optionalBoolean(key: string): boolean | undefined {
     return this.file.metadata.boolean(this.fullKey(key));
   }

@@ -1,7 +1,8 @@
 import type { ArchitectureKeys } from './architecture-keys.js';
 import type { AliasName, ArchitectureName } from './architectures.js';
+import { type LayerShape, readGemmaShapes } from './layer-shapes.js';
 import type { ModelParameters } from './model-parameters.js';
-import { type Recurrent, readRecurrent } from './recurrent.js';
+import { type Recurrent, readRecurrent, readShortConvolutions, type ShortConvolutions } from './recurrent.js';
 import { checkRopeSections, readRopeSections } from './rope-sections.js';
 
 /** Properties that only some architectures have. Absent: as if it were not there. */
@@ -28,8 +29,12 @@ export interface Traits {
   readonly isUnrotated?: true;
   /** RoPE pairs over halves, in a family that otherwise pairs adjacent elements. */
   readonly pairsHalves?: true;
+  /** Shape of each layer, where they differ. */
+  readonly shapes?: readonly LayerShape[];
+  /** Width of what each layer gets beside the residual stream; Gemma's per-layer embeddings. */
+  readonly layerInputSize?: number;
   /** Layers that have a state instead of keys and values. */
-  readonly recurrent?: Recurrent;
+  readonly recurrent?: Recurrent | ShortConvolutions;
 }
 
 export interface Window {
@@ -39,6 +44,8 @@ export interface Window {
   readonly layers: readonly boolean[];
   /** Base of RoPE's frequencies in windowed layers, without any scaling of positions; absent: they are turned as others. */
   readonly ropeFreqBase?: number;
+  /** Leading elements of each head that RoPE rotates in windowed layers; absent: as many as in others. */
+  readonly ropeDimensions?: number;
 }
 
 const SCALE = [1e-6, 1e6] as const;
@@ -72,6 +79,7 @@ const READERS: Readonly<Record<ArchitectureName, TraitsReader>> = {
     ...gemmaScale(model, 62),
     ...optional('logitsSoftcap', keys.positiveOrUnset('final_logit_softcapping', ...CAP)),
   }),
+  gemma4: readGemma4,
   'command-r': (keys) => optional('logitsScale', keys.positiveOrUnset('logit_scale', ...SCALE)),
   cohere2: (keys, model) => ({
     ...readWindow(keys, model, { period: 4 }),
@@ -94,6 +102,8 @@ const READERS: Readonly<Record<ArchitectureName, TraitsReader>> = {
   'ernie4_5-moe': readErnie,
   dots1: none,
   'gpt-oss': (keys, model) => readWindow(keys, model, { period: 2 }),
+  lfm2: readConvolutions,
+  lfm2moe: readConvolutions,
   qwen35: readHybrid,
   qwen35moe: readHybrid,
   mistral3: (keys, { originalContextLength: length }) => {
@@ -181,6 +191,26 @@ function readWindow(
     typeof pattern === 'number' ? pattern === 0 || layer % pattern < pattern - 1 : pattern[layer] === true;
   const windowed = Array.from({ length: layers }, (_, layer) => isWindowed(layer));
   return { window: { size, layers: windowed, ...(ropeFreqBase !== undefined && { ropeFreqBase }) } };
+}
+
+/** Windowed layers have heads and a rotation of their own, and the last layers may share keys and values of earlier ones. */
+function readGemma4(keys: ArchitectureKeys, model: ModelParameters): Traits {
+  const { window } = readWindow(keys, model, { period: 6, ropeFreqBase: 10_000 });
+  if (window === undefined) keys.fail('attention.sliding_window', 'is missing or 0');
+  const { shapes, ropeDimensions } = readGemmaShapes(keys, model, window.layers);
+  const layerInputSize = keys.countOrNone('embedding_length_per_layer_input');
+  return {
+    embeddingScale: Math.sqrt(model.hiddenSize),
+    attentionScale: 1,
+    window: { ...window, ropeDimensions },
+    shapes,
+    ...(layerInputSize > 0 && { layerInputSize }),
+    ...optional('logitsSoftcap', keys.positiveOrUnset('final_logit_softcapping', ...CAP)),
+  };
+}
+
+function readConvolutions(keys: ArchitectureKeys, { layers }: ModelParameters): Traits {
+  return { recurrent: readShortConvolutions(keys, layers) };
 }
 
 function readHybrid(keys: ArchitectureKeys, { layers, ropeDimensions }: ModelParameters): Traits {

@@ -6,6 +6,7 @@ export const FAMILIES = [
   'gemma',
   'gemma2',
   'gemma3',
+  'gemma4',
   'phi3',
   'glm4',
   'chatglm',
@@ -25,6 +26,8 @@ export const FAMILIES = [
   'ernie4_5-moe',
   'dots1',
   'gpt-oss',
+  'lfm2',
+  'lfm2moe',
   'qwen35',
   'qwen35moe',
 ] as const;

@@ -48,6 +48,8 @@ const FORMS: Readonly<Partial<Record<ArchitectureName, ExpertForm>>> = {
   olmoe: { scoring: 'softmax', isNormalized: false },
   'ernie4_5-moe': { scoring: 'softmax', isNormalized: true },
   dots1: { scoring: 'softmax', isNormalized: false, isConfigured: true },
+  gemma4: { scoring: 'softmax', isNormalized: true, isOptional: true },
+  lfm2moe: { scoring: 'sigmoid', isNormalized: true },
   'gpt-oss': { scoring: 'chosen', isNormalized: false },
   qwen35moe: { scoring: 'softmax', isNormalized: true },
 };
@@ -107,6 +109,8 @@ export function readExperts(
     case 'granite':
     case 'granitemoe':
       return { ...all, sharedFfnSize: readSharedWidth(keys) };
+    case 'lfm2moe':
+      return { ...all, denseLayers: readDenseLayers(keys, layers) };
     case 'ernie4_5-moe':
       // Number of layers of which one has experts.
       keys.expectEqual('interleave_moe_layer_step', 1);

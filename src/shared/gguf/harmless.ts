@@ -135,6 +135,8 @@ const HARMLESS_TENSORS: readonly Harmless[] = [
 
 const PREDICTION = 'layers behind the last that predict tokens beyond the next one, which are not drafted here';
 
+const SHARED = 'projections of keys and values of layers that attend to those of an earlier one';
+
 /**
  * True if a metadata key, without its architecture's prefix, changes nothing of what a model computes.
  *
@@ -176,8 +178,13 @@ export interface UnusedTensors {
  */
 export function unusedTensors(file: Pick<GgufModel, 'metadata' | 'tensors'>): readonly UnusedTensors[] {
   const isPrediction = predictionTensors(file);
+  const isShared = sharedTensors(file);
   const whyOf = (tensor: string): string | undefined =>
-    isPrediction(tensor) ? PREDICTION : HARMLESS_TENSORS.find(({ name }) => name.test(tensor))?.why;
+    isPrediction(tensor)
+      ? PREDICTION
+      : isShared(tensor)
+        ? SHARED
+        : HARMLESS_TENSORS.find(({ name }) => name.test(tensor))?.why;
   const found = new Map<string, GgufTensor[]>();
   for (const tensor of file.tensors.values()) {
     const why = whyOf(tensor.name);
@@ -193,4 +200,13 @@ function predictionTensors({ metadata }: Pick<GgufModel, 'metadata'>): (tensor: 
   if (layers === 0) return () => false;
   const first = (metadata.number(`${architecture}.block_count`) ?? Number.POSITIVE_INFINITY) - layers;
   return (tensor) => Number(/^blk\.(\d+)\./.exec(tensor)?.[1] ?? -1) >= first;
+}
+
+/** Projections of keys and values of the last `attention.shared_kv_layers` blocks, which files may have and nothing computes. */
+function sharedTensors({ metadata }: Pick<GgufModel, 'metadata'>): (tensor: string) => boolean {
+  const architecture = metadata.string('general.architecture');
+  const layers = metadata.number(`${architecture}.attention.shared_kv_layers`) ?? 0;
+  if (layers === 0) return () => false;
+  const first = (metadata.number(`${architecture}.block_count`) ?? Number.POSITIVE_INFINITY) - layers;
+  return (tensor) => Number(/^blk\.(\d+)\.attn_(k|v|k_norm)\./.exec(tensor)?.[1] ?? -1) >= first;
 }

@@ -51,7 +51,7 @@ export interface ModelParameters {
   readonly contextLength: number;
   /** Width of the residual stream. */
   readonly hiddenSize: number;
-  /** Width between the FFN's up and down projection. */
+  /** Width between the FFN's up and down projection; where layers differ (`traits.shapes`), the largest, here and below. */
   readonly ffnSize: number;
   /** Query heads; `heads * headDim` is the width of the attention output before its projection. */
   readonly heads: number;
@@ -90,23 +90,26 @@ export interface ModelParameters {
 export function readModelParameters(file: GgufModel, keys = new ArchitectureKeys(file)): ModelParameters {
   const contextLength = keys.count('context_length');
   const hiddenSize = keys.count('embedding_length');
-  const attention = readAttention(keys, hiddenSize);
+  const blocks = readLayers(keys);
+  const attention = readAttention(keys, hiddenSize, blocks.layers);
   const ropeDimensions = keys.optionalCount('rope.dimension_count') ?? attention.headDim;
   if (ropeDimensions > attention.headDim || ropeDimensions % 2 !== 0) {
     keys.fail('rope.dimension_count', `is ${ropeDimensions}, not an even number up to head_dim ${attention.headDim}`);
   }
-  // Windowed layers may have heads of another size in architectures that are not here.
-  keys.expectEqual('attention.key_length_swa', attention.headDim);
-  keys.expectEqual('attention.value_length_swa', attention.headDim);
-  keys.expectEqual('rope.dimension_count_swa', ropeDimensions);
+  // Windowed layers have heads of another size in some architectures, which read these keys themselves.
+  if (!isVaried(keys)) {
+    keys.expectEqual('attention.key_length_swa', attention.headDim);
+    keys.expectEqual('attention.value_length_swa', attention.headDim);
+    keys.expectEqual('rope.dimension_count_swa', ropeDimensions);
+  }
   const ropeScaling = readRopeScaling(keys);
   const originalContextLength = keys.optionalCount('rope.scaling.original_context_length') ?? contextLength;
   const ropeAttentionFactor = keys.optionalPositive('rope.scaling.attn_factor', ...BOUNDS.attentionFactor);
   // Files whose every FFN is of experts may leave out a width that none has.
-  const ffnSize =
-    keys.optionalCount('feed_forward_length') ??
-    (keys.countOrNone('expert_feed_forward_length') || keys.count('feed_forward_length'));
-  const blocks = readLayers(keys);
+  const ffnSize = isVaried(keys)
+    ? Math.max(...keys.layerCounts('feed_forward_length', blocks.layers))
+    : (keys.optionalCount('feed_forward_length') ??
+      (keys.countOrNone('expert_feed_forward_length') || keys.count('feed_forward_length')));
   const experts = readExperts(keys, { ...blocks, ffnSize });
   const vocabulary = readVocabularySize(file, keys, hiddenSize);
   return {
@@ -133,6 +136,9 @@ export function readModelParameters(file: GgufModel, keys = new ArchitectureKeys
 /** Architectures with LayerNorm; all others have RMSNorm. */
 const hasLayerNorm = ({ architecture }: ArchitectureKeys): boolean => ['command-r', 'cohere2'].includes(architecture);
 
+/** Architectures whose layers differ in their heads and FFNs: the shape that is read here has the largest of each. */
+const isVaried = ({ architecture }: ArchitectureKeys): boolean => ['gemma4', 'lfm2', 'lfm2moe'].includes(architecture);
+
 /** A file's count of blocks has those that only predict. */
 function readLayers(keys: ArchitectureKeys): Pick<ModelParameters, 'layers' | 'predictionLayers'> {
   const blocks = keys.count('block_count');
@@ -146,9 +152,12 @@ function readLayers(keys: ArchitectureKeys): Pick<ModelParameters, 'layers' | 'p
 function readAttention(
   keys: ArchitectureKeys,
   hiddenSize: number,
+  layers: number,
 ): Pick<ModelParameters, 'heads' | 'kvHeads' | 'headDim'> {
   const heads = keys.count('attention.head_count');
-  const kvHeads = keys.optionalCount('attention.head_count_kv') ?? heads;
+  const kvHeads = isVaried(keys)
+    ? Math.max(...keys.layerCounts('attention.head_count_kv', layers))
+    : (keys.optionalCount('attention.head_count_kv') ?? heads);
   if (heads % kvHeads !== 0) {
     keys.fail('attention.head_count_kv', `is ${kvHeads}, which does not divide the ${heads} query heads`);
   }

@@ -14,6 +14,29 @@ export interface Recurrent {
   readonly layers: readonly boolean[];
 }
 
+/** Short convolutions in place of most attention layers; LFM2. */
+export interface ShortConvolutions {
+  /** Rows that a convolution sees, a row's own included. */
+  readonly taps: number;
+  /** Which layers have a state, and no keys and values. */
+  readonly layers: readonly boolean[];
+}
+
+/** The most rows that a convolution sees; models have 3. */
+const MOST_TAPS = 64;
+
+/**
+ * The convolutions of lfm2 and lfm2moe: layers without key heads.
+ *
+ * @throws RocmForgeError `GGUF_INVALID` for a key that is missing or absurd
+ */
+export function readShortConvolutions(keys: ArchitectureKeys, layers: number): ShortConvolutions {
+  const taps = keys.count('shortconv.l_cache');
+  if (taps < 2 || taps > MOST_TAPS) keys.fail('shortconv.l_cache', `is ${taps}; models have 2 to ${MOST_TAPS}`);
+  const kvHeads = keys.layerCounts('attention.head_count_kv', layers);
+  return { taps, layers: kvHeads.map((count) => count === 0) };
+}
+
 /**
  * The nets of qwen35 and qwen35moe. Of every `full_attention_interval` layers the last has attention, the others are nets;
  * a list of a boolean a layer says so itself.

@@ -32,7 +32,7 @@ export function readServableModel(file: GgufModel): ServableModel {
   const traits = readTraits(family, keys, model);
   keys.refuseUnread();
   refuseOtherBlocks(file, keys, model);
-  refuseOtherSides(file, keys, model);
+  refuseOtherSides(file, keys, { ...model, traits });
   return { ...model, family, traits };
 }
 
@@ -69,11 +69,14 @@ function refuseOtherBlocks(
  * Sizes that no tensor has a side of: everything that is allocated follows from these, so none may be larger than the file
  * can show.
  */
-function refuseOtherSides(file: GgufModel, keys: ArchitectureKeys, model: ModelParameters): void {
+function refuseOtherSides(
+  file: GgufModel,
+  keys: ArchitectureKeys,
+  model: ModelParameters & Pick<ServableModel, 'traits'>,
+): void {
   const sides = new Set<number>();
   for (const { dims } of file.tensors.values()) for (const side of dims) sides.add(side);
-  const { hiddenSize, ffnSize, heads, kvHeads, headDim, vocabularyRows, experts } = model;
-  const joined = (heads + 2 * kvHeads) * headDim;
+  const { hiddenSize, ffnSize, heads, vocabularyRows, experts } = model;
   const expected = [
     ['embedding_length', [hiddenSize], `${hiddenSize}`],
     // If every FFN has experts, files name a width that none has.
@@ -86,8 +89,14 @@ function refuseOtherSides(file: GgufModel, keys: ArchitectureKeys, model: ModelP
           ['expert_count', [experts.count], `${experts.count}`] as const,
           ['expert_feed_forward_length', [experts.ffnSize], `${experts.ffnSize}`] as const,
         ]),
-    ['attention.head_count', [heads * headDim], `${heads} of ${headDim} elements`],
-    ['attention.head_count_kv', [kvHeads * headDim, joined], `${kvHeads} of ${headDim} elements`],
+    ...(model.traits.shapes ?? [model]).flatMap(({ kvHeads, headDim, ...layer }) => {
+      const joined = (heads + 2 * kvHeads) * headDim;
+      const ownKv = 'sharedWith' in layer ? [] : [[kvHeads * headDim, joined]];
+      return [
+        ['attention.head_count', [heads * headDim], `${heads} of ${headDim} elements`] as const,
+        ...ownKv.map((sides) => ['attention.head_count_kv', sides, `${kvHeads} of ${headDim} elements`] as const),
+      ];
+    }),
     ['vocab_size', [vocabularyRows], `${vocabularyRows}`],
   ] as const;
   for (const [key, accepted, shown] of expected) {

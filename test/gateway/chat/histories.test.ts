@@ -51,6 +51,7 @@ const FORMATS: Readonly<Record<ToolParser, (name: string, args: string) => strin
     `<tool_call>\n<function=${name}>\n<parameter=any>\n${args}\n</parameter>\n</function>\n</tool_call>`,
   deepseek: (name, args) =>
     `<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>${name}<｜tool▁sep｜>${args}<｜tool▁call▁end｜>`,
+  gemma4: (name, args) => `<|tool_call>call:${name}${args}<tool_call|>`,
   harmony: (name, args) => `<|channel|>commentary to=functions.${name}<|message|>${args}<|call|>`,
 };
 

@@ -100,6 +100,41 @@ export function smallSpm(overrides: Overrides = {}): GgufBuilder {
   );
 }
 
+const GEMMA_MERGES = [
+  ...['h e', 'l l', 'he ll', 'hell o', '▁ hello', '▁ w', 'o r', '▁w or', 'l d', '▁wor ld', '▁ ▁', '▁▁ ▁▁'],
+  ...['a a', 'aa aa', '\n \n', '\n\n \n', 's h', 'ש ל', 'é é'],
+];
+
+/** Gemma 4's kind of vocabulary: named tokens, 256 bytes, characters, and merges of them in a list. */
+export function smallGemma(overrides: Overrides = {}): GgufBuilder {
+  const characters = [...'▁helowrdsab123éשל\n<>|"'];
+  const merged = GEMMA_MERGES.map((merge) => merge.replace(/(?<=.) /su, ''));
+  return build(
+    [
+      ...['<pad>', '<eos>', '<bos>'].map(control),
+      { text: '<unk>', type: TokenType.unknown },
+      ...Array.from({ length: 256 }, (_, byte) => ({
+        text: `<0x${byte.toString(16).toUpperCase().padStart(2, '0')}>`,
+        type: TokenType.byte,
+      })),
+      ...[...characters, ...merged, '\n\n\n\n\n'].map((text) => ({ text })),
+      ...['<|turn>', '<turn|>'].map(control),
+      ...['<|channel>', '<channel|>', '<|tool_call>', '<tool_call|>', '<|"|>'].map(userDefined),
+    ],
+    {
+      'tokenizer.ggml.model': 'gemma4',
+      'tokenizer.ggml.merges': GEMMA_MERGES,
+      'tokenizer.ggml.bos_token_id': 2,
+      'tokenizer.ggml.eos_token_id': 1,
+      'tokenizer.ggml.unknown_token_id': 3,
+      'tokenizer.ggml.padding_token_id': 0,
+      'tokenizer.ggml.add_space_prefix': false,
+      'tokenizer.ggml.add_bos_token': true,
+      ...overrides,
+    },
+  );
+}
+
 export function tokenizerOf(builder: GgufBuilder): Tokenizer {
   return createTokenizer(builder.read().metadata);
 }

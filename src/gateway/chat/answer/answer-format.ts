@@ -1,5 +1,6 @@
 import type { CallFormat, ReasoningFormat } from './call-format.js';
 import { DEEPSEEK } from './deepseek.js';
+import { GEMMA } from './gemma.js';
 import { GLM } from './glm.js';
 import { HARMONY_MARKERS } from './harmony.js';
 import { HERMES } from './hermes.js';
@@ -8,11 +9,20 @@ import { MISTRAL } from './mistral.js';
 import { QWEN_CODER } from './qwen-coder.js';
 
 /** Names of the formats of calls, as `--tool-parser` takes them. */
-export const TOOL_PARSERS = ['hermes', 'llama3', 'mistral', 'glm', 'deepseek', 'harmony', 'qwen3-coder'] as const;
+export const TOOL_PARSERS = [
+  'hermes',
+  'llama3',
+  'mistral',
+  'glm',
+  'deepseek',
+  'harmony',
+  'qwen3-coder',
+  'gemma4',
+] as const;
 export type ToolParser = (typeof TOOL_PARSERS)[number];
 
 /** Names of the formats of reasoning, as `--reasoning-parser` takes them, beside `none`. */
-export const REASONING_PARSERS = ['think', 'granite', 'mistral', 'harmony'] as const;
+export const REASONING_PARSERS = ['think', 'granite', 'mistral', 'harmony', 'gemma4'] as const;
 export type ReasoningParser = (typeof REASONING_PARSERS)[number];
 
 /** Markup with which a model writes everything except content. */
@@ -31,18 +41,21 @@ export const CALL_FORMATS: Readonly<Record<Exclude<ToolParser, 'harmony'>, CallF
   glm: GLM,
   deepseek: DEEPSEEK,
   'qwen3-coder': QWEN_CODER,
+  gemma4: GEMMA,
 };
 
 export const REASONING_FORMATS: Readonly<Record<Exclude<ReasoningParser, 'harmony'>, ReasoningFormat>> = {
   think: { begin: '<think>', end: '</think>' },
   granite: { begin: '<think>', end: '</think>', answer: { begin: '<response>', end: '</response>' } },
   mistral: { begin: '[THINK]', end: '[/THINK]' },
+  gemma4: { begin: '<|channel>thought', end: '<channel|>', markers: ['<|channel>'] },
 };
 
 /** Markup by which a template shows a format: the first format of which it has all. */
 const TOOL_MARKS: readonly (readonly [ToolParser, readonly string[]])[] = [
   ['harmony', ['<|channel|>', '<|message|>']],
   ['deepseek', ['<｜tool▁call▁begin｜>']],
+  ['gemma4', ['<|tool_call>', '<tool_call|>']],
   ['glm', ['<tool_call>', '<arg_key>']],
   ['qwen3-coder', ['<tool_call>', '<function=']],
   ['hermes', ['<tool_call>']],
@@ -55,6 +68,7 @@ const OTHER_MARKS = ['<tool_calls>'];
 
 const REASONING_MARKS: readonly (readonly [ReasoningParser, readonly string[]])[] = [
   ['harmony', ['<|channel|>', '<|message|>']],
+  ['gemma4', ['<|channel>', '<channel|>']],
   ['mistral', ['[THINK]']],
   ['granite', ['</think>', '<response>']],
   ['think', ['</think>']],
@@ -81,7 +95,7 @@ export function markersOf({ tools, reasoning }: AnswerFormat): ReadonlySet<strin
   const thoughts = reasoning && REASONING_FORMATS[reasoning];
   return new Set([
     ...(calls ? [...calls.openers, ...calls.closers, ...(calls.markers ?? [])] : []),
-    ...(thoughts ? [thoughts.begin, thoughts.end] : []),
+    ...(thoughts ? [thoughts.begin, thoughts.end, ...(thoughts.markers ?? [])] : []),
     ...(thoughts?.answer ? [thoughts.answer.begin, thoughts.answer.end] : []),
   ]);
 }

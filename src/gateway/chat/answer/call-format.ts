@@ -69,6 +69,8 @@ export interface CallFormat {
 export interface ReasoningFormat {
   readonly begin: string;
   readonly end: string;
+  /** Names of special tokens that are part of these. */
+  readonly markers?: readonly string[];
   /** Tags around the content behind it; absent: none. */
   readonly answer?: { readonly begin: string; readonly end: string };
 }

@@ -98,6 +98,8 @@ const TEXTS: Readonly<Record<ToolParser, CallText>> = {
     argumentsForm: 'qwen3-coder',
     call: (name) => [`<tool_call>\n<function=${name}>\n`, '</function>\n</tool_call>'],
   },
+  // Its reader takes JSON as well as what the model writes of its own.
+  gemma4: { separator: '', call: (name) => [`<|tool_call>call:${name}`, '<tool_call|>'] },
   deepseek: {
     prefix: '<｜tool▁calls▁begin｜>',
     separator: '',

@@ -49,7 +49,8 @@ export class ParameterTypes {
   }
 }
 
-const PYTHON_CONSTANTS: ReadonlyMap<string, string> = new Map([
+/** Python's names of constants, as some models write them, and JSON's. */
+export const PYTHON_CONSTANTS: ReadonlyMap<string, string> = new Map([
   ['True', 'true'],
   ['False', 'false'],
   ['None', 'null'],

@@ -20,7 +20,10 @@ const PIECES = [
 ];
 
 const formatOf = (tools: ToolParser) =>
-  ({ tools, reasoning: tools === 'harmony' ? 'harmony' : tools === 'mistral' ? 'mistral' : 'think' }) as const;
+  ({
+    tools,
+    reasoning: tools === 'harmony' ? 'harmony' : tools === 'mistral' || tools === 'gemma4' ? tools : 'think',
+  }) as const;
 
 const JSON_CALL = [
   '{',
@@ -71,6 +74,22 @@ const CALLS: Readonly<Record<ToolParser, readonly string[]>> = {
     '<|message|>',
     ...NAMED,
     '<|call|>',
+  ],
+  gemma4: [
+    '<|tool_call>',
+    'call:weather',
+    '{',
+    'place',
+    ':',
+    '<|"|>',
+    'WORD',
+    '<|"|>',
+    ',',
+    'tags:[',
+    '2',
+    ']',
+    '}',
+    '<tool_call|>',
   ],
   'qwen3-coder': [
     '<tool_call>',

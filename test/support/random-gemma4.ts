@@ -1,0 +1,76 @@
+import { typed } from './gguf-builder.js';
+import { POST_NORMS, type RandomFamily, ROUTED } from './random-family.js';
+
+/** Keys of a model of so many layers, of which those of the list are windowed; those of each layer's shape follow from it. */
+const keysOf = (windowed: readonly boolean[]) => ({
+  'attention.sliding_window': 24,
+  'attention.sliding_window_pattern': typed.arrayOf(typed.bool, [...windowed]),
+  'attention.key_length': 64,
+  'attention.value_length': 64,
+  'attention.key_length_swa': 32,
+  'attention.value_length_swa': 32,
+  'rope.dimension_count': 64,
+  'rope.dimension_count_swa': 32,
+  'rope.freq_base': typed.f32(1_000_000),
+  'rope.freq_base_swa': typed.f32(10_000),
+  final_logit_softcapping: typed.f32(3),
+});
+
+/** A quarter of a global head is rotated: the other pairs' frequencies are divided by so much that they stand still. */
+const ROTATED = {
+  'rope_freqs.weight': { length: 32, mean: 1, values: [...Array(8).fill(1), ...Array(24).fill(1e30)] },
+};
+
+const SHARED_WINDOWS = [true, false, true, false, true, true, true, false];
+const WINDOWS = [true, true, false, true, false];
+
+const COMMON = {
+  heads: [4, 1, 64],
+  isTied: true,
+  norms: POST_NORMS,
+  headNorms: 'head',
+  vectors: ROTATED,
+  hasOutputScales: true,
+  // Scores are not divided by anything but what these norms learn.
+  means: { attn_q_norm: 0.2 },
+} as const;
+
+/** Models of 31 billion parameters: keys of global layers are their values, and fewer heads have them. */
+const LARGE = {
+  ...COMMON,
+  layers: WINDOWS.length,
+  layerShape: (layer: number) => {
+    const isWindowed = WINDOWS[layer] === true;
+    return { kvHeads: isWindowed ? 2 : 1, headDim: isWindowed ? 32 : 64, ffn: 128, hasNoValues: !isWindowed };
+  },
+  scaled: { token_embd: 0.04 },
+} as const;
+
+/** Gemma 4: small models with inputs of each layer and shared keys and values; large ones, dense and with experts. */
+export const RANDOM_GEMMA4 = {
+  gemma4: {
+    ...COMMON,
+    layers: SHARED_WINDOWS.length,
+    layerInputs: 64,
+    layerShape: (layer: number) => {
+      const headDim = SHARED_WINDOWS[layer] ? 32 : 64;
+      return layer < 4 ? { kvHeads: 1, headDim, ffn: 128 } : { kvHeads: 1, headDim, ffn: 256, isShared: true };
+    },
+    metadata: {
+      ...keysOf(SHARED_WINDOWS),
+      'attention.shared_kv_layers': 4,
+    },
+    scaled: { token_embd: 0.04 },
+  },
+  'gemma4-large': {
+    ...LARGE,
+    metadata: { ...keysOf(WINDOWS), 'attention.shared_kv_layers': 0 },
+  },
+  'gemma4-experts': {
+    ...LARGE,
+    joined: ['gate_up'],
+    experts: { count: 16, used: 4, ffn: 64, isBeside: true },
+    metadata: { ...keysOf(WINDOWS), 'attention.shared_kv_layers': 0 },
+    scaled: { token_embd: 0.04, ffn_gate_inp: 8 * ROUTED.ffn_gate_inp },
+  },
+} as const satisfies Readonly<Record<string, RandomFamily>>;
