@@ -15,7 +15,7 @@ DEVICE void store_attended(const AttendedHalves<T>& halves, int row, int columns
 
 // Grid: x = heads / COMBINE_HEADS, y = tokens, z = splits / COMBINE_SPLITS, at most COMBINE_BLOCKS.
 KERNEL(attention_combine_convert_f16, const float* __restrict parts,  // [tokens, heads, splits, 2 + head_dim]
- const float* __restrict sinks, // [heads]
+       const float* __restrict sinks,                                 // [heads]
        forge::half_t* __restrict out,                                 // [tokens, heads, head_dim]
        const int32_t* __restrict row_position,                        // [tokens]
        int heads, int head_dim, int splits, int window) {
@@ -23,8 +23,9 @@ KERNEL(attention_combine_convert_f16, const float* __restrict parts,  // [tokens
   forge::attention_combine(BLOCK_INDEX, parts, sinks, halves, row_position, heads, head_dim, splits, window);
 }
 
-KERNEL(attention_combine_convert_bf16, const float* __restrict parts, const float* __restrict sinks, forge::bfloat_t* __restrict out,
-       const int32_t* __restrict row_position, int heads, int head_dim, int splits, int window) {
+KERNEL(attention_combine_convert_bf16, const float* __restrict parts, const float* __restrict sinks,
+       forge::bfloat_t* __restrict out, const int32_t* __restrict row_position, int heads, int head_dim, int splits,
+       int window) {
   const forge::AttendedHalves<forge::bfloat_t> halves{out};
   forge::attention_combine(BLOCK_INDEX, parts, sinks, halves, row_position, heads, head_dim, splits, window);
 }

@@ -23,7 +23,7 @@ static_assert(COMBINE_WIDTH == BLOCK || COMBINE_WIDTH % Q8_BLOCK == 0,
 
 // Grid: x = heads / COMBINE_HEADS, y = tokens, z = splits / COMBINE_SPLITS, at most COMBINE_BLOCKS.
 KERNEL(attention_combine_quantize, const float* __restrict parts,  // [tokens, heads, splits, 2 + head_dim]
- const float* __restrict sinks, // [heads]
+       const float* __restrict sinks,                              // [heads]
        float* __restrict rows,                                     // [tokens, heads, head_dim]
        uint8_t* __restrict out,                                    // [tokens, heads * head_dim / 32, 40], see q8.h
        const int32_t* __restrict row_position,                     // [tokens]

@@ -1,5 +1,5 @@
-// Combining what attention_split left of each row, split by split, in order, and a head's sink last: a score of its own,
-// whose value is zero. Heads without one have LOWEST, which changes no bit.
+// Combining what attention_split left of each row, split by split, in order, and a head's sink last: a score of its
+// own, whose value is zero. Heads without one have LOWEST, which changes no bit.
 //
 // A few splits are combined by a thread an element. Those of a long context are brought to LDS by all threads of a
 // block, and several blocks share a head's elements out. Either way each element is combined in the same order.

@@ -71,8 +71,8 @@ DEVICE float largest_score(float largest, const Scoring& scoring) {
   return largest == LOWEST ? LOWEST : score_of(largest, scoring);
 }
 
-// Products of queries and keys become weights, e^(score - largest score) as a power of two; those of masked products are
-// 0, and so are all of a query that attends to no key of the chunk, whose largest product is LOWEST.
+// Products of queries and keys become weights, e^(score - largest score) as a power of two; those of masked products
+// are 0, and so are all of a query that attends to no key of the chunk, whose largest product is LOWEST.
 DEVICE void weigh(TileSum& products, const float (&largest)[QUERIES_HELD], float scale) {
   const float factor = scale * 1.44269504f;  // log2 e
   float most[QUERIES_HELD];
@@ -218,7 +218,8 @@ DEVICE void start_strip(StripOnItsWay<KvQ8>& way, Lds, const TileCache<KvQ8>& ca
   for (int i = 0; i < SHARE; i++) {
     const int at = i * BLOCK + thread, p = at % STRIP_PIECES;
     const int position = readable(cache, start + at / STRIP_PIECES);
-    way.pieces[i] = fetch_vector<HEAD_DIM>(cache, from, position, readable_element<HEAD_DIM, PIECE>(element + p * PIECE));
+    way.pieces[i] =
+        fetch_vector<HEAD_DIM>(cache, from, position, readable_element<HEAD_DIM, PIECE>(element + p * PIECE));
   }
 }
 template <class Lds>
@@ -251,7 +252,8 @@ DEVICE void start_values(ValuesOnTheirWay<T>& values, Lds strip, const TileCache
     UNROLL
     for (int i = 0; i < SHARE / 4; i++) {
       const int at = i * BLOCK + thread, p = at / (STRIP / 4), e = at % (STRIP / 4) * 4;
-      values.way.corners[i] = load_values<HEAD_DIM>(cache, start + p * PIECE, readable_element<HEAD_DIM, 4>(element + e));
+      values.way.corners[i] =
+          load_values<HEAD_DIM>(cache, start + p * PIECE, readable_element<HEAD_DIM, 4>(element + e));
     }
   } else {
     start_strip<HEAD_DIM>(values.way, strip, cache, cache.v, start, element);

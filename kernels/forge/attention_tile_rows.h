@@ -12,7 +12,8 @@
 namespace forge {
 
 // A wave's registers hold two strips of the values of sixteen queries: of larger heads PARTS waves share them, each of
-// which computes their scores. So a block takes ITEMS tiles of sixteen queries, and a wave OWNED of ITEMS * PARTS parts.
+// which computes their scores. So a block takes ITEMS tiles of sixteen queries, and a wave OWNED of ITEMS * PARTS
+// parts.
 template <int HEAD_DIM>
 constexpr int PARTS = HEAD_STRIPS<HEAD_DIM> <= 2 ? 1 : 2;
 template <int HEAD_DIM>
@@ -27,7 +28,10 @@ constexpr int AHEAD = STRIP_STAGES > 1 ? STRIP_STAGES - 1 : 1;
 // Tiles of keys whose products are one run of instructions, left out as one where no query attends to them: as many as
 // gfx1100 has registers for.
 template <int HEAD_DIM, class T>
-constexpr int KEY_GROUP = HOLDS_QUERIES || HEAD_DIM <= 64 ? 2 : sizeof(T) == sizeof(half_t) ? 4 : HEAD_DIM == 128 ? 1 : 2;
+constexpr int KEY_GROUP = HOLDS_QUERIES || HEAD_DIM <= 64 ? 2
+                          : sizeof(T) == sizeof(half_t)   ? 4
+                          : HEAD_DIM == 128               ? 1
+                                                          : 2;
 static_assert(OWNED * WAVES == ALL_PARTS && KEY_TILES % 4 == 0, "whole items, whole groups");
 
 // Keys that sixteen queries of a wave attend to.
@@ -163,7 +167,8 @@ DEVICE void attention_tile(Dim3 block, const float* __restrict qkv, const T* __r
   const int first_row = tiles[2 * block.y], rows = tiles[2 * block.y + 1], queries = rows * group;
   const int first_position = row_position[first_row], length = first_position + rows;
   const TileCache<T> cache{k_cache,  v_cache, block_table_of(slots, row_slot[first_row], slot_words),
-                           kv_heads, kv_head, window_begin(first_position, scoring.window), length};
+                           kv_heads, kv_head, window_begin(first_position, scoring.window),
+                           length};
   const int begin = cache.first / SPLIT * SPLIT;
   SHARED(Piece, ring, (STRIP_STAGES * CHUNK_STRIP));
   SHARED(Piece, query_strips, (HOLDS_QUERIES ? 1 : ITEMS<HEAD_DIM> * STRIPS * QUERY_STRIP));
@@ -281,7 +286,7 @@ DEVICE void attention_tile(Dim3 block, const float* __restrict qkv, const T* __r
       UNROLL
       for (int o = 0; o < OWNED; o++) {
         constexpr int OWN = PART_STRIPS<HEAD_DIM>;
-        if (PARTS<HEAD_DIM> > 1 && s / OWN != part_at(o)) continue;
+        if (PARTS < HEAD_DIM >> 1 && s / OWN != part_at(o)) continue;
         const int reached = tiles_reached(items[o].ranges, start);
         combine_strip<T>(items[o], weights[o], factors[o], stage_at(0), s, s % OWN, reached);
       }
@@ -325,11 +330,11 @@ DEVICE void attention_tile(Dim3 block, const float* __restrict qkv, const T* __r
          const type* __restrict v_cache,    /* the same */                                                         \
          float* __restrict out,             /* [tokens, heads, head_dim] */                                        \
          const int32_t* __restrict tiles,   /* [tiles, 2] */                                                       \
-         const int32_t* __restrict row_position, /* [tokens] */                                                    \
-         const int32_t* __restrict row_slot,     /* [tokens] */                                                    \
-         const int32_t* __restrict slots,        /* [slots, slot_words] */                                         \
-         int slot_words, const float* __restrict sinks, /* [heads] */ \
- int heads, int kv_heads, int window, float scale, float softcap) {                                                   \
+         const int32_t* __restrict row_position,        /* [tokens] */                                             \
+         const int32_t* __restrict row_slot,            /* [tokens] */                                             \
+         const int32_t* __restrict slots,               /* [slots, slot_words] */                                  \
+         int slot_words, const float* __restrict sinks, /* [heads] */                                              \
+         int heads, int kv_heads, int window, float scale, float softcap) {                                        \
     forge::attention_tile<head_dim>(BLOCK_INDEX, qkv, k_cache, v_cache, out, tiles, row_position, row_slot, slots, \
-                                    slot_words, sinks, heads, kv_heads, {scale, softcap, window});                                           \
+                                    slot_words, sinks, heads, kv_heads, {scale, softcap, window});                 \
   }

@@ -19,8 +19,8 @@ template <int HEAD_DIM>
 constexpr int VALUE_STRIPS = HEAD_STRIPS<HEAD_DIM> < 2 ? HEAD_STRIPS<HEAD_DIM> : 2;
 // Products over a head whose keys a thread asks for at a time.
 template <int HEAD_DIM>
-constexpr int ASKED_DEPTHS = HEAD_DEPTHS<HEAD_DIM> * FRAGMENT_PIECES > 16 ? HEAD_DEPTHS<HEAD_DIM> / 2
-                                                                          : HEAD_DEPTHS<HEAD_DIM>;
+constexpr int ASKED_DEPTHS =
+    HEAD_DEPTHS<HEAD_DIM> * FRAGMENT_PIECES > 16 ? HEAD_DEPTHS<HEAD_DIM> / 2 : HEAD_DEPTHS<HEAD_DIM>;
 // Blocks of a multiprocessor: keys of large heads take more registers.
 constexpr int split_blocks(int head_dim) { return head_dim <= 128 || STREAM_BLOCKS < 2 ? STREAM_BLOCKS : 2; }
 
@@ -71,8 +71,8 @@ DEVICE void attention_tile_split(Dim3 block, const Row& prepared, const Out& out
   const int split = first_split(position, scoring.window) + block.z, start = split * SPLIT;
   if (start >= length) return;
   const KeyRange range = attended(position, scoring.window);
-  const TileCache<T> cache{k_cache,  v_cache, block_table_of(slots, row_slot[row], slot_words),
-                           kv_heads, kv_head, range.first, length};
+  const TileCache<T> cache{k_cache,     v_cache, block_table_of(slots, row_slot[row], slot_words), kv_heads, kv_head,
+                           range.first, length};
   SHARED(Piece, values, (HELD * VALUE_STRIP));
   SHARED(Piece, query_strips, (STRIPS * QUERY_STRIP));
   SHARED(WeightTile, weights, (KEY_TILES * WAVE));
@@ -154,9 +154,8 @@ DEVICE void attention_tile_split(Dim3 block, const Row& prepared, const Out& out
     UNROLL
     for (int c = 0; c < KEY_TILES; c++) most[h] = larger_of(most[h], largest[c * TILE + held_query(h)]);
   }
-  weigh_tiles(scores, most, scoring, [&](int k, const WeightTile& tile) {
-    weights[(k * WAVES + wave_id()) * WAVE + lane_id()] = tile;
-  });
+  weigh_tiles(scores, most, scoring,
+              [&](int k, const WeightTile& tile) { weights[(k * WAVES + wave_id()) * WAVE + lane_id()] = tile; });
   UNROLL
   for (int s = 0; s < HELD; s++) finish_values(ways[s], values + s * VALUE_STRIP);
   fetch_wait<0>();
@@ -237,17 +236,17 @@ DEVICE void attention_tile_split(Dim3 block, const Row& prepared, const Out& out
 
 }  // namespace forge
 
-#define ATTENTION_TILE_SPLIT(name, type, head_dim)                                                               \
-  KERNEL_RESIDENT(                                                                                               \
-      forge::split_blocks(head_dim), name,                                                                                \
-      const float* __restrict qkv,    /* [tokens, heads + 2 * kv_heads, head_dim], q rotated */                  \
-      const type* __restrict k_cache, /* [blocks, kv_heads, KV_BLOCK_TOKENS, head_dim]; q8_0: see kv_q8.h */     \
-      const type* __restrict v_cache, /* the same */                                                             \
-      float* __restrict parts,        /* [tokens, heads, splits, 2 + head_dim]: largest, sum, values */          \
-      const int32_t* __restrict row_position, const int32_t* __restrict row_slot, /* [tokens] */                 \
-      const int32_t* __restrict slots,                                            /* [slots, slot_words] */      \
-      int slot_words, int heads, int kv_heads, int head_tiles, int splits, int window, float scale, float softcap) {                        \
-    forge::attention_tile_split<head_dim>(BLOCK_INDEX, forge::Prepared{}, forge::SplitParts{parts, splits}, qkv, \
-                                          k_cache, v_cache, row_position, row_slot, slots, slot_words, heads,    \
-                                          kv_heads, head_tiles, {scale, softcap, window});                                          \
+#define ATTENTION_TILE_SPLIT(name, type, head_dim)                                                                   \
+  KERNEL_RESIDENT(                                                                                                   \
+      forge::split_blocks(head_dim), name,                                                                           \
+      const float* __restrict qkv,    /* [tokens, heads + 2 * kv_heads, head_dim], q rotated */                      \
+      const type* __restrict k_cache, /* [blocks, kv_heads, KV_BLOCK_TOKENS, head_dim]; q8_0: see kv_q8.h */         \
+      const type* __restrict v_cache, /* the same */                                                                 \
+      float* __restrict parts,        /* [tokens, heads, splits, 2 + head_dim]: largest, sum, values */              \
+      const int32_t* __restrict row_position, const int32_t* __restrict row_slot, /* [tokens] */                     \
+      const int32_t* __restrict slots,                                            /* [slots, slot_words] */          \
+      int slot_words, int heads, int kv_heads, int head_tiles, int splits, int window, float scale, float softcap) { \
+    forge::attention_tile_split<head_dim>(BLOCK_INDEX, forge::Prepared{}, forge::SplitParts{parts, splits}, qkv,     \
+                                          k_cache, v_cache, row_position, row_slot, slots, slot_words, heads,        \
+                                          kv_heads, head_tiles, {scale, softcap, window});                           \
   }

@@ -79,7 +79,8 @@ DEVICE void attention_wide(Dim3 block, const float* __restrict qkv, const half_t
   const int first_row = tiles[2 * block.y], rows = tiles[2 * block.y + 1], queries = rows * group;
   const int first_position = row_position[first_row], length = first_position + rows;
   const TileCache<half_t> cache{k_cache,  v_cache, block_table_of(slots, row_slot[first_row], slot_words),
-                                kv_heads, kv_head, window_begin(first_position, scoring.window), length};
+                                kv_heads, kv_head, window_begin(first_position, scoring.window),
+                                length};
   const int begin = cache.first / SPLIT * SPLIT;
   // Full when all of its bringers have brought a chunk, empty when all waves that multiply are done with it.
   SHARED(uint64_t, full, WIDE_STAGES);

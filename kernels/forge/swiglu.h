@@ -6,8 +6,8 @@
 
 namespace forge {
 
-// Calls `element(gate, up)` for SWIGLU_PART elements of a row and stores what it returns. gate and up are the two halves
-// of one row of gate_up. Grid: x = rows, y = ceil(ffn / SWIGLU_PART).
+// Calls `element(gate, up)` for SWIGLU_PART elements of a row and stores what it returns. gate and up are the two
+// halves of one row of gate_up. Grid: x = rows, y = ceil(ffn / SWIGLU_PART).
 template <class T, class Element>
 DEVICE void activate(Dim3 block, const T* __restrict gate_up, T* __restrict y, int ffn, Element element) {
   const T* gate = gate_up + static_cast<size_t>(block.x) * 2 * ffn;

@@ -64,6 +64,7 @@ export class AttentionLayers {
     return {
       rows: Math.min(...splits.map(({ rows }) => rows)),
       most: Math.max(...splits.map(({ most }) => most)),
+      tileRows: Math.min(...splits.map(({ tileRows }) => tileRows)),
     };
   }
 

@@ -46,10 +46,14 @@ export interface RopeTables {
   readonly queryFactors: DeviceBuffer | undefined;
 }
 
-/** Steps of at most `rows` rows split each context into parts, of which the longest has `most`. */
+/**
+ * Steps of at most `rows` rows split each context into parts, of which the longest has `most`; in others up to `tileRows`
+ * consecutive rows of a slot share keys and values.
+ */
 export interface AttentionSplits {
   readonly rows: number;
   readonly most: number;
+  readonly tileRows: number;
 }
 
 /** Norm weights of each head of q and k. */
@@ -131,7 +135,9 @@ export class PagedAttention implements AttentionVariant {
   }
 
   get splits(): AttentionSplits | undefined {
-    return this.parts && { rows: this.parts.rows, most: this.parts.splits };
+    const { shape, cache } = this.site;
+    const tileRows = kernels.tileRows(shape, cache.type) as number;
+    return this.parts && { rows: this.parts.rows, most: this.parts.splits, tileRows };
   }
 
   get normalizes(): boolean {

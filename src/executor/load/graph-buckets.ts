@@ -51,7 +51,7 @@ export class GraphBuckets {
   /** @param split how attention splits contexts; undefined where it does not */
   constructor(
     { maxSequences }: Pick<Limits, 'maxSequences'>,
-    private readonly split: AttentionSplits | undefined,
+    private readonly split: Pick<AttentionSplits, 'rows' | 'most'> | undefined,
   ) {
     this.rows = powersUpTo(maxSequences, 2);
     let factor = 2;

@@ -1,5 +1,5 @@
 import type { ExecuteRequest, Slice } from '../../shared/generated/rocmforge/executor/v1/executor.js';
-import { ATTENTION_SPLIT, SLICE_WORDS, splitsContexts, tileRows } from '../kernels/index.js';
+import { ATTENTION_SPLIT, SLICE_WORDS, splitsContexts } from '../kernels/index.js';
 import type { ForwardPass } from '../layers/forward-pass.js';
 import type { AttentionSplits } from '../layers/paged-attention.js';
 import {
@@ -80,9 +80,9 @@ export class StepFiller {
     private readonly splits: AttentionSplits | undefined,
     private readonly writeAhead: (input: Int32Array, writes: number) => void,
   ) {
-    const { limits, model, cache } = forward;
+    const { limits, model } = forward;
     this.slots = new SlotTable(limits, model.vocabularySize);
-    this.tileRows = tileRows(model, cache.type) ?? 1;
+    this.tileRows = splits?.tileRows ?? 1;
   }
 
   /**
