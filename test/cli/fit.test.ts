@@ -54,13 +54,13 @@ describe('inspect --fit', () => {
       granted: { context: 4096, sequences: 4, kvTokens: 4 * 4096 },
       refusal: null,
       longestContext: { sequences: 4, whole: 15_520, shared: 28_304 },
-      mostSequences: { context: 4096, whole: 21, shared: 318 },
+      mostSequences: { context: 4096, whole: 21, shared: 317 },
     });
     expect(fit!.granted!.weightBytes).toBe(report.withoutLimit.weightBytes);
     expect(fit!.granted!.workspaceBytes).toBe(report.withoutLimit.workspaceBytes);
     const text = formatFitReport(report);
     expect(text).toMatch(/^context +of 4 sequences: 15520 tokens with room for each .*, 28304 that share/m);
-    expect(text).toMatch(/^sequences +of 4096 tokens: 21 sequences with room for each .*, 318 that share/m);
+    expect(text).toMatch(/^sequences +of 4096 tokens: 21 sequences with room for each .*, 317 that share/m);
   });
 
   it('is text for a terminal without --json', async () => {

@@ -71,9 +71,8 @@ export function float64Forward(path: string, tokens: readonly number[], options:
   const single = (key: string) =>
     ArrayBuffer.isView(metadata.get(`${architecture}.${key}`)) ? perLayer(key) : number(key);
   const heads = single('attention.head_count');
-  const listed = metadata.numbers(`${architecture}.attention.head_count_kv`);
   const kvHeads = is('gemma4', 'lfm2', 'lfm2moe')
-    ? Math.max(...Array.from(listed ?? []))
+    ? Math.max(...Array.from(metadata.numbers(`${architecture}.attention.head_count_kv`) ?? []))
     : single('attention.head_count_kv');
   const headDim = number('attention.key_length', hidden / heads);
   const isCentered = is('command-r', 'cohere2');
