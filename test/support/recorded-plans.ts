@@ -20,7 +20,7 @@ import { loadModel } from '../../src/executor/load/loaded-model.js';
 import { selfTest } from '../../src/executor/load/self-test.js';
 import type { TensorTypeName } from '../../src/shared/gguf/tensor-types.js';
 import { FakeNativeDevice } from '../doubles/native-device.js';
-import { RANDOM_FAMILY_NAMES } from './random-families.js';
+import { RANDOM_FAMILY_NAMES, type RandomFamilyName } from './random-families.js';
 import { layersOf, randomModel, writeRandomModel } from './random-model.js';
 
 /** A device that keeps the names of the kernels that its plans launch. */
@@ -87,17 +87,21 @@ function* models(): Generator<{ readonly type: string; readonly shape: ModelShap
   // More heads of a group than a tile of queries holds.
   for (const [headDim, heads] of [
     [64, 129],
+    [80, 129],
+    [96, 129],
     [128, 129],
+    [256, 65],
   ] as const) {
     yield { type: 'F16', shape: shapeOf({ headDim, heads }) };
   }
+  for (const type of ['BF16', 'Q8_0']) yield { type, shape: shapeOf({ headDim: 256 }) };
 }
 
-/** A model whose attention has sinks, and its experts' matrices of a type. */
-function writeSinks(folder: string, type: TensorTypeName): string {
-  const builder = randomModel({ family: 'gpt-oss' });
+/** A model of a family with its experts' matrices of a type. */
+function writeExperts(folder: string, family: RandomFamilyName, type: TensorTypeName): string {
+  const builder = randomModel({ family, layers: Math.min(8, layersOf(family)) });
   for (const { name, dims } of builder.read().tensors.values()) if (dims.length === 3) builder.retype(name, type);
-  const file = path.join(folder, `sinks-${type}.gguf`);
+  const file = path.join(folder, `${family}-${type}.gguf`);
   writeFileSync(file, builder.build());
   return file;
 }
@@ -116,9 +120,11 @@ export async function launchedKernels(): Promise<Readonly<Record<DeviceClass, Se
   });
   // Whose heads a q8_0 cache can hold.
   const quantizable = new Set(files.filter((_, i) => KV_Q8_HEAD_DIMS.includes([...models()][i]!.shape.headDim)));
-  const sinks = ['F32', 'F16', 'BF16'].map((type) => writeSinks(folder, type as TensorTypeName));
+  const sinks = ['F32', 'F16', 'BF16'].map((type) => writeExperts(folder, 'gpt-oss', type as TensorTypeName));
   const others = RANDOM_FAMILY_NAMES.filter((family) => family !== 'gpt-oss');
   files.push(...others.map((family) => writeRandomModel({ family, layers: Math.min(8, layersOf(family)) })), ...sinks);
+  // Experts with GELU.
+  files.push(...(['F16', 'BF16'] as const).map((type) => writeExperts(folder, 'gemma4-experts', type)));
   for (const file of sinks) quantizable.add(file);
   const shards = writeRandomModel({ type: 'F16', hidden: 256, headDim: 64 });
   for (const { kind, ...sizes } of DEVICES) {

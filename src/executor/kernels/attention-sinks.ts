@@ -11,6 +11,8 @@ export const attentionSinks = (type: KvCacheType, headDim: number) => {
   return defineKernel({
     name: `attention_sinks_${type}_d${headDim}`,
     source: 'attention_paged.hip',
+    // GPUs attend to other caches in tiles.
+    ...(type === 'f32' ? {} : { on: 'host' as const }),
     summary: 'attention_paged, sinks[head] one of the scores, of a value of zeros',
     arguments: [
       qkvOf(`${headDim}`),

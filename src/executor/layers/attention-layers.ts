@@ -18,9 +18,19 @@ import type { RecordedModel } from './recorded-model.js';
 import { UnfusedAttention } from './unfused-attention.js';
 
 /** @throws RocmForgeError where attention with sinks is not built for the form or the head size */
-function refuseSinks(attention: Limits['attention'], headDim: number): void {
+function refuseSinks(
+  { device, limits: { attention }, cache }: Pick<AttentionSite, 'device' | 'limits' | 'cache'>,
+  shape: kernels.AttentionShape,
+): void {
+  const { heads, kvHeads, headDim } = shape;
   if (attention === 'unfused')
     throw new RocmForgeError('INVALID_OPTION', 'unfused attention has no sinks, which this model has');
+  if (!device.isHost && cache.type !== 'f32' && kernels.tileRows(shape, cache.type) === undefined) {
+    throw new RocmForgeError(
+      'MODEL_UNSUPPORTED',
+      `attention with sinks is built for at most ${kernels.ATTENTION_TILE_QUERIES} query heads of a KV head on GPUs, not ${heads / kvHeads}`,
+    );
+  }
   if (kernels.SINK_HEAD_DIMS.includes(headDim)) return;
   throw new RocmForgeError(
     'MODEL_UNSUPPORTED',
@@ -171,7 +181,7 @@ export class AttentionLayers {
     const key = Object.values(shape).join();
     let form = this.forms.get(key);
     if (form === undefined) {
-      if (shape.hasSinks) refuseSinks(this.site.limits.attention, headDim);
+      if (shape.hasSinks) refuseSinks(this.site, shape);
       const Form = this.site.limits.attention === 'unfused' ? UnfusedAttention : PagedAttention;
       form = new Form({ ...this.site, shape });
       this.forms.set(key, form);
