@@ -2,7 +2,6 @@ import { RocmForgeError } from '../../shared/errors.js';
 import { bufferFrom, type DeviceBuffer } from '../device/device.js';
 import * as kernels from '../kernels/index.js';
 import type { LaunchCondition, Rows } from '../kernels/launch-plan.js';
-import type { Limits } from '../model/limits.js';
 import type { Attention, HeadNorms } from '../model/values.js';
 import { COMBINED_FORM, NORMED_APPEND } from './fusions.js';
 import {
