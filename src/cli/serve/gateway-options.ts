@@ -9,8 +9,7 @@ import { loadProgress } from '../common/progress.js';
 import { pullModel } from '../hub/pull.js';
 
 /** Downloads for clients of Ollama's API: a served hub model was pulled by the same code. */
-const pulledPath: ModelPull = async (name, progress) =>
-  (await pullModel(name, { progress, notice: () => undefined })).path;
+const pullQuietly: ModelPull = (name, progress) => pullModel(name, { progress, notice: () => undefined });
 
 /**
  * The gateway that a command's options ask for.
@@ -104,7 +103,7 @@ export function gatewayOptions(
     httpSlots: options.httpSlots,
     httpMetrics: options.httpMetrics,
     httpVerbose: options.httpVerbose,
-    pullModel: options.httpPull ? pulledPath : undefined,
+    pullModel: options.httpPull ? pullQuietly : undefined,
     strictFields: options.strictFields,
     chatTemplate: options.chatTemplate,
     chatTemplateKwargs: options.chatTemplateKwargs,

@@ -218,7 +218,10 @@ export class Embeddings {
             reject(new RocmForgeError('NOT_IMPLEMENTED', what, { field: 'model' }));
           } else resolve({ hidden, token, counts });
         },
-        error: reject,
+        error: (error) => {
+          signal.removeEventListener('abort', aborted);
+          reject(error);
+        },
       };
       signal.addEventListener('abort', aborted, { once: true });
       this.runner.run(parameters, sink, signal, { principal, peer, trace, deadline, id });

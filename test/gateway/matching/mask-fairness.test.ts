@@ -46,7 +46,7 @@ const engine = new MaskVocabulary(new Uint8Array(Buffer.concat(TOKENS)), offsets
 const prepared = (constraint: GivenConstraint): Promise<MaskGrammar> =>
   engine.prepare(grammarBuffer(grammarOf(constraint)), GrammarClass);
 
-/** Virtual time: it goes on when the engine has nothing to do. */
+/** Virtual time, which advances when the engine has nothing to do. */
 class World {
   nowMs = 0;
   private events: { readonly at: number; readonly happen: () => void }[] = [];
@@ -85,7 +85,7 @@ class World {
   }
 }
 
-/** An answer that goes on by a token in each step whose mask is there in time. */
+/** A completion that advances by one token in each step whose mask is there in time. */
 class Stream {
   tokens = 0;
   error: Error | undefined;

@@ -48,7 +48,7 @@ export async function generate(kind: AnswerKind, exchange: Exchange, context: Ht
     return;
   }
   const responses = await inference.generateAll(messages, client, () => writer.begin());
-  // None, and nobody waits for it any more.
+  // There is none: the client has disconnected.
   if (responses !== undefined) await exchange.largeJson(writer.unaryBody(responses));
 }
 

@@ -8,9 +8,8 @@ import { isServed, modelField, smallBody } from './ollama-routes.js';
  *
  * @param name     `hf.co/OWNER/REPOSITORY[:QUANTIZATION]`
  * @param progress is given the bytes that are there, of all files
- * @returns path of the model
  */
-export type ModelPull = (name: string, progress: (done: number, total: number) => void) => Promise<string>;
+export type ModelPull = (name: string, progress: (done: number, total: number) => void) => Promise<unknown>;
 
 /** Time between two reports of the progress. */
 const REPORT_MS = 200;
@@ -62,18 +61,18 @@ async function download(exchange: Exchange, name: string, isStream: boolean, pul
   };
   let reportedAt = Number.NEGATIVE_INFINITY;
   try {
-    const path = await pullModel(name, (completed, total) => {
+    await pullModel(name, (completed, total) => {
       const now = performance.now();
       if (now - reportedAt < REPORT_MS && completed < total) return;
       reportedAt = now;
       line({ status: `pulling ${name}`, digest: name, total, completed });
     });
     if (!isStream) {
-      exchange.json({ status: 'success', path });
+      exchange.json({ status: 'success' });
       return;
     }
     line({ status: 'verifying sha256 digest' });
-    line({ status: 'success', path });
+    line({ status: 'success' });
   } catch (error) {
     if (!hasBegun) throw error;
     line(exchange.errorForm(asRocmForgeError(error)).body);
