@@ -91,8 +91,8 @@ export const MUTATIONS = [
   {
     name: 'gate and up swapped',
     file: 'forge/swiglu.h',
-    from: 'activation(to_float(gate[i])) * to_float(up[i])',
-    to: 'activation(to_float(up[i])) * to_float(gate[i])',
+    from: 'element(to_float(gate[i]), to_float(up[i]))',
+    to: 'element(to_float(up[i]), to_float(gate[i]))',
     test: 'swiglu',
     with: ['swiglu_f16'],
   },
@@ -141,9 +141,9 @@ export const MUTATIONS = [
   },
   {
     name: 'attention: a window one too long',
-    file: 'attention_paged.hip',
-    from: 'max_of(0, length - window)',
-    to: 'max_of(0, length - window - 1)',
+    file: 'forge/attention.h',
+    from: 'max_of(0, position + 1 - window)',
+    to: 'max_of(0, position - window)',
     test: 'attention_paged',
   },
   {
@@ -277,8 +277,8 @@ export const MUTATIONS = [
   {
     name: 'split combined twice',
     file: 'forge/attention_combine.h',
-    from: 'row_position[row] / SPLIT + 1',
-    to: 'row_position[row] / SPLIT + 2',
+    from: 'splits_attended(row_position[row], window)',
+    to: 'splits_attended(row_position[row], window) + 1',
     test: 'attention_combine',
   },
   {
@@ -357,8 +357,8 @@ export const MUTATIONS = [
   {
     name: 'attention tiles: causal off by one',
     file: 'forge/attention_tile.h',
-    from: 'return KeyRange{0, position + 1};',
-    to: 'return KeyRange{0, position + 2};',
+    from: 'KeyRange{window_begin(position, window), position + 1}',
+    to: 'KeyRange{window_begin(position, window), position + 2}',
     test: 'attention_tile',
     with: ['attention_tile_split', 'attention_combine', 'attention_tile_q8_0', 'attention_tile_split_q8_0'],
   },
@@ -381,7 +381,7 @@ export const MUTATIONS = [
   {
     name: 'attention tiles: values behind the context read',
     file: 'forge/tile_cache.h',
-    from: 'const int row = min_of(position + i, cache.length - 1) - block_first;',
+    from: 'const int row = readable(cache, position + i) - block_first;',
     to: 'const int row = position % KV_BLOCK_TOKENS + i;',
     test: 'attention_tile',
     with: ['attention_tile_split', 'attention_combine', 'attention_tile_q8_0', 'attention_tile_split_q8_0'],

@@ -43,8 +43,8 @@ const MISTAKES = {
   'wrong-activation': {
     source: 'swiglu.hip',
     file: 'forge/swiglu.h',
-    from: 'activation(to_float(gate[i])) * to_float(up[i])',
-    to: 'activation(to_float(up[i])) * to_float(gate[i])',
+    from: 'element(to_float(gate[i]), to_float(up[i]))',
+    to: 'element(to_float(up[i]), to_float(gate[i]))',
   },
   'uneven-rows': {
     source: 'matmul.hip',

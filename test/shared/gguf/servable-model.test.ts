@@ -142,7 +142,8 @@ test.each([
 const MIXTURES = RANDOM_FAMILY_NAMES.filter((family) => 'experts' in RANDOM_FAMILIES[family]);
 const ofMixture = (family: RandomFamilyName, keys: Readonly<Record<string, BuilderValue | undefined>>) => {
   const entries = Object.entries(keys).map(([key, value]) => [`${architectureOf(family)}.${key}`, value] as const);
-  return servable({ family, metadata: Object.fromEntries(entries) });
+  const layers = 'layers' in RANDOM_FAMILIES[family] ? layersOf(family) : 2;
+  return servable({ family, layers, metadata: Object.fromEntries(entries) });
 };
 
 test.each(MIXTURES)('one group of experts is none, and nothing else about groups is passed over: %s', (family) => {
