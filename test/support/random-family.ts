@@ -86,6 +86,8 @@ export const NETTED = { ssm_out: 0.4 };
 
 /** Keys of lfm2. */
 export const CONVOLVED = {
+  // As many as its keys list.
+  layers: 4,
   convolutions: { taps: 3 },
   headNorms: 'head',
   isTied: true,
