@@ -195,8 +195,11 @@ program
   });
 
 command('inspect', splitOptions)
-  .description('describe a GGUF file, or with --fit how much of its context fits on a GPU')
-  .argument('<file>', 'GGUF file; of a split model, the first part')
+  .description('describe a model and whether it loads, or with --fit how much of its context fits on a GPU')
+  .argument(
+    '<model>',
+    'GGUF file, of a split model the first part; or hf.co/OWNER/REPOSITORY[@REVISION][:QUANTIZATION], of which only headers are read',
+  )
   .option(
     '--fit',
     'report the context lengths and numbers of sequences that fit; allocates the memory of a load on each GPU for a moment',
@@ -221,29 +224,9 @@ command('inspect', splitOptions)
   .addOption(kvCacheTypeOption)
   .addOption(stateSnapshotsOption)
   .option('--json', 'print JSON', false)
-  .action(async (file, options) => {
-    if (options.fit) {
-      const { fitReport, formatFitReport } = await import('./inspect/fit.js');
-      const report = await fitReport(file, options);
-      if (options.json) writeJson(report, 2);
-      else writeText(`${formatFitReport(report)}\n`);
-      return;
-    }
-    for (const [name, flag] of [
-      ['context', 'context'],
-      ['sequences', 'sequences'],
-      ['memory', 'memory'],
-      ['stateSnapshots', 'state-snapshots'],
-      ['split', 'split'],
-      ['gpus', 'gpus'],
-      ['tensorSplit', 'tensor-split'],
-    ] as const) {
-      if (options[name] !== undefined) throw new RocmForgeError('INVALID_OPTION', `--${flag} requires --fit`);
-    }
-    const { inspectModel, formatInspectReport } = await import('./inspect/inspect.js');
-    const report = inspectModel(file);
-    if (options.json) writeJson(report, 2);
-    else writeText(`${formatInspectReport(report)}\n`);
+  .action(async (model, options) => {
+    const { inspect } = await import('./inspect/inspect-command.js');
+    await inspect(model, options);
   });
 
 program

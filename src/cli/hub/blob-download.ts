@@ -4,6 +4,7 @@ import { type FileHandle, open, rename, rm, statfs } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { RocmForgeError } from '../../shared/errors.js';
+import { endOfRange } from './hub-ranges.js';
 import { causeOf, type HubRequests, protocolError } from './hub-requests.js';
 import type { Digest, HubFile } from './quantizations.js';
 
@@ -125,7 +126,7 @@ class Transfer {
     const last = Math.min(this.have + RANGE_BYTES, file.bytes) - 1;
     const silence = new AbortController();
     const response = await requests.get(url, { range: `bytes=${this.have}-${last}` }, silence.signal);
-    const end = await this.endOf(response, last);
+    const end = await endOfRange(response, file, { first: this.have, last });
     // A hub without ranges sends everything; the bytes that are there stay until all of them were checked against their sum.
     let known = response.status === 200 ? this.have : 0;
     const timer = setTimeout(() => silence.abort(), requests.patience.silenceMs);
@@ -147,29 +148,6 @@ class Transfer {
       clearTimeout(timer);
       silence.abort();
     }
-  }
-
-  /** End of a response in the file. A hub without ranges sends all of it. */
-  private async endOf(response: Response, last: number): Promise<number> {
-    const { file } = this.download;
-    if (response.status === 200) {
-      const length = response.headers.get('content-length');
-      // A page of somebody on the way, such as one to sign in, need not say its length.
-      const isPage = /^text\/html/i.test(response.headers.get('content-type') ?? '');
-      if (!isPage && (length === null || length === String(file.bytes))) return file.bytes;
-      await response.body?.cancel();
-      throw protocolError(
-        `asked for ${file.path}, which has ${file.bytes} bytes, it sends ${isPage ? 'a page' : `${length} bytes`}`,
-      );
-    }
-    const told = response.headers.get('content-range');
-    if (response.status !== 206 || told !== `bytes ${this.have}-${last}/${file.bytes}`) {
-      await response.body?.cancel();
-      throw protocolError(
-        `asked for bytes ${this.have} to ${last} of the ${file.bytes} of ${file.path}, it answers ${response.status} ${JSON.stringify(told)}`,
-      );
-    }
-    return last + 1;
   }
 
   private async append(piece: Uint8Array): Promise<void> {

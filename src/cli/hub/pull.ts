@@ -46,7 +46,7 @@ export interface PullOptions {
  */
 export async function pullModel(name: string, options: PullOptions = {}): Promise<PulledModel> {
   const reference = parseModelReference(name);
-  const { settings, requests, notice } = opened(options);
+  const { settings, requests, notice } = openedHub(options);
   const cache = new CachedRepository(settings.cacheFolder, reference);
   if (settings.offline) return fromCache(reference, cache);
   let listing: HubListing;
@@ -81,7 +81,7 @@ export async function pullModel(name: string, options: PullOptions = {}): Promis
 /** Models of a repository, smallest first. @throws RocmForgeError of {@link pullModel} */
 export async function listModels(name: string, options: PullOptions = {}): Promise<readonly Quantization[]> {
   const reference = parseModelReference(name);
-  const { settings, requests } = opened(options);
+  const { settings, requests } = openedHub(options);
   if (settings.offline) {
     return quantizationsOf(new CachedRepository(settings.cacheFolder, reference).found()?.files ?? []);
   }
@@ -126,7 +126,8 @@ export async function localModel(model: string): Promise<string> {
   return isModelReference(model) ? (await pullModel(model)).path : model;
 }
 
-function opened(options: PullOptions) {
+/** Settings, and what requests are sent with. */
+export function openedHub(options: PullOptions) {
   const settings = options.settings ?? hubSettings();
   const notice = options.notice ?? ((text: string) => writeNotice(`${text}\n`));
   return { settings, notice, requests: new HubRequests(settings, options.patience ?? HUB_PATIENCE, notice) };
@@ -198,7 +199,8 @@ function described({ name, bytes, files: [first] }: Quantization, commit: string
   return { path: cache.pointer(commit, first?.path ?? ''), quantization: name, commit, bytes };
 }
 
-function addressOf({ endpoint }: HubSettings, reference: ModelReference, commit: string, file: string): string {
+/** Where a file of a commit is. */
+export function addressOf({ endpoint }: HubSettings, reference: ModelReference, commit: string, file: string): string {
   const name = file.split('/').map(encodeURIComponent).join('/');
   return `${endpoint}/${repositoryOf(reference)}/resolve/${commit}/${name}`;
 }

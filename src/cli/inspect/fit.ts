@@ -14,7 +14,7 @@ import {
 import type { LoadOptions } from '../../executor/load/load-options.js';
 import { openDevice } from '../../executor/load/open-device.js';
 import { RocmForgeError } from '../../shared/errors.js';
-import { ModelFiles } from '../../shared/gguf/model-files.js';
+import { ModelFiles, type ModelHeaders } from '../../shared/gguf/model-files.js';
 import { readServableModel } from '../../shared/gguf/servable-model.js';
 import { DEFAULT_CONTEXT } from '../../shared/step-limits.js';
 import { checkSplit, type SplitOptionValues } from '../common/options.js';
@@ -61,11 +61,19 @@ function inTermsOfFit(error: unknown): unknown {
  * @throws RocmForgeError of the reader and of the loader, for what no GPU would load
  */
 export async function fitReport(file: string, options: FitOptions): Promise<FitReport> {
-  const { kvCacheType, stateSnapshots, gpus: numbers, split, tensorSplit: shares } = options;
-  checkSplit(options);
   const files = new ModelFiles(file);
   try {
-    const { model } = files;
+    return await fitHeaders(file, files, options);
+  } finally {
+    files.close();
+  }
+}
+
+/** {@link fitReport} of headers that were read. @param name of the model in the report */
+export async function fitHeaders(name: string, { model }: ModelHeaders, options: FitOptions): Promise<FitReport> {
+  const { kvCacheType, stateSnapshots, gpus: numbers, split, tensorSplit: shares } = options;
+  checkSplit(options);
+  try {
     const parameters = readServableModel(model);
     const context = options.context ?? Math.min(parameters.contextLength, DEFAULT_CONTEXT);
     const question = { model, kvCacheType, context, sequences: options.sequences ?? 0, stateSnapshots };
@@ -76,11 +84,9 @@ export async function fitReport(file: string, options: FitOptions): Promise<FitR
     for (const gpu of numbers === undefined ? gpus : groupsOf(gpus, numbers.length, options.memory !== undefined)) {
       devices.push(await fitModel(gpu, { ...question, split, shares }));
     }
-    return { path: file, context, kvCacheType, withoutLimit, devices, unusable };
+    return { path: name, context, kvCacheType, withoutLimit, devices, unusable };
   } catch (error) {
     throw inTermsOfFit(error);
-  } finally {
-    files.close();
   }
 }
 

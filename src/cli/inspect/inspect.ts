@@ -5,9 +5,10 @@ import { isRecurrent, kvLayers, type ModelGraph, valuesOf } from '../../executor
 import { readGraph } from '../../executor/models/index.js';
 import type { ReasoningParser, ToolParser } from '../../gateway/chat/answer/answer-format.js';
 import { answersOf } from '../../gateway/request/served-model.js';
+import { createTokenizer } from '../../gateway/tokenizer/tokenizer.js';
 import { RocmForgeError } from '../../shared/errors.js';
 import { unusedTensors } from '../../shared/gguf/harmless.js';
-import { ModelFiles } from '../../shared/gguf/model-files.js';
+import { ModelFiles, type ModelHeaders } from '../../shared/gguf/model-files.js';
 import { type ModelParameters, readModelParameters } from '../../shared/gguf/model-parameters.js';
 import type { GgufModel, GgufTensor } from '../../shared/gguf/reader.js';
 import { readServableModel } from '../../shared/gguf/servable-model.js';
@@ -96,30 +97,33 @@ export interface TokenizerSummary {
 export function inspectModel(file: string): InspectReport {
   const files = new ModelFiles(file);
   try {
-    const { model, parts } = files;
-    const tensors = [...model.tensors.values()];
-    return {
-      path: file,
-      sizeBytes: model.size,
-      ggufVersion: parts[0]!.file.version,
-      parts: parts.map(({ file: { name, size, tensors: own } }) => ({
-        path: name,
-        sizeBytes: size,
-        tensors: own.size,
-      })),
-      fingerprint: model.fingerprint,
-      ...understandModel(files),
-      unused: summariseUnused(model),
-      parameterCount: tensors.reduce((sum, { dims }) => sum + tensorElements(dims), 0),
-      tensorTypes: shareByType(tensors),
-      tokenizer: summariseTokenizer(model),
-      hasChatTemplate: model.metadata.has('tokenizer.chat_template'),
-      ...summariseAnswers(model),
-      tensors,
-    };
+    return inspectHeaders(file, files);
   } finally {
     files.close();
   }
+}
+
+/** The report on headers that were read. @param name of the model in the report */
+export function inspectHeaders(name: string, headers: ModelHeaders): InspectReport {
+  const { model, parts } = headers;
+  const tensors = [...model.tensors.values()];
+  const understood = understandModel(headers);
+  return {
+    path: name,
+    sizeBytes: model.size,
+    ggufVersion: parts[0]!.file.version,
+    parts: parts.map(({ file: { name: path, size, tensors: own } }) => ({ path, sizeBytes: size, tensors: own.size })),
+    fingerprint: model.fingerprint,
+    ...understood,
+    problem: understood.problem ?? tokenizerProblem(model),
+    unused: summariseUnused(model),
+    parameterCount: tensors.reduce((sum, { dims }) => sum + tensorElements(dims), 0),
+    tensorTypes: shareByType(tensors),
+    tokenizer: summariseTokenizer(model),
+    hasChatTemplate: model.metadata.has('tokenizer.chat_template'),
+    ...summariseAnswers(model),
+    tensors,
+  };
 }
 
 /** The report as text for a terminal: a summary, the tensor types, then one line a tensor. Ends with a newline. */
@@ -132,7 +136,7 @@ export function formatInspectReport(report: InspectReport): string {
     ['fingerprint', report.fingerprint],
     ...(model === null ? [] : describeModel(model, report.ropes)),
     ...(report.recurrent === null ? [] : [describeRecurrent(report.recurrent)]),
-    ...(report.problem === null ? [] : ([['not runnable', report.problem]] satisfies [string, string][])),
+    ['loads', report.problem === null ? 'yes' : `no: ${report.problem}`],
     ['parameters', `${formatCount(report.parameterCount)} in ${report.tensors.length} tensors`],
     ...report.unused.map(({ why, tensors, bytes }): [string, string] => [
       'not used',
@@ -169,7 +173,7 @@ export function formatInspectReport(report: InspectReport): string {
 function understandModel({
   model: file,
   parts,
-}: ModelFiles): Pick<InspectReport, 'model' | 'problem' | 'ropes' | 'recurrent'> {
+}: ModelHeaders): Pick<InspectReport, 'model' | 'problem' | 'ropes' | 'recurrent'> {
   let model: ModelParameters | null = null;
   try {
     model = readModelParameters(file);
@@ -180,6 +184,17 @@ function understandModel({
     return { model, problem: null, ropes: ropeReports(graph, servable, read), recurrent: summariseRecurrent(graph) };
   } catch (error) {
     if (error instanceof RocmForgeError) return { model, problem: error.message, ropes: [], recurrent: null };
+    throw error;
+  }
+}
+
+/** Why a gateway would refuse the file's tokenizer. */
+function tokenizerProblem({ metadata }: GgufModel): string | null {
+  try {
+    createTokenizer(metadata);
+    return null;
+  } catch (error) {
+    if (error instanceof RocmForgeError) return error.message;
     throw error;
   }
 }

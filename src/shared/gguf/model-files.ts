@@ -1,63 +1,82 @@
 import { createHash } from 'node:crypto';
 import { basename } from 'node:path';
 import { RocmForgeError } from '../errors.js';
-import { FileByteSource } from './byte-source.js';
+import { type ByteSource, FileByteSource } from './byte-source.js';
 import { contentIdentity } from './content-identity.js';
 import { type GgufFile, type GgufModel, type GgufTensor, readGguf } from './reader.js';
 import { checkPart, partPaths, splitOf } from './split.js';
 
 /** One of a model's files, open. */
-export interface ModelPart {
-  readonly source: FileByteSource;
+export interface ModelPart<Source extends ByteSource = FileByteSource> {
+  readonly source: Source;
   readonly file: GgufFile;
 }
 
-/** The files of a model, open: one, or the parts of a split model in their order. */
-export class ModelFiles {
-  readonly parts: readonly ModelPart[];
+/** Headers of a model's files: one, or the parts of a split model in their order. */
+export interface ModelHeaders<Source extends ByteSource = ByteSource> {
+  readonly parts: readonly ModelPart<Source>[];
   /** Their headers, joined. */
   readonly model: GgufModel;
+}
+
+/**
+ * Reads the headers of a model's files.
+ *
+ * @param path of the model, or of the first part of a split one; the others lie beside it
+ * @param open gives the bytes of a file; called once a file, in the order of the parts
+ * @param expectedParts how many there must be; default: as many as the first says
+ * @throws RocmForgeError `MODEL_FILE_UNREADABLE`, `GGUF_INVALID`; `INVALID_OPTION` when the path is of another part;
+ *   `MODEL_FILE_CHANGED` when there are not as many parts as expected
+ */
+export function readModelHeaders<Source extends ByteSource>(
+  path: string,
+  open: (name: string) => Source,
+  expectedParts?: number,
+): ModelHeaders<Source> {
+  const parts: ModelPart<Source>[] = [];
+  const read = (name: string): GgufFile => {
+    const source = open(name);
+    const file = readGguf(source);
+    parts.push({ source, file });
+    return file;
+  };
+  const first = read(path);
+  const paths = partPaths(first);
+  if (expectedParts !== undefined && expectedParts !== paths.length) {
+    throw new RocmForgeError(
+      'MODEL_FILE_CHANGED',
+      `the model file ${basename(path)} is in ${paths.length} parts now, and was in ${expectedParts} when it was opened`,
+    );
+  }
+  for (const [index, name] of paths.entries()) {
+    if (index === 0) continue;
+    const file = asPart(index, first, paths.length, () => read(name));
+    checkPart(file, index, first);
+  }
+  return { parts, model: parts.length === 1 ? first : joined(parts.map(({ file }) => file)) };
+}
+
+/** The files of a model, open: one, or the parts of a split model in their order. */
+export class ModelFiles implements ModelHeaders<FileByteSource> {
+  readonly parts: readonly ModelPart[];
+  readonly model: GgufModel;
+  private readonly sources: FileByteSource[] = [];
 
   /**
    * Opens a model and reads its headers. When it throws, nothing stays open.
    *
    * @param path of the model, or of the first part of a split one; the others lie beside it
    * @param openPaths where to open each of its files, when that is not its path: descriptors that were handed down
-   * @throws RocmForgeError `MODEL_FILE_UNREADABLE`, `GGUF_INVALID`; `INVALID_OPTION` when the path is of another part;
-   *   `MODEL_FILE_CHANGED` when there are not as many parts as were handed down
+   * @throws RocmForgeError of {@link readModelHeaders}
    */
   constructor(path: string, openPaths?: readonly string[]) {
-    const parts: ModelPart[] = [];
-    const open = (name: string): GgufFile => {
-      const source = new FileByteSource(openPaths?.[parts.length] ?? name, name);
-      try {
-        const file = readGguf(source);
-        parts.push({ source, file });
-        return file;
-      } catch (error) {
-        source.close();
-        throw error;
-      }
+    const open = (name: string): FileByteSource => {
+      const source = new FileByteSource(openPaths?.[this.sources.length] ?? name, name);
+      this.sources.push(source);
+      return source;
     };
-    this.parts = parts;
     try {
-      const first = open(path);
-      const paths = partPaths(first);
-      if (openPaths !== undefined && openPaths.length !== paths.length) {
-        throw new RocmForgeError(
-          'MODEL_FILE_CHANGED',
-          `the model file ${basename(path)} is in ${paths.length} parts now, and was in ${openPaths.length} when it was opened`,
-        );
-      }
-      for (const [index, name] of paths.entries()) {
-        if (index > 0)
-          checkPart(
-            asPart(index, first, paths.length, () => open(name)),
-            index,
-            first,
-          );
-      }
-      this.model = parts.length === 1 ? first : joined(parts.map(({ file }) => file));
+      ({ parts: this.parts, model: this.model } = readModelHeaders(path, open, openPaths?.length));
     } catch (error) {
       this.close();
       throw error;
@@ -70,7 +89,7 @@ export class ModelFiles {
   }
 
   close(): void {
-    for (const { source } of this.parts) source.close();
+    for (const source of this.sources) source.close();
   }
 }
 

@@ -46,7 +46,7 @@ test('the text of a report has a summary, the types and a line a tensor', () => 
     'attention      4 heads, 2 kv heads, head_dim 16',
     'rope           16 dims, base 10000',
     'vocabulary     96 (tensor)',
-    expect.stringMatching(/^not runnable {3}.*"llama\.block_count" is 2/),
+    expect.stringMatching(/^loads {10}no: .*"llama\.block_count" is 2/),
     'parameters     6.2 K in 2 tensors',
     'tokenizer      gpt2, 96 tokens, 0 merges, bos -, eos -',
     'chat template  no',
@@ -81,7 +81,7 @@ test.each([
 test('a sound GGUF that is no transformer is reported with the reason', () => {
   const report = inspectModel(write('other.gguf', new GgufBuilder().set('general.architecture', 'clip')));
   expect(report).toMatchObject({ model: null, tokenizer: null, tensors: [] });
-  expect(formatInspectReport(report)).toMatch(/^not runnable .*"clip\.context_length" is missing$/m);
+  expect(formatInspectReport(report)).toMatch(/^loads .*"clip\.context_length" is missing$/m);
 });
 
 test('names in a file cannot steer the terminal', () => {

@@ -1,0 +1,56 @@
+import { RocmForgeError } from '../../shared/errors.js';
+import { writeJson, writeText } from '../common/output.js';
+import { hubNameFor, isModelReference } from '../hub/model-reference.js';
+import type { FitOptions } from './fit.js';
+
+export interface InspectOptions extends FitOptions {
+  readonly fit: boolean;
+  readonly json: boolean;
+}
+
+/** Options that only `--fit` reads. */
+const OPTIONS_OF_FIT = [
+  ['context', 'context'],
+  ['sequences', 'sequences'],
+  ['memory', 'memory'],
+  ['stateSnapshots', 'state-snapshots'],
+  ['split', 'split'],
+  ['gpus', 'gpus'],
+  ['tensorSplit', 'tensor-split'],
+] as const;
+
+/**
+ * `rocmforge inspect`: writes what a file holds, or a hub's model by its headers alone.
+ *
+ * @throws RocmForgeError of the readers; `INVALID_OPTION` for an option of `--fit` without it
+ */
+export async function inspect(model: string, options: InspectOptions): Promise<void> {
+  const meant = hubNameFor(model);
+  if (meant !== undefined) {
+    throw new RocmForgeError('MODEL_FILE_UNREADABLE', `there is no file ${model}; did you mean ${meant}?`);
+  }
+  const [report, text] = options.fit ? await fitOf(model, options) : await describe(model, options);
+  if (options.json) writeJson(report, 2);
+  else writeText(`${text()}\n`);
+}
+
+async function fitOf(model: string, options: InspectOptions): Promise<[unknown, () => string]> {
+  const { fitHeaders, fitReport, formatFitReport } = await import('./fit.js');
+  const report = isModelReference(model)
+    ? await (await remote())(model, (headers) => fitHeaders(model, headers, options))
+    : await fitReport(model, options);
+  return [report, () => formatFitReport(report)];
+}
+
+async function describe(model: string, options: InspectOptions): Promise<[unknown, () => string]> {
+  for (const [name, flag] of OPTIONS_OF_FIT) {
+    if (options[name] !== undefined) throw new RocmForgeError('INVALID_OPTION', `--${flag} requires --fit`);
+  }
+  const { inspectHeaders, inspectModel, formatInspectReport } = await import('./inspect.js');
+  const report = isModelReference(model)
+    ? await (await remote())(model, (headers) => inspectHeaders(model, headers))
+    : inspectModel(model);
+  return [report, () => formatInspectReport(report)];
+}
+
+const remote = async () => (await import('../hub/remote-headers.js')).withRemoteHeaders;
