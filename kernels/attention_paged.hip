@@ -55,7 +55,7 @@ DEVICE void attention_paged(Dim3 block, const float* __restrict qkv, const T* __
   ATTENTION_PAGED(attention_paged_f16_d##head_dim, forge::half_t, head_dim)
 #define ATTENTION_PAGED_Q8_0(head_dim) ATTENTION_PAGED(attention_paged_q8_0_d##head_dim, forge::KvQ8, head_dim)
 
-FORGE_HEAD_DIMS(ATTENTION_PAGED_TYPES)
+FORGE_PAGED_HEAD_DIMS(ATTENTION_PAGED_TYPES)
 FORGE_KV_Q8_HEAD_DIMS(ATTENTION_PAGED_Q8_0)
 
 // With a sink for each head: its score is one of a softmax, and nothing more.

@@ -18,10 +18,13 @@ struct Inputs {
 template <int N>
 DEVICE void delta_net(Dim3 block, const float* qkv, const float* beta, const float* alpha, const float* rate,
                       const float* bias, float* states, const int32_t* slices, float* y, int key_heads, int value_heads,
-                      int gate_stride) {
+                      int gate_stride, int grouped) {
   constexpr int ROWS = DELTA_PART / WAVES;
   const StateSlice slice = state_slice(slices, block.z);
-  const int head = block.y, key_head = head % key_heads;
+  // Value heads of a key head follow each other, and of each key head's their betas before their alphas; or neither.
+  const int group = value_heads / key_heads;
+  const int head = block.y, key_head = grouped ? head / group : head % key_heads;
+  const int gate = grouped ? head + key_head * group : head;
   const int row = block.x * DELTA_PART + wave_id() * ROWS;
   const size_t size = static_cast<size_t>(N) * N;
   const float* old = states + (static_cast<size_t>(max_of(slice.source, 0)) * value_heads + head) * size + row * N;
@@ -42,7 +45,7 @@ DEVICE void delta_net(Dim3 block, const float* qkv, const float* beta, const flo
   // A row's inputs are loaded while the row before it is computed.
   const auto bring = [&](int t, Inputs<N, ROWS>& in) {
     const float* columns = qkv + static_cast<size_t>(t) * channels;
-    const size_t gates = static_cast<size_t>(t) * gate_stride + head;
+    const size_t gates = static_cast<size_t>(t) * gate_stride + gate;
     load_row<N>(in.q, columns + key_head * N);
     load_row<N>(in.k, columns + (key_heads + key_head) * N);
     const float* v = columns + (2 * key_heads + head) * N + row;
@@ -81,17 +84,18 @@ DEVICE void delta_net(Dim3 block, const float* qkv, const float* beta, const flo
 }  // namespace
 
 // Grid: x = dim / DELTA_PART, y = value_heads, z = slices.
-#define DELTA_NET(dim)                                                                                                 \
-  KERNEL(delta_net_d##dim, const float* __restrict qkv, /* [rows, 2 * key_heads + value_heads, dim] */                 \
-         const float* __restrict beta,                  /* [rows, value_heads], gate_stride apart */                   \
-         const float* __restrict alpha,                 /* the same */                                                 \
-         const float* __restrict rate,                  /* [value_heads], below zero */                                \
-         const float* __restrict bias,                  /* [value_heads] */                                            \
-         float* states,                                 /* [states, value_heads, dim, dim] */                          \
-         const int32_t* __restrict slices,              /* [slices, SLICE_WORDS] */                                    \
-         float* __restrict y,                           /* [rows, value_heads, dim] */                                 \
-         int key_heads, int value_heads, int gate_stride) {                                                            \
-    delta_net<dim>(BLOCK_INDEX, qkv, beta, alpha, rate, bias, states, slices, y, key_heads, value_heads, gate_stride); \
+#define DELTA_NET(dim)                                                                                                \
+  KERNEL(delta_net_d##dim, const float* __restrict qkv, /* [rows, 2 * key_heads + value_heads, dim] */                \
+         const float* __restrict beta,                  /* [rows, value_heads], gate_stride apart */                  \
+         const float* __restrict alpha,                 /* the same */                                                \
+         const float* __restrict rate,                  /* [value_heads], below zero */                               \
+         const float* __restrict bias,                  /* [value_heads] */                                           \
+         float* states,                                 /* [states, value_heads, dim, dim] */                         \
+         const int32_t* __restrict slices,              /* [slices, SLICE_WORDS] */                                   \
+         float* __restrict y,                           /* [rows, value_heads, dim] */                                \
+         int key_heads, int value_heads, int gate_stride, int grouped) {                                              \
+    delta_net<dim>(BLOCK_INDEX, qkv, beta, alpha, rate, bias, states, slices, y, key_heads, value_heads, gate_stride, \
+                   grouped);                                                                                          \
   }
 
 DELTA_NET(32)

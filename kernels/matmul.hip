@@ -73,3 +73,21 @@ KERNEL(matmul_bf16, const forge::bfloat_t* __restrict weight, const float* __res
 MATMUL_EXPERTS(matmul_experts_f32, float)
 MATMUL_EXPERTS(matmul_experts_f16, forge::half_t)
 MATMUL_EXPERTS(matmul_experts_bf16, forge::bfloat_t)
+
+// Product of each head's matrix and its rows, which follow each other. Grid: x = ceil(out / WAVES), y = ceil(tokens /
+// TOKENS), z = heads.
+#define MATMUL_HEADS(name, type)                                                                         \
+  KERNEL(name, const type* __restrict weight, /* [heads, out, in] */                                     \
+         const float* __restrict x,           /* [heads, tokens, in] */                                  \
+         float* __restrict y,                 /* [tokens, heads, out], y_stride and head_stride apart */ \
+         const int32_t* __restrict tokens,    /* [1] */                                                  \
+         int out, int in, int y_stride, int head_stride) {                                               \
+    const forge::Dim3 block = BLOCK_INDEX;                                                               \
+    const size_t head = block.z;                                                                         \
+    matmul(forge::Dim3{block.x, block.y, 0}, weight + head * out * in, x + head * *tokens * in,          \
+           y + head * head_stride, tokens, out, in, in, y_stride);                                       \
+  }
+
+MATMUL_HEADS(matmul_heads_f32, float)
+MATMUL_HEADS(matmul_heads_f16, forge::half_t)
+MATMUL_HEADS(matmul_heads_bf16, forge::bfloat_t)

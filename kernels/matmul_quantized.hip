@@ -54,3 +54,22 @@ FORGE_BLOCK_FORMATS(MATMUL_QUANTIZED_FORMAT)
 #define MATMUL_EXPERTS_FORMAT(type, Name) MATMUL_EXPERTS(matmul_experts_##type, Block##Name)
 
 FORGE_BLOCK_FORMATS(MATMUL_EXPERTS_FORMAT)
+
+// Product of each head's matrix and its rows, which follow each other. Grid: x = ceil(out / ROWS), y = ceil(tokens /
+// TOKENS), z = heads.
+#define MATMUL_HEADS(name, Format)                                                                              \
+  KERNEL(name, const uint8_t* __restrict weight, /* [heads, out, blocks], Format */                             \
+         const uint8_t* __restrict x,            /* [heads, tokens, in / 32, 40], see q8.h */                   \
+         float* __restrict y,                    /* [tokens, heads, out], y_stride and head_stride apart */     \
+         const int32_t* __restrict tokens,       /* [1] */                                                      \
+         int out, int blocks, int y_stride, int head_stride) {                                                  \
+    using F = forge::Format;                                                                                    \
+    const forge::Dim3 block = BLOCK_INDEX;                                                                      \
+    const size_t head = block.z;                                                                                \
+    matmul_quantized<F>(forge::Dim3{block.x, block.y, 0}, weight + head * out * blocks * F::BYTES,              \
+                        x + head * *tokens * forge::q8_row_bytes(blocks * F::ELEMENTS), y + head * head_stride, \
+                        tokens, out, blocks, y_stride);                                                         \
+  }
+#define MATMUL_HEADS_FORMAT(type, Name) MATMUL_HEADS(matmul_heads_##type, Block##Name)
+
+FORGE_BLOCK_FORMATS(MATMUL_HEADS_FORMAT)

@@ -59,6 +59,7 @@ const NUMBERS = [
   ['threads and bytes of LDS of a block of the wide linear forms', 'LINEAR_WIDE_THREADS', 'LINEAR_WIDE_LDS'],
   ['how a score becomes the weight of an expert', 'ROUTE_SOFTMAX', 'ROUTE_SIGMOID', 'ROUTE_CHOSEN'],
   ['the most experts that a layer has, and that a row is sent to', 'MOST_EXPERTS', 'MOST_USED_EXPERTS'],
+  ['the most groups that its experts are in', 'MOST_EXPERT_GROUPS'],
   [
     'experts that a block scores of one row on Hopper, the most elements of such a row, and the most experts',
     'ROUTER_ROWS',
@@ -133,10 +134,14 @@ export function contractHeader(kernels, slotWords) {
       'FORGE_PACKED_FORMATS',
       formats.filter(({ type }) => kernels.isPackedType(type)).map(({ type, name }) => `macro(${type}, ${name})`),
     ),
-    '// `macro(d)` for each head size that attention, over a cache in q8_0, and on matrix units, is built for.',
+    '// `macro(d)` for each head size that attention, of any row, over a cache in q8_0, and on matrix units, is built for.',
     ...macro(
       'FORGE_HEAD_DIMS',
       kernels.HEAD_DIMS.map((d) => `macro(${d})`),
+    ),
+    ...macro(
+      'FORGE_PAGED_HEAD_DIMS',
+      kernels.PAGED_HEAD_DIMS.map((d) => `macro(${d})`),
     ),
     ...macro(
       'FORGE_KV_Q8_HEAD_DIMS',

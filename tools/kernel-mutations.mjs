@@ -644,8 +644,8 @@ export const MUTATIONS = [
   {
     name: 'delta net: heads of values by groups of keys',
     file: 'delta_net.hip',
-    from: 'key_head = head % key_heads;',
-    to: 'key_head = head / (value_heads / key_heads);',
+    from: 'grouped ? head / group : head % key_heads;',
+    to: 'head / group;',
     test: 'delta_net',
   },
   {

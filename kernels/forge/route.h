@@ -24,7 +24,33 @@ struct Routing {
   const float* bias;  // [experts]
   int experts, used, scoring, normalizes;
   float scale;
+  // Groups of consecutive experts, and how many a row is sent to. A group counts as its two best experts together.
+  int groups = 1, used_groups = 1;
 };
+
+// Leaves no place among the chosen to experts of groups that are not among the best: all threads of a block together.
+template <class Keys, class Values>
+DEVICE void keep_best_groups(const Routing& by, Keys keys, Values values) {
+  SHARED(int, group_keys, MOST_EXPERT_GROUPS);
+  const int size = by.experts / by.groups;
+  for (int g = thread_id(); g < by.groups; g += BLOCK) {
+    float best = LOWEST, second = LOWEST;
+    for (int e = g * size; e < (g + 1) * size; e++) {
+      const float value = values[e] + by.bias[e];
+      second = max_of(second, value < best ? value : best);
+      best = max_of(best, value);
+    }
+    group_keys[g] = ordered(best + second);
+  }
+  block_sync();
+  for (int e = thread_id(); e < by.experts; e += BLOCK) {
+    const int own = e / size;
+    int before = 0;
+    for (int g = 0; g < by.groups; g++) before += is_before(group_keys[g], g, group_keys[own], own) ? 1 : 0;
+    if (before >= by.used_groups) keys[e] = ordered(LOWEST);
+  }
+  block_sync();
+}
 
 // weights[i] of what is chosen, in order: thread `thread` of `threads`, of which each adds all of them up, as they are
 // few.
@@ -74,6 +100,7 @@ DEVICE void route(const Routing& by, const float* scores, int32_t* ids, float* w
     keys[e] = ordered(value + by.bias[e]);
   }
   block_sync();
+  if (by.groups > 1) keep_best_groups(by, keys + 0, values + 0);
   for (int e = thread_id(); e < experts; e += BLOCK) {
     int before = 0;
     for (int other = 0; other < experts; other++) before += is_before(keys[other], other, keys[e], e) ? 1 : 0;

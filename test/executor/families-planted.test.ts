@@ -7,6 +7,8 @@ import {
   type Attention,
   type DeltaNet,
   type Experts,
+  type LatentAttention,
+  type Linear,
   type ModelGraph,
   type Residual,
   type ShortConv,
@@ -34,6 +36,10 @@ const each =
     const inner = (value: Residual | Value): Residual | Value => (value.kind === 'residual' ? value : outer(value));
     const outer = (value: Value): Value => {
       if (value.kind === 'attention') return change({ ...value, qkv: outer(value.qkv) as Attention['qkv'] });
+      if (value.kind === 'latent-attention') {
+        const [query, compressed] = [value.query, value.compressed].map(outer) as [Linear, Linear];
+        return change({ ...value, query, compressed });
+      }
       if (value.kind === 'sum') return change({ ...value, of: [outer(value.of[0]), outer(value.of[1])] });
       return change({ ...value, of: inner(value.of) } as Value);
     };
@@ -55,6 +61,16 @@ const nets = (change: (net: DeltaNet) => Partial<DeltaNet>): Mistake =>
   each((value) => (value.kind === 'delta-net' ? { ...value, ...change(value) } : value));
 const convolutions = (change: (value: ShortConv) => Partial<ShortConv>): Mistake =>
   each((value) => (value.kind === 'short-conv' ? { ...value, ...change(value) } : value));
+const latents = (change: (value: LatentAttention) => Partial<LatentAttention>): Mistake =>
+  each((value) => (value.kind === 'latent-attention' ? { ...value, ...change(value) } : value));
+/** The rotation of all layers of latent attention, of which there is one pair of tables. */
+const latentRopes = (change: Partial<Attention['rope']>): Mistake => {
+  let changed: Attention['rope'] | undefined;
+  return latents(({ rope }) => {
+    changed ??= { ...rope, ...change };
+    return { rope: changed };
+  });
+};
 const otherPairs = ropes(({ pairing }) => ({ pairing: pairing === 'halves' ? 'adjacent' : 'halves' }));
 const wholeHeads = ropes((_, { headDim }) => ({ dimensions: headDim }));
 /** Norms of what is added are taken for norms before the next layer: they are left out. */
@@ -263,6 +279,31 @@ const MISTAKES: Partial<Record<RandomFamilyName, Readonly<Record<string, Mistake
     'states of another layer': convolutions(({ layer }) => ({ layer: Math.max(0, layer - 1) })),
     'no norms of heads': attentions(() => ({ headNorms: undefined })),
     'adjacent pairs': otherPairs,
+  },
+  deepseek2: {
+    'scores without yarn’s scale': latents(({ plain, rope }) => ({ scale: 1 / Math.sqrt(plain + rope.dimensions) })),
+    'rotations with yarn’s magnitude': latentRopes({ magnitude: 1 + 0.1 * Math.log(4) }),
+    'every frequency stretched': latentRopes({ yarn: undefined }),
+    'pairs of halves': latentRopes({ pairing: 'halves' }),
+    'no temperature': latentRopes({ temperature: undefined }),
+    'queries as if not normed': each((value) =>
+      value.kind === 'norm' && value.of.kind === 'linear' ? { ...value, epsilon: 1 } : value,
+    ),
+    'an experts’ choice of all groups': routers(() => ({ groups: undefined })),
+    'a choice of one group': routers(({ groups }) => ({ groups: groups && { ...groups, used: 1 } })),
+    'a choice without its bias': routers(() => ({ choiceBias: undefined })),
+    'no scale of weights': routers(() => ({ scale: 1 })),
+    'no shared expert': noSharedExpert,
+  },
+  'deepseek2-lite': {
+    sigmoids: routers(() => ({ scoring: 'sigmoid' })),
+    'weights that add up to 1': routers(() => ({ isNormalized: true })),
+    'keys of another layer': latents(({ layer }) => ({ layer: Math.max(0, layer - 1) })),
+  },
+  qwen3next: {
+    'value heads in turn': nets(() => ({ isGrouped: undefined })),
+    'states of another layer': nets(({ layer }) => ({ layer: Math.max(0, layer - 1) })),
+    'weights as the softmax has them': routers(() => ({ isNormalized: false })),
   },
   lfm2moe: {
     'a softmax': routers(() => ({ scoring: 'softmax' })),

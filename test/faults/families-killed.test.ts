@@ -23,13 +23,14 @@ function requests(): GenerateStreamRequest[] {
   );
 }
 
-/** f32 of keys and values of a position, over a family's layers that see everything and over those with a window. */
+/** f32 of keys and values of a position (of latent attention: of keys), over a family's layers that see everything and over those with a window. */
 const FAMILIES = {
   gemma3: [64, 384],
   olmo2: [64, 192],
   gemma2: [256, 256],
   phi3: [0, 768],
   gemma4: [256, 128],
+  deepseek2: [320, 0],
 } as const;
 type Family = keyof typeof FAMILIES;
 

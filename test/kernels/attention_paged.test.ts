@@ -92,6 +92,24 @@ onEachTarget('attention_paged', (target) => {
       },
     ));
 
+  it('takes keys for values, too, in a cache that has them once: latent attention', () =>
+    target.check(
+      fc.tuple(pagedCases(target.simulated ? 150 : 300), fc.integer({ min: 1, max: 20 })),
+      async ([drawn, group]) => {
+        const step = new PagedStep({ ...drawn, headDim: 576, kvHeads: 1, group }, lastAndInner);
+        const { cache } = step;
+        const context = (_which: 'k' | 'v', slot: number, head: number) => cache.context('k', slot, head);
+        const same = { headDim: 576, kvHeads: 1, context };
+        const expected = attentionPaged(step.qkv, same, step.rows, step.heads, step.scale);
+        const { qkv, placement, dimensions, scale } = step;
+        const values = { ...placement, qkv, k_cache: cache.k, v_cache: cache.k, window: 0, scale, softcap: 0 };
+        const contract = contractOf(cache.type, 576);
+        const { out } = await target.launch(contract, values, { ...dimensions, tokens: step.rows.length });
+        expectClose(contract, out as Float32Array, expected, {});
+      },
+      Math.min(target.runs, target.simulated ? 10 : 100),
+    ));
+
   it('survives scores far apart', async () => {
     const step = new PagedStep({ ...plain, lengths: [40] }, lastAndInner);
     const out = await run(target, step, { end: 2, scale: 500 });

@@ -9,7 +9,7 @@ import { fill, fills, Random, seed, size } from './support/values.js';
 
 type Case = readonly [
   of: readonly StateSlice[],
-  shape: readonly [keyHeads: number, times: number, apart: number],
+  shape: readonly [keyHeads: number, times: number, apart: number, isGrouped: boolean],
   start: number,
 ];
 
@@ -26,12 +26,28 @@ function inputs(random: Random, rows: number, keyHeads: number, valueHeads: numb
   return qkv;
 }
 
-async function run(target: Target, dim: number, [of, [keyHeads, times, apart], start]: Case) {
+/** Gates of which each key head's betas stand before its alphas: alphas begin a group further. */
+function groupedGates(random: Random, rows: number, keyHeads: number, group: number, apart: number) {
+  const valueHeads = keyHeads * group;
+  const stride = 2 * valueHeads + apart - 1;
+  const both = fill('normal', rows * stride + group, random);
+  const close = (which: number) =>
+    Float32Array.from({ length: rows * valueHeads }, (_, i) => {
+      const [row, head] = [Math.floor(i / valueHeads), i % valueHeads];
+      return both[row * stride + (2 * Math.floor(head / group) + which) * group + (head % group)]!;
+    });
+  return [
+    { values: both, close: close(0) },
+    { values: both.slice(group), close: close(1) },
+  ] as const;
+}
+
+async function run(target: Target, dim: number, [of, [keyHeads, times, apart, isGrouped], start]: Case) {
   const random = new Random(start);
   const contract = contractOf(dim);
   const valueHeads = keyHeads * times;
   const rows = of.reduce((sum, slice) => sum + slice.rows, 0);
-  const stride = valueHeads + apart - 1;
+  const stride = (isGrouped ? 2 : 1) * valueHeads + apart - 1;
   const gates = () => {
     const values = fill('normal', rows * stride, random);
     const close = Float32Array.from({ length: rows * valueHeads }, (_, i) => {
@@ -39,7 +55,7 @@ async function run(target: Target, dim: number, [of, [keyHeads, times, apart], s
     });
     return { values, close };
   };
-  const [beta, alpha] = [gates(), gates()];
+  const [beta, alpha] = isGrouped ? groupedGates(random, rows, keyHeads, times, apart) : [gates(), gates()];
   const rate = fill('normal', valueHeads, random).map((value) => -Math.abs(value) / 4);
   const bias = fill('normal', valueHeads, random);
   const qkv = inputs(random, rows, keyHeads, valueHeads, dim);
@@ -58,16 +74,22 @@ async function run(target: Target, dim: number, [of, [keyHeads, times, apart], s
         key_heads: keyHeads,
         value_heads: valueHeads,
         gate_stride: stride,
+        grouped: Number(isGrouped),
       },
       { rows: last - first, states: 2 * of.length, slices: cut.length },
     );
   const expected = () =>
-    deltaNet(qkv, { beta: beta.close, alpha: alpha.close, rate, bias }, states, of, { keyHeads, valueHeads, dim });
+    deltaNet(qkv, { beta: beta.close, alpha: alpha.close, rate, bias }, states, of, {
+      keyHeads,
+      valueHeads,
+      dim,
+      isGrouped,
+    });
   return { contract, rows, states, launched, expected };
 }
 
 const cases = (target: Target, most: number) =>
-  fc.tuple(slices(most, target.simulated ? 3 : 9), fc.tuple(size(2), size(3), size(5)), seed);
+  fc.tuple(slices(most, target.simulated ? 3 : 9), fc.tuple(size(2), size(3), size(5), fc.boolean()), seed);
 
 onEachTarget('delta_net', (target) => {
   it.each(DELTA_DIMS)('changes a state of %i rows, row by row, and reads it', (dim) =>

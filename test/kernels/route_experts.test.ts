@@ -23,12 +23,19 @@ onEachTarget('route_experts', (target) => {
           used: fc.integer({ min: 1, max: 32 }),
         }),
         fc.constantFrom('softmax' as const, 'sigmoid' as const, 'chosen' as const),
-        fc.record({ normalizes: fc.boolean(), scale: fc.constantFrom(1, 2.5), isBiased: fc.boolean() }),
+        fc.record({
+          ...{ normalizes: fc.boolean(), scale: fc.constantFrom(1, 2.5), isBiased: fc.boolean() },
+          groups: fc.constantFrom([1, 1], [2, 1], [8, 3], [64, 40]),
+        }),
         seed,
       ),
-      async ([{ rows, experts, used: most }, scoring, { normalizes, scale, isBiased }, start]) => {
+      async ([drawn, scoring, { normalizes, scale, isBiased, groups: wanted }, start]) => {
         const random = new Random(start);
-        const used = Math.min(most, experts);
+        const [count, usedGroups] = wanted as [number, number];
+        // A group counts as its two best: it has as many.
+        const size = Math.max(count === 1 ? 1 : 2, Math.floor(drawn.experts / count));
+        const [rows, experts] = [drawn.rows, count * size];
+        const used = Math.min(drawn.used, usedGroups * size);
         const scores = fill('normal', rows * experts, random);
         const bias = isBiased ? fill('normal', experts, random) : new Float32Array(experts);
         const values = {
@@ -39,9 +46,14 @@ onEachTarget('route_experts', (target) => {
           scoring: SCORINGS[scoring],
           normalizes: Number(normalizes),
           scale,
+          groups: count,
+          used_groups: usedGroups,
         };
         const result = await target.launch(contract, values, { rows });
-        const expected = routeExperts(scores, bias, { experts, used, scoring, normalizes, scale });
+        const expected = routeExperts(scores, bias, {
+          ...{ experts, used, scoring, normalizes, scale },
+          groups: { count, used: usedGroups },
+        });
         // A softmax over many makes values that lie nearer to each other than an f32 can tell.
         fc.pre(expected.gap > 1e-6);
         expect([...(result.ids as Int32Array)]).toEqual([...expected.ids]);
@@ -59,6 +71,8 @@ onEachTarget('route_experts', (target) => {
       scoring: ROUTE_SOFTMAX,
       normalizes: 1,
       scale: 1,
+      groups: 1,
+      used_groups: 1,
     };
     const { ids } = await target.launch(contract, values, { rows: 2 });
     expect([...(ids as Int32Array)]).toEqual([1, 2, 0, 1]);
@@ -74,6 +88,8 @@ onEachTarget('route_experts', (target) => {
       scoring: ROUTE_SIGMOID,
       normalizes: 1,
       scale: 1,
+      groups: 1,
+      used_groups: 1,
     };
     const { weights } = await target.launch(contract, values, { rows: 1 });
     const expected = routeExperts(scores, values.bias, {

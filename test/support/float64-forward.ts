@@ -9,6 +9,7 @@ import { silu } from '../kernels/reference/swiglu.js';
 import { fromHalf, toHalf } from '../kernels/support/half.js';
 import { float64DeltaNet } from './float64-delta-net.js';
 import { float64Gemma4 } from './float64-gemma4.js';
+import { float64Latents } from './float64-latents.js';
 
 type Row = Float64Array;
 
@@ -63,7 +64,7 @@ export function float64Forward(path: string, tokens: readonly number[], options:
   const same = SAME[architecture] ?? architecture;
   const is = (...names: string[]) => names.includes(same);
   const isGemma = is('gemma', 'gemma2', 'gemma3', 'gemma4');
-  const isHybrid = is('qwen35', 'qwen35moe');
+  const isHybrid = is('qwen35', 'qwen35moe', 'qwen3next');
   const sigmoid = (value: number) => 1 / (1 + Math.exp(-value));
 
   const hidden = number('embedding_length');
@@ -138,7 +139,7 @@ export function float64Forward(path: string, tokens: readonly number[], options:
   const isVision = is('glm4') && metadata.get('glm4.rope.dimension_sections') !== undefined;
   const isAdjacent =
     is('llama', 'chatglm', 'granite', 'granitemoe', 'smollm3', 'mistral3', 'command-r', 'cohere2') ||
-    is('minicpm', 'ernie4_5-moe') ||
+    is('minicpm', 'ernie4_5-moe', 'deepseek2') ||
     (is('glm4') && !isVision);
   const turn = (head: Row, position: number, { frequencies, magnitude }: ReturnType<typeof ropeOf>): Row => {
     const y = head.slice();
@@ -162,8 +163,11 @@ export function float64Forward(path: string, tokens: readonly number[], options:
   const attentionScale = isGranite ? number('attention.scale', 1 / Math.sqrt(headDim)) : 1 / Math.sqrt(headDim);
   const scoreCap = is('gemma2') ? number('attn_logit_softcapping') : undefined;
   const cap = (value: number, by: number | undefined) => (by === undefined ? value : by * Math.tanh(value / by));
+  const floor = number('attention.temperature_length', original);
   const temperature = (position: number) =>
-    is('mistral3') ? 1 + number('attention.temperature_scale', 0) * Math.log(1 + Math.floor(position / original)) : 1;
+    is('mistral3', 'deepseek2')
+      ? 1 + number('attention.temperature_scale', 0) * Math.log(1 + Math.floor(position / floor))
+      : 1;
   const headsOf = (x: Row): Row[] =>
     Array.from({ length: x.length / headDim }, (_, head) => x.slice(head * headDim, (head + 1) * headDim));
 
@@ -184,7 +188,21 @@ export function float64Forward(path: string, tokens: readonly number[], options:
       let [queries, keys] = [headsOf(q!), headsOf(k!)];
       const gates = isHybrid ? queries.filter((_, i) => i % 2 === 1) : [];
       if (isHybrid) queries = queries.filter((_, i) => i % 2 === 0);
-      if (is('qwen3', 'gemma3', 'qwen3moe', 'glm4moe', 'qwen35', 'qwen35moe', 'exaone4', 'dots1', 'lfm2', 'lfm2moe')) {
+      if (
+        is(
+          'qwen3',
+          'gemma3',
+          'qwen3moe',
+          'glm4moe',
+          'qwen35',
+          'qwen35moe',
+          'qwen3next',
+          'exaone4',
+          'dots1',
+          'lfm2',
+          'lfm2moe',
+        )
+      ) {
         queries = queries.map((head) => norm(`${block}.attn_q_norm`, head));
         keys = keys.map((head) => norm(`${block}.attn_k_norm`, head));
       }
@@ -239,9 +257,30 @@ export function float64Forward(path: string, tokens: readonly number[], options:
     valueHeads: number('ssm.time_step_rank'),
     dim: number('ssm.state_size'),
     epsilon,
+    isGrouped: is('qwen3next'),
     product: (name: string, x: Row) => product(`${block}.${name}`, x),
     tensor: (name: string) => tensor(`${block}.${name}`),
   });
+
+  const latentsOf = (block: string) => {
+    const [rank, keys] = [number('attention.kv_lora_rank'), number('attention.key_length_mla')];
+    const rope = ropeOf(false);
+    const grown =
+      scaling === 'yarn'
+        ? 1 + number('rope.scaling.yarn_log_multiplier', 0) * Math.log(number('rope.scaling.factor', 1))
+        : 1;
+    return {
+      ...{ heads, rank, plain: keys - rotary, rotated: rotary, valueDim: number('attention.value_length_mla') },
+      scale: grown ** 2 / Math.sqrt(keys),
+      product: (name: string, x: Row) => product(`${block}.${name}`, x),
+      productOf: (name: string, which: number, count: number, x: Row) => productOf(`${block}.${name}`, which, count, x),
+      norm: (name: string, x: Row) => norm(`${block}.${name}`, x),
+      tensor: (name: string) => tensor(`${block}.${name}`),
+      has: (name: string) => has(`${block}.${name}`),
+      turn: (vector: Row, position: number) => turn(vector, position, { ...rope, magnitude: 1 }),
+      temperature,
+    };
+  };
 
   const activation = (gate: number): number => {
     if (!isGemma) return silu(gate);
@@ -278,16 +317,27 @@ export function float64Forward(path: string, tokens: readonly number[], options:
     const total = exponentials.reduce((sum, value) => sum + value, 0);
     return exponentials.map((value) => value / total);
   };
+  /** Experts of the groups whose two best have the highest sums. */
+  const bestGroups = (choice: Row, count: number, used: number): ((expert: number) => boolean) => {
+    const size = choice.length / count;
+    const sums = Array.from({ length: count }, (_, group) => {
+      const [first = 0, second = 0] = [...choice.slice(group * size, (group + 1) * size)].sort((a, b) => b - a);
+      return first + second;
+    });
+    const best = [...sums.keys()].sort((a, b) => sums[b]! - sums[a]!).slice(0, used);
+    return (expert) => best.includes(Math.floor(expert / size));
+  };
   const mixture = (layer: number, x: Row, position: number): Row => {
     const block = `blk.${layer}`;
     const [count, used] = [number('expert_count'), number('expert_used_count')];
     const scores = product(`${block}.ffn_gate_inp`, x);
-    const hasSigmoids = is('glm4moe', 'dots1', 'lfm2moe');
+    const hasSigmoids = is('glm4moe', 'dots1', 'lfm2moe') || number('expert_gating_func', 0) === 2;
     const weights = is('gpt-oss') ? scores : hasSigmoids ? scores.map(sigmoid) : softmax(scores);
     const choice = has(`${block}.exp_probs_b.bias`)
       ? weights.map((weight, e) => weight + tensor(`${block}.exp_probs_b.bias`)[e]!)
       : weights;
-    const ranked = [...choice.keys()].sort((a, b) => choice[b]! - choice[a]!);
+    const allowed = bestGroups(choice, number('expert_group_count', 1), number('expert_group_used_count', 1));
+    const ranked = [...choice.keys()].filter(allowed).sort((a, b) => choice[b]! - choice[a]!);
     // Parts of a softmax are in the order of their scores; what a sigmoid makes of an error is its slope's.
     const [last, next] = [ranked[used - 1]!, ranked[used]!];
     const slope = Math.max(...[last, next].map((e) => sigmoid(scores[e]!) * sigmoid(-scores[e]!)));
@@ -299,8 +349,17 @@ export function float64Forward(path: string, tokens: readonly number[], options:
       for (const [i, e] of chosen.entries()) weights[e] = shares[i]!;
     }
     const isNormalized =
-      is('llama', 'qwen3moe', 'granitemoe', 'qwen35moe', 'ernie4_5-moe', 'mistral3', 'granite', 'lfm2moe') ||
-      metadata.boolean(`${architecture}.expert_weights_norm`);
+      is(
+        'llama',
+        'qwen3moe',
+        'granitemoe',
+        'qwen35moe',
+        'qwen3next',
+        'ernie4_5-moe',
+        'mistral3',
+        'granite',
+        'lfm2moe',
+      ) || metadata.boolean(`${architecture}.expert_weights_norm`);
     const total = isNormalized ? chosen.reduce((sum, e) => sum + weights[e]!, 0) : 1;
     const scale = number('expert_weights_scale', 1);
     const y = new Float64Array(hidden);
@@ -368,7 +427,9 @@ export function float64Forward(path: string, tokens: readonly number[], options:
       ? float64DeltaNet(netOf(block), normed)
       : isConvolution
         ? convolve(block, normed)
-        : attend(layer, normed);
+        : has(`${block}.attn_kv_a_mqa.weight`)
+          ? float64Latents(latentsOf(block), normed)
+          : attend(layer, normed);
     if (is('command-r', 'cohere2')) {
       xs = xs.map((x, row) => {
         const gated = mlp(layer, norm(`${block}.attn_norm`, x));

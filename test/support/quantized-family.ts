@@ -46,7 +46,13 @@ export function writeQuantizedFamily(name: RandomFamilyName, weights: FamilyQuan
  */
 function everyExpert(name: RandomFamilyName, { experts }: RandomFamily): RandomModelOptions {
   if (experts === undefined) return {};
-  const metadata = { [`${architectureOf(name)}.expert_used_count`]: experts.count };
+  const architecture = architectureOf(name);
+  const metadata = {
+    [`${architecture}.expert_used_count`]: experts.count,
+    // Of all groups, too.
+    [`${architecture}.expert_group_count`]: undefined,
+    [`${architecture}.expert_group_used_count`]: undefined,
+  };
   return { metadata, scaled: { ffn_gate_inp: 0.5 } };
 }
 

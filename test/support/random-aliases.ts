@@ -6,6 +6,22 @@ import { HYBRID, NETTED, POST_NORMS, QKV, type RandomFamily, ROUTED } from './ra
  * with keys that other files of the family do not have.
  */
 export const RANDOM_ALIASES = {
+  // llama.cpp tells models without attn_q_a by their number of layers.
+  'deepseek2-lite': {
+    layers: 26,
+    latents: { rank: 64, plain: 32, rotated: 32, valueDim: 48 },
+    experts: { count: 8, used: 3, ffn: 64, sharedFfn: 128, dense: 1 },
+    metadata: {
+      expert_shared_count: 2,
+      leading_dense_block_count: 1,
+      'rope.scaling.type': 'yarn',
+      'rope.scaling.factor': typed.f32(4),
+      'rope.scaling.original_context_length': 64,
+      'rope.scaling.yarn_log_multiplier': typed.f32(0.0707),
+    },
+    // So many layers would drown the embedding.
+    scaled: { ...ROUTED, attn_output: 0.3, ffn_down: 0.3, ffn_down_exps: 0.3, ffn_down_shexp: 0.3 },
+  },
   'llama-partly-biased': { biases: ['attn_k', 'attn_output', 'ffn_up'] },
   'qwen2-joined': { joined: ['qkv'], biases: [...QKV, 'output'] },
   'qwen35moe-joined': {

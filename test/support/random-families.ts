@@ -183,6 +183,37 @@ const OWN_FAMILIES = {
     experts: { count: 16, used: 4, ffn: 64, sharedFfn: 64, isGated: true },
     scaled: { ffn_gate_inp: 7, ...NETTED },
   },
+  // As V3, with the temperature of Mistral Large 3.
+  deepseek2: {
+    latents: { queryRank: 96, rank: 64, plain: 32, rotated: 16, valueDim: 32 },
+    experts: { count: 16, used: 4, ffn: 64, sharedFfn: 64, dense: 1, hasChoiceBias: true },
+    metadata: {
+      expert_shared_count: 1,
+      leading_dense_block_count: 1,
+      expert_weights_norm: true,
+      expert_weights_scale: typed.f32(2.5),
+      expert_gating_func: 2,
+      expert_group_count: 4,
+      expert_group_used_count: 2,
+      'rope.scaling.type': 'yarn',
+      'rope.scaling.factor': typed.f32(4),
+      'rope.scaling.original_context_length': 64,
+      'rope.scaling.yarn_log_multiplier': typed.f32(0.1),
+      'attention.temperature_scale': typed.f32(0.3),
+      'attention.temperature_length': 32,
+    },
+    // Scores are sharp by yarn's scale and the temperature, and their rounding with them.
+    scaled: { ...ROUTED, attn_output: 0.5 },
+  },
+  qwen3next: {
+    heads: [4, 2, 32],
+    headNorms: 'head',
+    norms: ['attn_norm', 'post_attention_norm'],
+    nets: { keyHeads: 2, valueHeads: 4, dim: 128, isGrouped: true },
+    experts: { count: 16, used: 4, ffn: 64, sharedFfn: 64, isGated: true },
+    metadata: { 'rope.dimension_count': 16 },
+    scaled: { ffn_gate_inp: 7, ...NETTED },
+  },
   ...RANDOM_GEMMA4,
   lfm2: { ...CONVOLVED, scaled: { token_embd: 0.04 } },
   lfm2moe: {

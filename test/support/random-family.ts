@@ -22,7 +22,20 @@ export interface RandomFamily {
   /** Blocks of experts. */
   readonly experts?: RandomExperts;
   /** Gated delta nets in place of attention in three of four blocks, and gates of the attention's heads. */
-  readonly nets?: { readonly keyHeads: number; readonly valueHeads: number; readonly dim: number };
+  readonly nets?: {
+    readonly keyHeads: number;
+    readonly valueHeads: number;
+    readonly dim: number;
+    readonly isGrouped?: true;
+  };
+  /** Latent attention in place of attention. */
+  readonly latents?: {
+    readonly queryRank?: number;
+    readonly rank: number;
+    readonly plain: number;
+    readonly rotated: number;
+    readonly valueDim: number;
+  };
   /** Short convolutions in place of attention in two of three blocks. */
   readonly convolutions?: { readonly taps: number };
   /** Default: as many as there are kinds of layers, and one more. */

@@ -80,7 +80,7 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
   const tokens = ['<unk>', '<s>', '</s>', ...bytes, ...WORDS, ...letters];
   const types = [2, 3, 3, ...bytes.map(() => 6), ...WORDS.map(() => 1), ...letters.map(() => 1)];
   const builder = new GgufBuilder({ name: 'random.gguf' });
-  const { experts, nets } = family;
+  const { experts, nets, latents } = family;
   const wide = (width: number): number => (width * hidden) / (family.hidden ?? 64);
   const metadata = {
     'general.architecture': architecture,
@@ -92,10 +92,11 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
     [`${architecture}.feed_forward_length`]: ffn,
     [`${architecture}.attention.head_count`]: heads,
     [`${architecture}.attention.head_count_kv`]: kvHeads,
-    ...(heads * headDim !== hidden && {
-      [`${architecture}.attention.key_length`]: headDim,
-      [`${architecture}.attention.value_length`]: headDim,
-    }),
+    ...(latents === undefined &&
+      heads * headDim !== hidden && {
+        [`${architecture}.attention.key_length`]: headDim,
+        [`${architecture}.attention.value_length`]: headDim,
+      }),
     [`${architecture}.attention.layer_norm_rms_epsilon`]: typed.f32(1e-5),
     [`${architecture}.rope.freq_base`]: typed.f32(10_000),
     'tokenizer.ggml.model': 'llama',
@@ -115,6 +116,16 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
         family.metadata?.expert_shared_count === undefined && {
           [`${architecture}.expert_shared_feed_forward_length`]: wide(experts.sharedFfn),
         }),
+    }),
+    ...(latents && {
+      [`${architecture}.attention.head_count_kv`]: 1,
+      [`${architecture}.attention.key_length`]: latents.rank + latents.rotated,
+      [`${architecture}.attention.value_length`]: latents.rank,
+      [`${architecture}.attention.key_length_mla`]: latents.plain + latents.rotated,
+      [`${architecture}.attention.value_length_mla`]: latents.valueDim,
+      [`${architecture}.attention.kv_lora_rank`]: latents.rank,
+      ...(latents.queryRank !== undefined && { [`${architecture}.attention.q_lora_rank`]: latents.queryRank }),
+      [`${architecture}.rope.dimension_count`]: latents.rotated,
     }),
     ...(nets && {
       [`${architecture}.ssm.conv_kernel`]: 4,
@@ -191,8 +202,11 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
       const channels = 2 * nets.keyHeads * times * nets.dim + width;
       matrix(`${block}.attn_qkv.weight`, hidden, channels);
       matrix(`${block}.attn_gate.weight`, hidden, width);
-      matrix(`${block}.ssm_beta.weight`, hidden, valueHeads);
-      matrix(`${block}.ssm_alpha.weight`, hidden, valueHeads);
+      if (nets.isGrouped) matrix(`${block}.ssm_ba.weight`, hidden, 2 * valueHeads);
+      else {
+        matrix(`${block}.ssm_beta.weight`, hidden, valueHeads);
+        matrix(`${block}.ssm_alpha.weight`, hidden, valueHeads);
+      }
       vector(`${block}.ssm_conv1d.weight`, 4, 0.3, channels);
       // A state loses some per cent to a half with each row.
       vector(`${block}.ssm_a`, valueHeads, -0.3);
@@ -204,6 +218,20 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
       matrix(`${block}.shortconv.in_proj.weight`, hidden, 3 * hidden);
       vector(`${block}.shortconv.conv.weight`, taps, 0.5, hidden);
       matrix(`${block}.shortconv.out_proj.weight`, hidden, hidden);
+    } else if (latents !== undefined) {
+      const { queryRank, rank, plain, rotated, valueDim } = latents;
+      const queries = heads * (plain + rotated);
+      if (queryRank === undefined) matrix(`${block}.attn_q.weight`, hidden, queries);
+      else {
+        matrix(`${block}.attn_q_a.weight`, hidden, queryRank);
+        vector(`${block}.attn_q_a_norm.weight`, queryRank, 1);
+        matrix(`${block}.attn_q_b.weight`, queryRank, queries);
+      }
+      matrix(`${block}.attn_kv_a_mqa.weight`, hidden, rank + rotated);
+      vector(`${block}.attn_kv_a_norm.weight`, rank, 1);
+      matrix(`${block}.attn_k_b.weight`, plain, rank, undefined, 0, heads);
+      matrix(`${block}.attn_v_b.weight`, rank, valueDim, undefined, 0, heads);
+      matrix(`${block}.attn_output.weight`, heads * valueDim, hidden);
     } else if (family.joined?.includes('qkv')) {
       project(`${block}.attn_qkv`, hidden, heads * dim + 2 * kvWidth);
       for (const name of family.biases?.filter((biased) => /^attn_[qkv]$/.test(biased)) ?? [])
@@ -213,7 +241,7 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
       if (!isShared) project(`${block}.attn_k`, hidden, kvWidth);
       if (!isShared && !hasNoValues) project(`${block}.attn_v`, hidden, kvWidth);
     }
-    const isAttention = !isNet && !isConvolution;
+    const isAttention = !isNet && !isConvolution && latents === undefined;
     if (isAttention) project(`${block}.attn_output`, heads * dim, hidden);
     if (family.headNorms !== undefined && isAttention) {
       vector(

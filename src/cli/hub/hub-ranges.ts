@@ -13,7 +13,7 @@ export interface ByteRange {
 const RANGE_SILENCES = 20;
 
 /**
- * Where a response to a request for a range ends in the file. A hub without ranges sends all of it.
+ * End of a response to a request for a range, as an offset in the file. A hub without ranges sends all of it.
  *
  * @throws RocmForgeError `HUB_PROTOCOL` for a response that is neither; its body is ended
  */

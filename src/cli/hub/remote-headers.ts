@@ -1,11 +1,11 @@
 import { RocmForgeError } from '../../shared/errors.js';
 import type { ByteSource } from '../../shared/gguf/byte-source.js';
-import { type ModelHeaders, ModelFiles, readModelHeaders } from '../../shared/gguf/model-files.js';
-import { readRange } from './hub-ranges.js';
-import { addressOf, openedHub, type PullOptions, pullModel } from './pull.js';
+import { ModelFiles, type ModelHeaders, readModelHeaders } from '../../shared/gguf/model-files.js';
 import { listRepository } from './hub-listing.js';
+import { readRange } from './hub-ranges.js';
 import type { HubRequests } from './hub-requests.js';
 import { parseModelReference, repositoryOf } from './model-reference.js';
+import { addressOf, openedHub, type PullOptions, pullModel } from './pull.js';
 import { chosen, type HubFile, quantizationsOf } from './quantizations.js';
 
 /** Bytes of the first request to a model's first file, whose vocabulary is some megabytes, and to its other parts. */

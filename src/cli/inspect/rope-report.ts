@@ -1,6 +1,13 @@
 import { divisorsFor } from '../../executor/layers/rope.js';
 import type { VectorRef } from '../../executor/model/tensors.js';
-import { type Attention, type ModelGraph, type Rope, valuesOf } from '../../executor/model/values.js';
+import {
+  type Attention,
+  isAttention,
+  type LatentAttention,
+  type ModelGraph,
+  type Rope,
+  valuesOf,
+} from '../../executor/model/values.js';
 import type { ModelParameters } from '../../shared/gguf/model-parameters.js';
 import { DEFAULT_CONTEXT } from '../../shared/step-limits.js';
 
@@ -42,19 +49,21 @@ export function ropeReports(
   model: ModelParameters,
   read: (vector: VectorRef) => readonly number[],
 ): RopeReport[] {
-  const kinds: { readonly attention: Attention; readonly layers: number[] }[] = [];
+  const kinds: { readonly attention: Attention | LatentAttention; readonly layers: number[] }[] = [];
   for (const value of valuesOf(graph)) {
-    if (value.kind !== 'attention') continue;
-    const kind = kinds.find(({ attention: { rope, window } }) => rope === value.rope && window === value.window);
+    if (!isAttention(value)) continue;
+    const kind = kinds.find(
+      ({ attention }) => attention.rope === value.rope && windowOf(attention) === windowOf(value),
+    );
     if (kind === undefined) kinds.push({ attention: value, layers: [value.layer] });
     else kind.layers.push(value.layer);
   }
   return kinds.map(({ attention, layers }) => {
-    const { rope, window } = attention;
+    const { rope } = attention;
     const { dimensions, pairing, base, magnitude, yarn, temperature } = rope;
     return {
       layers,
-      window: window ?? null,
+      window: windowOf(attention) ?? null,
       scaling: scalingOf(rope),
       dimensions,
       pairing,
@@ -68,6 +77,9 @@ export function ropeReports(
     };
   });
 }
+
+const windowOf = (value: Attention | LatentAttention): number | undefined =>
+  value.kind === 'attention' ? value.window : undefined;
 
 function scalingOf({ factor, yarn, divisors }: Rope): RopeReport['scaling'] {
   if (factor === Number.POSITIVE_INFINITY) return 'unrotated';

@@ -23,6 +23,7 @@ import {
   HEAD_DIMS,
   KV_Q8_HEAD_DIMS,
   type KvCacheType,
+  PAGED_HEAD_DIMS,
   qkvOf,
   readCache,
   rowArguments,
@@ -338,7 +339,7 @@ export function launchAttentionTile(
 }
 
 export const attentionContracts: readonly KernelContract[] = [
-  ...HEAD_DIMS.flatMap((headDim) => FLOAT_TYPES.map((type) => attentionPaged(type, headDim))),
+  ...PAGED_HEAD_DIMS.flatMap((headDim) => FLOAT_TYPES.map((type) => attentionPaged(type, headDim))),
   ...KV_Q8_HEAD_DIMS.map((headDim) => attentionPaged('q8_0', headDim)),
   ...WIDE_HEAD_DIMS.map(attentionWide),
   ...FUSED_HEAD_DIMS.flatMap((headDim) => TILE_TYPES.map((type) => attentionTileColumns(type, headDim))),

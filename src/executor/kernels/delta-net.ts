@@ -63,7 +63,10 @@ export const deltaConv = defineKernel({
   ),
 });
 
-/** Gated delta net with states of `dim` rows and columns; Yang, Kautz & Hatamizadeh (2025). */
+/**
+ * Gated delta net with states of `dim` rows and columns; Yang, Kautz & Hatamizadeh (2025). `grouped`: the value heads of a key head
+ * follow each other, and their betas stand before their alphas, `[rows, key_heads, 2, value_heads / key_heads]`.
+ */
 export const deltaNet = (dim: number) =>
   defineKernel({
     name: `delta_net_d${dim}`,
@@ -81,6 +84,7 @@ export const deltaNet = (dim: number) =>
       i32('key_heads'),
       i32('value_heads'),
       i32('gate_stride'),
+      i32('grouped'),
     ],
     grid: [{ of: `${dim}`, per: DELTA_PART }, { of: 'value_heads' }, { of: 'slices' }],
     order: `${ORDER.dot}; rows one after the other`,

@@ -9,6 +9,8 @@ import { ACTIVATION_GRID, geglu, swiglu } from './swiglu.js';
 /** The most experts that a layer has, and that a row is sent to. */
 export const MOST_EXPERTS = 512;
 export const MOST_USED_EXPERTS = 32;
+/** The most groups that a layer's experts are in. */
+export const MOST_EXPERT_GROUPS = 64;
 
 /** Function applied to a score: softmax over all, sigmoid, or softmax over the chosen. */
 export const ROUTE_SOFTMAX = 0;
@@ -39,7 +41,7 @@ export const routerScores = defineKernel({
 export const routeExperts = defineKernel({
   name: 'route_experts',
   source: 'route_experts.hip',
-  summary: 'the `used` experts of the highest score, by id, and their weights',
+  summary: 'the `used` experts of the highest score in the best groups, by id, and their weights',
   arguments: [
     input('scores', 'f32', 'rows', 'experts'),
     input('bias', 'f32', 'experts'),
@@ -49,9 +51,12 @@ export const routeExperts = defineKernel({
     i32('used'),
     i32('scoring'),
     i32('normalizes'),
+    i32('groups'),
+    i32('used_groups'),
     f32('scale'),
   ],
   grid: [{ of: 'rows' }],
+  multiples: [['experts', 'groups']],
   order: `${ORDER.row}; over the chosen in rising order of ids`,
   tolerance: roundings(
     '(experts + 20) · 2⁻²⁴ · |weight|: a sum over all experts or the chosen, exponentials within 2 ulp',

@@ -20,6 +20,7 @@ import { gatherRowsContracts } from './gather-rows.js';
 import { gemmContracts } from './gemm.js';
 import { headNormContracts } from './head-norm.js';
 import { kvAppendContracts } from './kv-append.js';
+import { latentAttentionContracts } from './latent-attention.js';
 import { layerNormContracts } from './layer-norm.js';
 import { linearContracts } from './linear.js';
 import { linearOneContracts } from './linear-decode.js';
@@ -70,6 +71,7 @@ export * from './gather-rows.js';
 export * from './gemm.js';
 export * from './head-norm.js';
 export * from './kv-append.js';
+export * from './latent-attention.js';
 export * from './layer-norm.js';
 export * from './linear.js';
 export * from './linear-decode.js';
@@ -139,6 +141,7 @@ export const operations: Readonly<Record<string, readonly KernelContract[]>> = {
     ...attentionTileCombineContracts,
     ...attentionSinksContracts,
   ],
+  'latent-attention': latentAttentionContracts,
   'flash-attention': flashAttentionContracts,
   ...unfusedAttentionOperations,
   argmax: argmaxContracts,

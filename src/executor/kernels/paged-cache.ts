@@ -6,6 +6,9 @@ export const KV_BLOCK_TOKENS = 16;
 /** Head sizes that attention is built for. */
 export const HEAD_DIMS: readonly number[] = [8, 16, 32, 48, 64, 80, 96, 112, 128, 256, 512];
 
+/** Those of {@link HEAD_DIMS}, and DeepSeek's latent attention, whose heads share keys of 512 and 64 elements. */
+export const PAGED_HEAD_DIMS: readonly number[] = [...HEAD_DIMS, 576];
+
 /** Those that attention on matrix units is built for: whole tiles of sixteen elements. */
 export const TILE_HEAD_DIMS: readonly number[] = [64, 80, 96, 128, 256];
 
@@ -18,8 +21,8 @@ export const WIDE_HEAD_DIMS: readonly number[] = [64, 128];
 /** Elements of a head's vector that share a scale in a q8_0 KV cache. */
 const KV_Q8_GROUP = 32;
 
-/** Those of {@link HEAD_DIMS} that a q8_0 KV cache can hold: whole groups. */
-export const KV_Q8_HEAD_DIMS: readonly number[] = HEAD_DIMS.filter((headDim) => headDim % KV_Q8_GROUP === 0);
+/** Those of {@link PAGED_HEAD_DIMS} that a q8_0 KV cache can hold: whole groups. */
+export const KV_Q8_HEAD_DIMS: readonly number[] = PAGED_HEAD_DIMS.filter((headDim) => headDim % KV_Q8_GROUP === 0);
 
 export const TILE_Q8_HEAD_DIMS: readonly number[] = TILE_HEAD_DIMS.filter((headDim) => headDim % KV_Q8_GROUP === 0);
 

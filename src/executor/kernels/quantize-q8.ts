@@ -8,7 +8,6 @@ export const QUANTIZE_PART = 2048;
 export const quantizeQ8 = defineKernel({
   name: 'quantize_q8',
   source: 'quantize_q8.hip',
-  on: ['host', 'portable'],
   summary: 'y = round(x · 127 / max |x|) and the scale max |x| / 127 of each 32 elements',
   arguments: [
     aligned(16, input('x', 'f32', 'rows', 'in')),

@@ -143,9 +143,10 @@ export class ExpertLayers {
       ...{ normalizes: Number(router.isNormalized), scale: router.scale },
     };
     const chosen = { ids: this.ids, weights: this.shares };
+    const { count: groups, used: used_groups } = router.groups ?? { count: 1, used: 1 };
     plan.launch(
       kernels.routeExperts,
-      { scores: this.scores, ...chosen, ...routing, experts },
+      { scores: this.scores, ...chosen, ...routing, experts, groups, used_groups },
       { rows: count },
       multiToken,
     );

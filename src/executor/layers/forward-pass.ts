@@ -26,6 +26,7 @@ import {
   type DeltaNet,
   type Experts,
   type Gated,
+  type LatentAttention,
   type Linear,
   type Norm,
   type RankSum,
@@ -51,6 +52,7 @@ import {
   NORM_FUSIONS,
   SINGLE_TOKEN,
 } from './fusions.js';
+import { LatentAttentionLayers } from './latent-attention.js';
 import { LayerInputLayers } from './layer-inputs.js';
 import type { AttentionSplits } from './paged-attention.js';
 import { type Activation, type ActivationEncoding, asEncoding, bothOf, Products } from './products.js';
@@ -76,7 +78,7 @@ export class ForwardPass {
   private readonly gated: Record<'f32' | 'other', DeviceBuffer>;
   /** The norm that is in `normed`, while the residual stream is what it was taken of. */
   private latestNorm: { readonly value: Norm; readonly input: Activation } | undefined;
-  /** Values that are not added to the residual stream by the launch that computes them, `[max_step_tokens, hidden]`. */
+  /** Values that are not added to the residual stream by the launch that computes them, and inputs of norms. */
   private readonly delta: DeviceBuffer;
   /** The second part of a sum. */
   private readonly branch: DeviceBuffer;
@@ -116,6 +118,7 @@ export class ForwardPass {
   /** Undefined where the model has no such layers. */
   private readonly recurrent: RecurrentLayers | undefined;
   private readonly shortConvs: ShortConvLayers | undefined;
+  private readonly latents: LatentAttentionLayers | undefined;
   private readonly queryGates: QueryGates | undefined;
   private readonly layerInputs: LayerInputLayers | undefined;
   /** Undefined where the model is no shard. */
@@ -148,7 +151,9 @@ export class ForwardPass {
     this.gateUp = f32(rows * 2 * widest('gated'));
     this.plan = new LaunchPlanRecorder(this.device, STEP_COUNTS);
     const attended = widest('attention');
-    const inputs = (['norm', 'gated', 'delta-net', 'short-conv', 'layer-gated'] as const).map((kind) => widest(kind));
+    const inputs = (['norm', 'gated', 'delta-net', 'short-conv', 'layer-gated', 'latent-attention'] as const).map(
+      (kind) => widest(kind),
+    );
     const widestInput = Math.max(hiddenSize, attended, ...inputs);
     this.tables = new StepTables(this.memory, limits, this.hiddenSizeOf(graph));
     this.masks = new StepMasks(this.memory, limits, vocabularySize);
@@ -156,7 +161,7 @@ export class ForwardPass {
     this.products = new Products(this.device, this.memory, this.plan, rows, widestInput, saturated);
     this.normed = this.products.roomInBoth(this.memory, rows, widest('norm'));
     this.gated = this.products.roomInBoth(this.memory, rows, widest('gated'));
-    this.delta = f32(rows * hiddenSize);
+    this.delta = f32(rows * Math.max(hiddenSize, widest('norm')));
     this.branch = f32(rows * widest('sum'));
     this.gates = f32(rows);
     const outputs = graph.logits === undefined ? 0 : maxSequences;
@@ -193,6 +198,10 @@ export class ForwardPass {
     this.shortConvs = forEach(
       all.filter((value): value is ShortConv => value.kind === 'short-conv'),
       (values) => new ShortConvLayers(own, values, this.tokens),
+    );
+    this.latents = forEach(
+      all.filter((value): value is LatentAttention => value.kind === 'latent-attention'),
+      (values) => new LatentAttentionLayers(site, recorded, values, this.tokens),
     );
     this.queryGates = forEach(
       all.filter((value): value is Attention => value.kind === 'attention' && value.isGated === true),
@@ -405,6 +414,10 @@ export class ForwardPass {
         return { columns, rows, forms: this.gate(value, form, stream) };
       case 'attention':
         return { columns, rows, forms: this.attend(value, form, stream) };
+      case 'latent-attention': {
+        const layers = this.latents as LatentAttentionLayers;
+        return { columns, rows, forms: { f32: layers.record(value, (of, y) => this.product(of, y, stream)) } };
+      }
       case 'delta-net':
         return { columns, rows, forms: { f32: this.recur(value, stream) } };
       case 'short-conv': {

@@ -86,6 +86,8 @@ export class RecurrentLayers {
     const { kept, states } = this.layers.get(net.layer) as LayerStates;
     const columns = columnsOf(net.of, 0);
     const [values, channels] = [columnsOf(net, 0), channelsOf(net)];
+    // Of a group its betas come first.
+    const alphas = net.isGrouped ? value_heads / key_heads : value_heads;
     const from = (column: number) => bufferFrom(this.projected, column);
     const slices = tables.at('slices');
     const dims = { rows: this.tokens.count, states: stateCopies(limits), slices: this.slices };
@@ -102,8 +104,8 @@ export class RecurrentLayers {
       kernels.deltaNet(dim),
       {
         ...{ qkv: this.convolved, rate: weights.vector(net.rate), bias: weights.vector(net.bias), states, slices },
-        ...{ beta: from(channels + values), alpha: from(channels + values + value_heads), gate_stride: columns },
-        ...{ y: this.out, key_heads, value_heads },
+        ...{ beta: from(channels + values), alpha: from(channels + values + alphas), gate_stride: columns },
+        ...{ y: this.out, key_heads, value_heads, grouped: Number(net.isGrouped ?? false) },
       },
       dims,
     );

@@ -1,7 +1,7 @@
 import type { DeviceScope } from '../device/device.js';
 import { ropeTable } from '../model/rope-table.js';
 import type { VectorRef } from '../model/tensors.js';
-import { type Rope, type RopeDivisors, type StageGraph, valuesOf } from '../model/values.js';
+import { isAttention, type Rope, type RopeDivisors, type StageGraph, valuesOf } from '../model/values.js';
 import type { Weights } from '../model/weights.js';
 import type { RopeTables } from './paged-attention.js';
 
@@ -19,7 +19,7 @@ export function uploadRopes(
 ): ReadonlyMap<Rope, RopeTables> {
   const tables = new Map<Rope, RopeTables>();
   for (const value of valuesOf(graph)) {
-    if (value.kind !== 'attention' || tables.has(value.rope)) continue;
+    if (!isAttention(value) || tables.has(value.rope)) continue;
     const { divisors, temperature, ...rope } = value.rope;
     const vector = divisors && 'short' in divisors ? divisorsFor(divisors, positions) : divisors;
     const { cosine, sine } = ropeTable(rope, positions, vector && memory.device.readF32(weights.vector(vector)));

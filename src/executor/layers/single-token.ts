@@ -224,7 +224,13 @@ export class SingleToken {
   ): boolean {
     if (!this.isSummedNorm(of) || router.bias !== undefined || biases !== undefined || activation !== 'silu')
       return false;
-    if (router.of !== undefined || router.scoreScale !== undefined || outputScales !== undefined) return false;
+    if (
+      router.groups !== undefined ||
+      router.of !== undefined ||
+      router.scoreScale !== undefined ||
+      outputScales !== undefined
+    )
+      return false;
     const [both] = gateUp;
     if (both === undefined || gateUp.length > 1 || ![both, down].every(isFragments)) return false;
     const sizes = { hidden: this.hidden, ffn: down.columns, experts: router.weight.rows, used: router.used };

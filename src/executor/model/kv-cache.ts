@@ -1,7 +1,7 @@
 import { RocmForgeError } from '../../shared/errors.js';
 import type { ModelParameters } from '../../shared/gguf/model-parameters.js';
 import type { DeviceBuffer, DeviceScope } from '../device/device.js';
-import { cacheDtype, cacheElements, HEAD_DIMS, KV_Q8_HEAD_DIMS, type KvCacheType } from '../kernels/index.js';
+import { cacheDtype, cacheElements, KV_Q8_HEAD_DIMS, type KvCacheType, PAGED_HEAD_DIMS } from '../kernels/index.js';
 import type { Limits } from './limits.js';
 import type { HeadShape } from './values.js';
 
@@ -10,8 +10,9 @@ const ELEMENT_BYTES = { f32: 4, f16: 2, u8: 1 } as const;
 /** Bytes that one block takes over layers of such heads, keys and values. */
 export function kvBlockBytes(layers: Iterable<HeadShape>, type: KvCacheType): number {
   let elements = 0;
-  for (const { kvHeads, headDim } of layers) elements += cacheElements(type, 1, kvHeads, headDim);
-  return 2 * elements * ELEMENT_BYTES[cacheDtype(type)];
+  for (const { kvHeads, headDim, hasKeysAlone } of layers)
+    elements += (hasKeysAlone ? 1 : 2) * cacheElements(type, 1, kvHeads, headDim);
+  return elements * ELEMENT_BYTES[cacheDtype(type)];
 }
 
 /**
@@ -23,10 +24,10 @@ export function checkKvCache(
   { architecture, headDim }: Pick<ModelParameters, 'architecture' | 'headDim'>,
   { kvCacheType, attention }: Pick<Limits, 'kvCacheType' | 'attention'>,
 ): void {
-  if (!HEAD_DIMS.includes(headDim)) {
+  if (!PAGED_HEAD_DIMS.includes(headDim)) {
     throw new RocmForgeError(
       'MODEL_UNSUPPORTED',
-      `head_dim ${headDim} is not supported; supported are ${HEAD_DIMS.join(', ')}`,
+      `head_dim ${headDim} is not supported; supported are ${PAGED_HEAD_DIMS.join(', ')}`,
     );
   }
   if (kvCacheType !== 'q8_0') return;
@@ -46,7 +47,10 @@ export function checkKvCache(
   }
 }
 
-/** Keys and values of one layer, `[blocks, kv_heads, KV_BLOCK_TOKENS, head_dim]` each, in q8_0 as {@link cacheElements} says. */
+/**
+ * Keys and values of one layer, `[blocks, kv_heads, KV_BLOCK_TOKENS, head_dim]` each, in q8_0 as {@link cacheElements} says. Where keys
+ * are values too, both are one buffer.
+ */
 export interface LayerCache {
   readonly k: DeviceBuffer;
   readonly v: DeviceBuffer;
@@ -84,12 +88,13 @@ export class KvCache {
     windowed?: WindowedBlocks,
   ) {
     this.memory = within.child();
-    const allocated = Array.from(shapes, ([layer, { kvHeads, headDim }]): [number, LayerCache] => {
+    const allocated = Array.from(shapes, ([layer, { kvHeads, headDim, hasKeysAlone }]): [number, LayerCache] => {
       const isWindowed = windowed?.layers.has(layer) ?? false;
       const count = isWindowed ? (windowed as WindowedBlocks).blocks : blocks;
       const elements = cacheElements(type, count, kvHeads, headDim);
       const allocate = () => this.memory.allocate(cacheDtype(type), elements);
-      return [layer, { k: allocate(), v: allocate(), blocks: count, isWindowed }];
+      const k = allocate();
+      return [layer, { k, v: hasKeysAlone ? k : allocate(), blocks: count, isWindowed }];
     });
     this.layers = new Map(allocated);
     const bytesOf = (ofWindowed: boolean) => {

@@ -79,6 +79,7 @@ const NAMES: Readonly<Record<Value['kind'], string>> = {
   norm: 'a norm',
   linear: 'a product',
   attention: 'attention',
+  'latent-attention': 'latent attention',
   'delta-net': 'a gated delta net',
   'short-conv': 'a short convolution',
   gated: 'an MLP',

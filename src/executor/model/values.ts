@@ -10,6 +10,7 @@ export type Value =
   | Norm
   | Linear
   | Attention
+  | LatentAttention
   | DeltaNet
   | ShortConv
   | Gated
@@ -107,6 +108,43 @@ export interface Attention {
 }
 
 /**
+ * Multi-head latent attention: the keys and values of all heads are products with one short row, which alone is cached,
+ * `[rows, heads, value_dim]`; DeepSeek-V2 (2024), section 2.1. In the absorbed form the products are with queries and with
+ * what is attended to: score = scale · (keys[head]ᵀ q_plain · latent + q_rotated · k_rotated), and values[head] of the sum of
+ * weighted latents.
+ */
+export interface LatentAttention {
+  readonly kind: 'latent-attention';
+  /** Whose keys it reads and appends. */
+  readonly layer: number;
+  /** `[rows, heads, plain + rotated]`: each head's plain elements before those that are rotated. */
+  readonly query: Linear;
+  /** `[rows, latent + rotated]`: what keys and values are made of, and the part of all keys that is rotated. */
+  readonly compressed: Linear;
+  /** `[latent]`, of the RMS norm of the latent part. */
+  readonly norm: VectorRef;
+  readonly epsilon: number;
+  /** `[heads, latent, plain]` */
+  readonly keys: MatrixRef;
+  /** `[heads, value_dim, latent]` */
+  readonly values: MatrixRef;
+  readonly heads: number;
+  readonly plain: number;
+  readonly latent: number;
+  readonly valueDim: number;
+  readonly scale: number;
+  /** Its dimensions are all of the rotated part. */
+  readonly rope: Rope;
+}
+
+/** Values that attend to keys and values of earlier positions. */
+export const isAttention = (value: Value): value is Attention | LatentAttention =>
+  value.kind === 'attention' || value.kind === 'latent-attention';
+
+/** Elements of the key that all heads of latent attention share. */
+export const latentKeyDim = ({ latent, rope }: LatentAttention): number => latent + rope.dimensions;
+
+/**
  * Gated delta net over the rows of a sequence, each of which changes a state that stays: `[rows, value_heads, dim]`; Yang,
  * Kautz & Hatamizadeh (2025). With q, k and v convolved along the rows, and q and k of length 1:
  * S *= e^(rate · ln(1 + e^(alpha + bias))); S += sigmoid(beta) (v - S k) kᵀ; and of S q / √dim, the norm of each head times
@@ -118,10 +156,12 @@ export interface DeltaNet {
   readonly layer: number;
   /** Inputs of each row, side by side: q and k, `[key_heads, dim]`; v and gate, `[value_heads, dim]`; beta and alpha, `[value_heads]`. */
   readonly of: Linear;
-  /** Value head i takes the key head i mod keyHeads. */
+  /** Value head i takes the key head i mod keyHeads; grouped: those of a key head follow each other. */
   readonly keyHeads: number;
   readonly valueHeads: number;
   readonly dim: number;
+  /** Value heads are grouped by their key heads, and beta and alpha are `[key_heads, 2, value_heads / key_heads]`. */
+  readonly isGrouped?: true | undefined;
   /** `[(2 · key_heads + value_heads) · dim, 4]`: of a row and the three before it, its own last. */
   readonly convolution: VectorRef;
   /** `[value_heads]`, below zero. */
@@ -228,6 +268,12 @@ export interface Experts {
   readonly of: Residual | Value;
 }
 
+/** Groups of consecutive experts, of which a row is sent to the best: those whose two best experts have the highest sum. */
+export interface ExpertGroups {
+  readonly count: number;
+  readonly used: number;
+}
+
 /** Which experts a row is sent to, and their weights. */
 export interface Router {
   /** Input of the scores, if it is another one than that of the experts. */
@@ -240,6 +286,8 @@ export interface Router {
   readonly bias?: VectorRef | undefined;
   /** Experts of a row: those of the highest weight. */
   readonly used: number;
+  /** Only experts of the best groups are chosen: {@link ExpertGroups}. */
+  readonly groups?: ExpertGroups | undefined;
   /** A weight is a part of the softmax over all scores, a score's sigmoid, or a part of the softmax over the chosen. */
   readonly scoring: 'softmax' | 'sigmoid' | 'chosen';
   /** Added to the weights for the choice alone. */
@@ -330,6 +378,8 @@ export function columnsOf(value: Residual | Value, hidden: number): number {
       return value.weights.reduce((sum, { rows }) => sum + rows, 0);
     case 'attention':
       return value.heads * value.headDim;
+    case 'latent-attention':
+      return value.heads * value.valueDim;
     case 'delta-net':
       return value.valueHeads * value.dim;
     case 'short-conv':
@@ -349,7 +399,10 @@ export function* withInputs(value: Residual | Value): Generator<Value> {
   if (value.kind === 'row-gated') yield* withInputs(value.by);
   if (value.kind === 'experts' && value.router.of !== undefined) yield* withInputs(value.router.of);
   if (value.kind === 'sum') for (const part of value.of) yield* withInputs(part);
-  else yield* withInputs(value.kind === 'attention' ? value.qkv : value.of);
+  else if (value.kind === 'latent-attention') {
+    yield* withInputs(value.compressed);
+    yield* withInputs(value.query);
+  } else yield* withInputs(value.kind === 'attention' ? value.qkv : value.of);
   yield value;
 }
 
@@ -361,12 +414,17 @@ export function* valuesOf({ layerInputs, additions, logits }: StageGraph): Gener
 }
 
 /** Heads of keys and values of a layer. */
-export type HeadShape = Pick<Attention, 'kvHeads' | 'headDim'>;
+export interface HeadShape extends Pick<Attention, 'kvHeads' | 'headDim'> {
+  /** Values are a part of the keys. */
+  readonly hasKeysAlone?: true;
+}
 
 /** Layers of a model, or of a part of it, that have keys and values, by the numbers that its attentions have for them. */
 export function kvLayers(graph: StageGraph): ReadonlyMap<number, HeadShape> {
   const shapes = new Map<number, HeadShape>();
   for (const value of valuesOf(graph)) {
+    if (value.kind === 'latent-attention')
+      shapes.set(value.layer, { kvHeads: 1, headDim: latentKeyDim(value), hasKeysAlone: true });
     if (value.kind !== 'attention') continue;
     const { kvHeads, headDim } = value;
     shapes.set(value.layer, { kvHeads, headDim });

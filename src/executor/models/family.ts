@@ -119,23 +119,24 @@ export class Layers {
   /** The block's `ssm_out` of its gated delta net. */
   deltaNet(block: string, layer: number, of: Residual | Value): Linear {
     const { hiddenSize, rmsNormEpsilon: epsilon } = this.model;
-    const { keyHeads, valueHeads, dim } = this.recurrent as Recurrent;
+    const { keyHeads, valueHeads, dim, isGrouped } = this.recurrent as Recurrent;
     if (!DELTA_DIMS.includes(dim)) {
       const built = DELTA_DIMS.join(', ');
       throw new RocmForgeError('MODEL_UNSUPPORTED', `states of ${dim} rows are not supported; supported are ${built}`);
     }
     const [values, channels] = [valueHeads * dim, (2 * keyHeads + valueHeads) * dim];
-    const projected = [
-      [`${block}.attn_qkv`, channels],
-      [`${block}.attn_gate`, values],
-      [`${block}.ssm_beta`, valueHeads],
-      [`${block}.ssm_alpha`, valueHeads],
-    ] as const;
+    const gates: readonly (readonly [string, number])[] = isGrouped
+      ? [[`${block}.ssm_ba`, 2 * valueHeads]]
+      : [
+          [`${block}.ssm_beta`, valueHeads],
+          [`${block}.ssm_alpha`, valueHeads],
+        ];
+    const projected = [[`${block}.attn_qkv`, channels], [`${block}.attn_gate`, values], ...gates] as const;
     const net: DeltaNet = {
       kind: 'delta-net',
       layer: this.amongItsKind(layer),
       of: this.project(projected, hiddenSize, of),
-      ...{ keyHeads, valueHeads, dim, epsilon },
+      ...{ keyHeads, valueHeads, dim, epsilon, isGrouped },
       convolution: this.tensors.vectors(`${block}.ssm_conv1d.weight`, channels, DELTA_TAPS),
       rate: this.tensors.vector(`${block}.ssm_a`, valueHeads),
       bias: this.tensors.vector(`${block}.ssm_dt.bias`, valueHeads),
@@ -204,7 +205,7 @@ export class Layers {
     activation: Experts['activation'],
   ): Experts {
     const { hiddenSize } = this.model;
-    const { count, usedPerToken: used, ffnSize, scoring, isNormalized, scale } = parameters;
+    const { count, usedPerToken: used, ffnSize, scoring, isNormalized, scale, groups } = parameters;
     const matrices = (name: string, rows: number, columns: number) =>
       this.tensors.matrices(`${block}.${name}.weight`, count, rows, columns);
     const isJoined = this.tensors.has(`${block}.ffn_gate_up_exps.weight`);
@@ -219,7 +220,7 @@ export class Layers {
     const biases = (name: string, rows: number) => this.tensors.vectors(`${block}.${name}.bias`, count, rows);
     return {
       kind: 'experts',
-      router: { weight, bias: scoreBias, used, scoring, isNormalized, scale, choiceBias },
+      router: { weight, bias: scoreBias, used, scoring, isNormalized, scale, choiceBias, groups },
       ...(this.tensors.has(`${block}.ffn_gate_exps.bias`) && {
         biases: {
           gate: biases('ffn_gate_exps', ffnSize),

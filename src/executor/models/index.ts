@@ -6,6 +6,7 @@ import type { ModelGraph } from '../model/values.js';
 import { chatglm } from './chatglm.js';
 import { cohere2 } from './cohere2.js';
 import { commandR } from './command-r.js';
+import { deepseek2 } from './deepseek2.js';
 import { dots1 } from './dots1.js';
 import { ernie45moe } from './ernie4-5-moe.js';
 import { exaone4 } from './exaone4.js';
@@ -29,7 +30,7 @@ import { qwen2 } from './qwen2.js';
 import { qwen2moe } from './qwen2moe.js';
 import { qwen3 } from './qwen3.js';
 import { qwen3moe } from './qwen3moe.js';
-import { qwen35, qwen35moe } from './qwen35.js';
+import { qwen3next, qwen35, qwen35moe } from './qwen35.js';
 import { seedOss } from './seed-oss.js';
 import { smollm3 } from './smollm3.js';
 
@@ -38,6 +39,7 @@ export const families: Readonly<Record<ArchitectureName, Family>> = {
   chatglm,
   cohere2,
   'command-r': commandR,
+  deepseek2,
   dots1,
   'ernie4_5-moe': ernie45moe,
   exaone4,
@@ -61,6 +63,7 @@ export const families: Readonly<Record<ArchitectureName, Family>> = {
   qwen2moe,
   qwen3,
   qwen3moe,
+  qwen3next,
   qwen35,
   qwen35moe,
   seed_oss: seedOss,

@@ -28,5 +28,8 @@ export const qwen35: Family = {
   },
 };
 
+/** qwen3next: qwen35moe with value heads grouped by their key heads. Qwen3-Next-80B-A3B, Qwen3-Coder-Next. */
+export const qwen3next: Family = { ...qwen35, name: 'qwen3next' };
+
 /** qwen35moe: qwen35 with experts for MLPs, and one more that every row is sent to. */
 export const qwen35moe: Family = { ...qwen35, name: 'qwen35moe' };

@@ -1,6 +1,6 @@
 import type { Device } from '../device/device.js';
 import type { LoadedModel } from '../load/loaded-model.js';
-import { valuesOf } from '../model/values.js';
+import { isAttention, valuesOf } from '../model/values.js';
 
 /** Digits of a code object's digest that tell builds apart. */
 const CODE_DIGITS = 16;
@@ -13,7 +13,7 @@ const CODE_DIGITS = 16;
 export function arithmeticOf(device: Device, model: LoadedModel): string {
   const { kvCacheType, maxContext, attention = 'fused' } = model.options;
   const scaled = [...valuesOf(model.graph)].flatMap((value) => {
-    const divisors = value.kind === 'attention' ? value.rope.divisors : undefined;
+    const divisors = isAttention(value) ? value.rope.divisors : undefined;
     return divisors !== undefined && 'short' in divisors ? [divisors] : [];
   });
   const ropes = scaled.map(({ originalContextLength }) => (maxContext > originalContextLength ? 'long' : 'short'));

@@ -1,5 +1,6 @@
 import type { ArchitectureKeys } from './architecture-keys.js';
 import type { AliasName, ArchitectureName } from './architectures.js';
+import { type Latents, readLatents } from './latents.js';
 import { type LayerShape, readGemmaShapes } from './layer-shapes.js';
 import type { ModelParameters } from './model-parameters.js';
 import { type Recurrent, readRecurrent, readShortConvolutions, type ShortConvolutions } from './recurrent.js';
@@ -33,6 +34,8 @@ export interface Traits {
   readonly shapes?: readonly LayerShape[];
   /** Width of what each layer gets beside the residual stream; Gemma's per-layer embeddings. */
   readonly layerInputSize?: number;
+  /** Sizes of latent attention, which all layers have. */
+  readonly latents?: Latents;
   /** Layers that have a state instead of keys and values. */
   readonly recurrent?: Recurrent | ShortConvolutions;
 }
@@ -98,12 +101,14 @@ const READERS: Readonly<Record<ArchitectureName, TraitsReader>> = {
     readRopeSections(keys, ropeDimensions, 'contiguous');
     return {};
   },
+  deepseek2: readDeepseek2,
   olmoe: none,
   'ernie4_5-moe': readErnie,
   dots1: none,
   'gpt-oss': (keys, model) => readWindow(keys, model, { period: 2 }),
   lfm2: readConvolutions,
   lfm2moe: readConvolutions,
+  qwen3next: (keys, { layers }) => ({ recurrent: { ...readRecurrent(keys, layers), isGrouped: true } }),
   qwen35: readHybrid,
   qwen35moe: readHybrid,
   mistral3: (keys, { originalContextLength: length }) => {
@@ -206,6 +211,22 @@ function readGemma4(keys: ArchitectureKeys, model: ModelParameters): Traits {
     shapes,
     ...(layerInputSize > 0 && { layerInputSize }),
     ...optional('logitsSoftcap', keys.positiveOrUnset('final_logit_softcapping', ...CAP)),
+  };
+}
+
+/**
+ * Scores are scaled by the square of what yarn multiplies rotations by, whose multiplier files have a tenth of.
+ */
+function readDeepseek2(keys: ArchitectureKeys, model: ModelParameters): Traits {
+  const latents = readLatents(keys, model);
+  const { factor = 1, yarn } = model.ropeScaling ?? {};
+  const grown = yarn === undefined ? 1 : 1 + yarn.logMultiplier * Math.log(Math.max(1, factor));
+  const scale = keys.positiveOrUnset('attention.temperature_scale', ...SCALE);
+  const length = keys.optionalCount('attention.temperature_length') ?? model.originalContextLength;
+  return {
+    latents,
+    attentionScale: grown ** 2 / Math.sqrt(latents.plain + latents.rotated),
+    ...(scale !== undefined && { temperature: { scale, length } }),
   };
 }
 

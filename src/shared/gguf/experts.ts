@@ -2,8 +2,8 @@ import type { ArchitectureKeys } from './architecture-keys.js';
 import { type ArchitectureName, familyOf } from './architectures.js';
 import type { ModelParameters } from './model-parameters.js';
 
-/** The most experts of a layer, and of a row, that kernels hold (`MOST_EXPERTS` of src/executor/kernels/experts.ts). */
-const MOST = { experts: 512, used: 32 } as const;
+/** The most experts of a layer, and of a row, that kernels hold (`MOST_EXPERTS` and others of src/executor/kernels/experts.ts). */
+const MOST = { experts: 512, used: 32, groups: 64 } as const;
 
 /**
  * Function from a router's scores to weights: parts of the softmax over all, sigmoids, or parts of the softmax over the chosen.
@@ -27,6 +27,8 @@ export interface Experts {
   readonly isNormalized: boolean;
   /** Factor of the weights at the end. */
   readonly scale: number;
+  /** Groups of consecutive experts, and how many of them a token's experts are in; absent: they are not in groups. */
+  readonly groups?: { readonly count: number; readonly used: number };
 }
 
 /** Properties of a family's experts that follow from its name alone. */
@@ -35,6 +37,8 @@ interface ExpertForm extends Pick<Experts, 'scoring' | 'isNormalized'> {
   readonly isConfigured?: true;
   /** There are models of the family without experts. */
   readonly isOptional?: true;
+  /** Files say of groups of experts. */
+  readonly hasGroups?: true;
 }
 
 const FORMS: Readonly<Partial<Record<ArchitectureName, ExpertForm>>> = {
@@ -45,12 +49,14 @@ const FORMS: Readonly<Partial<Record<ArchitectureName, ExpertForm>>> = {
   qwen3moe: { scoring: 'softmax', isNormalized: true },
   granitemoe: { scoring: 'softmax', isNormalized: true },
   glm4moe: { scoring: 'sigmoid', isNormalized: false, isConfigured: true },
+  deepseek2: { scoring: 'softmax', isNormalized: false, isConfigured: true, hasGroups: true },
   olmoe: { scoring: 'softmax', isNormalized: false },
   'ernie4_5-moe': { scoring: 'softmax', isNormalized: true },
   dots1: { scoring: 'softmax', isNormalized: false, isConfigured: true },
   gemma4: { scoring: 'softmax', isNormalized: true, isOptional: true },
   lfm2moe: { scoring: 'sigmoid', isNormalized: true },
   'gpt-oss': { scoring: 'chosen', isNormalized: false },
+  qwen3next: { scoring: 'softmax', isNormalized: true },
   qwen35moe: { scoring: 'softmax', isNormalized: true },
 };
 
@@ -66,7 +72,7 @@ const SCALE = [1e-6, 1e6] as const;
  */
 export function readExperts(
   keys: ArchitectureKeys,
-  { layers, ffnSize }: Pick<ModelParameters, 'layers' | 'ffnSize'>,
+  { layers, ffnSize, vocabularyRows }: Pick<ModelParameters, 'layers' | 'ffnSize' | 'vocabularyRows'>,
 ): Experts | undefined {
   const count = keys.countOrNone('expert_count');
   const family = familyOf(keys.architecture);
@@ -82,18 +88,26 @@ export function readExperts(
     keys.fail('expert_used_count', `is ${usedPerToken}, more than the ${count} experts there are`);
   if (count > MOST.experts) keys.unsupported('expert_count', `is ${count}; kernels hold at most ${MOST.experts}`);
   if (usedPerToken > MOST.used) keys.unsupported('expert_used_count', `is ${usedPerToken}; kernels hold ${MOST.used}`);
-  // One group of which one is used is what a model without groups is; files of glm4moe say so.
-  for (const key of ['expert_group_count', 'expert_group_used_count']) {
-    const groups = keys.countOrNone(key);
-    if (groups > 1) keys.unsupported(key, `is ${groups}: expert groups are not supported`);
-  }
+  const groups = readGroups(keys, count, usedPerToken);
+  if (groups !== undefined && !form.hasGroups)
+    keys.unsupported('expert_group_count', `is ${groups.count}: ${keys.architecture} has no expert groups here`);
   const own = readWidth(keys, family, ffnSize, usedPerToken);
   const { scoring, isNormalized } = form;
-  const all = { count, usedPerToken, scoring, isNormalized, ffnSize: own, sharedFfnSize: 0, denseLayers: 0, scale: 1 };
+  const all = {
+    count,
+    usedPerToken,
+    scoring,
+    isNormalized,
+    ffnSize: own,
+    sharedFfnSize: 0,
+    denseLayers: 0,
+    scale: 1,
+    ...(groups && { groups }),
+  };
   if (form.isConfigured) {
     return {
       ...all,
-      scoring: readScoring(keys) ?? scoring,
+      scoring: readScoring(keys) ?? (isGlmFlash(keys, vocabularyRows) ? 'sigmoid' : scoring),
       isNormalized: keys.optionalBoolean('expert_weights_norm') ?? isNormalized,
       scale: keys.positiveOrUnset('expert_weights_scale', ...SCALE) ?? 1,
       sharedFfnSize: own * keys.count('expert_shared_count'),
@@ -103,6 +117,7 @@ export function readExperts(
   expectForm(keys, form);
   switch (family) {
     case 'qwen2moe':
+    case 'qwen3next':
       return { ...all, sharedFfnSize: readSharedWidth(keys) || ffnSize };
     case 'qwen35moe':
       return { ...all, sharedFfnSize: keys.count('expert_shared_feed_forward_length') };
@@ -121,6 +136,29 @@ export function readExperts(
   }
 }
 
+/** The first files of GLM-4.7-Flash do not say that its scores are sigmoids; llama.cpp tells them by these numbers, too. */
+const isGlmFlash = (keys: ArchitectureKeys, vocabularyRows: number): boolean =>
+  keys.architecture === 'deepseek2' && [47, 48].includes(keys.count('block_count')) && vocabularyRows === 154_880;
+
+/** One group of which one is used is what a model without groups is; files of glm4moe say so. */
+function readGroups(keys: ArchitectureKeys, experts: number, usedPerToken: number): Experts['groups'] {
+  const count = keys.countOrNone('expert_group_count');
+  const used = keys.countOrNone('expert_group_used_count');
+  if (count <= 1) {
+    if (used > 1) keys.fail('expert_group_used_count', `is ${used}, of ${count} groups`);
+    return undefined;
+  }
+  const size = experts / count;
+  // A group counts as its two best experts.
+  if (!Number.isInteger(size) || size < 2)
+    keys.fail('expert_group_count', `is ${count}, which makes no groups of ${experts} experts`);
+  if (count > MOST.groups) keys.unsupported('expert_group_count', `is ${count}; kernels hold at most ${MOST.groups}`);
+  if (used < 1 || used > count) keys.fail('expert_group_used_count', `is ${used} of ${count} groups`);
+  if (used * size < usedPerToken)
+    keys.fail('expert_group_used_count', `is ${used}: so many groups have fewer than ${usedPerToken} experts`);
+  return { count, used };
+}
+
 const readSharedWidth = (keys: ArchitectureKeys): number => keys.countOrNone('expert_shared_feed_forward_length');
 
 /** If a file omits it, it is a dense block's, or in Qwen's first models that width divided among the experts of a token. */
@@ -128,7 +166,7 @@ function readWidth(keys: ArchitectureKeys, family: ArchitectureName, ffnSize: nu
   const stated = keys.countOrNone('expert_feed_forward_length');
   if (stated > 0) return stated;
   if (family === 'qwen35moe') return keys.count('expert_feed_forward_length');
-  const isShare = (family === 'qwen2moe' || family === 'qwen3moe') && ffnSize % usedPerToken === 0;
+  const isShare = ['qwen2moe', 'qwen3moe', 'qwen3next'].includes(family) && ffnSize % usedPerToken === 0;
   return isShare ? ffnSize / usedPerToken : ffnSize;
 }
 

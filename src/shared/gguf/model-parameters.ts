@@ -110,8 +110,8 @@ export function readModelParameters(file: GgufModel, keys = new ArchitectureKeys
     ? Math.max(...keys.layerCounts('feed_forward_length', blocks.layers))
     : (keys.optionalCount('feed_forward_length') ??
       (keys.countOrNone('expert_feed_forward_length') || keys.count('feed_forward_length')));
-  const experts = readExperts(keys, { ...blocks, ffnSize });
   const vocabulary = readVocabularySize(file, keys, hiddenSize);
+  const experts = readExperts(keys, { ...blocks, ffnSize, vocabularyRows: vocabulary.rows });
   return {
     architecture: keys.architecture,
     name: file.metadata.string('general.name') ?? nameOf(file.name),
@@ -138,6 +138,9 @@ const hasLayerNorm = ({ architecture }: ArchitectureKeys): boolean => ['command-
 
 /** Architectures whose layers differ in their heads and FFNs: the shape that is read here has the largest of each. */
 const isVaried = ({ architecture }: ArchitectureKeys): boolean => ['gemma4', 'lfm2', 'lfm2moe'].includes(architecture);
+
+/** Architectures of latent attention, whose heads are read with {@link readLatents}. */
+const isLatent = ({ architecture }: ArchitectureKeys): boolean => architecture === 'deepseek2';
 
 /** A file's count of blocks has those that only predict. */
 function readLayers(keys: ArchitectureKeys): Pick<ModelParameters, 'layers' | 'predictionLayers'> {
@@ -167,7 +170,8 @@ function readAttention(
   }
   const headDim = keyLength ?? hiddenSize / heads;
   const valueLength = keys.optionalCount('attention.value_length') ?? headDim;
-  if (valueLength !== headDim) {
+  // Latent attention has the first part of its keys for values, of as many elements as it says elsewhere.
+  if (valueLength !== headDim && !isLatent(keys)) {
     keys.unsupported('attention.value_length', `is ${valueLength}, unlike the key heads of ${headDim}`);
   }
   return { heads, kvHeads, headDim };

@@ -5,11 +5,13 @@ const CONVOLUTION = 4;
 
 /** Gated delta nets in place of most attention layers; Yang, Kautz & Hatamizadeh (2025). */
 export interface Recurrent {
-  /** Heads of q and k; value head i takes the key head i mod keyHeads. */
+  /** Heads of q and k; value head i takes the key head i mod keyHeads, unless they are grouped. */
   readonly keyHeads: number;
   readonly valueHeads: number;
   /** Width of a head; its state is as many rows of as many. */
   readonly dim: number;
+  /** Value heads of a key head follow each other, and their gates are of one matrix. */
+  readonly isGrouped?: true;
   /** Which layers have a state, and no keys and values. */
   readonly layers: readonly boolean[];
 }
@@ -38,7 +40,7 @@ export function readShortConvolutions(keys: ArchitectureKeys, layers: number): S
 }
 
 /**
- * The nets of qwen35 and qwen35moe. Of every `full_attention_interval` layers the last has attention, the others are nets;
+ * The nets of qwen35, qwen35moe and qwen3next. Of every `full_attention_interval` layers the last has attention, the others are nets;
  * a list of a boolean a layer says so itself.
  *
  * @throws RocmForgeError `GGUF_INVALID` for a key that is missing or contradicts another, `MODEL_UNSUPPORTED` for a

@@ -2,6 +2,7 @@ import { RocmForgeError } from '../errors.js';
 import { ArchitectureKeys } from './architecture-keys.js';
 import { readTraits, type Traits } from './architecture-traits.js';
 import { ARCHITECTURES, type ArchitectureName, familyOf } from './architectures.js';
+import type { Latents } from './latents.js';
 import { type ModelParameters, readModelParameters } from './model-parameters.js';
 import type { GgufModel } from './reader.js';
 
@@ -89,14 +90,17 @@ function refuseOtherSides(
           ['expert_count', [experts.count], `${experts.count}`] as const,
           ['expert_feed_forward_length', [experts.ffnSize], `${experts.ffnSize}`] as const,
         ]),
-    ...(model.traits.shapes ?? [model]).flatMap(({ kvHeads, headDim, ...layer }) => {
-      const joined = (heads + 2 * kvHeads) * headDim;
-      const ownKv = 'sharedWith' in layer ? [] : [[kvHeads * headDim, joined]];
-      return [
-        ['attention.head_count', [heads * headDim], `${heads} of ${headDim} elements`] as const,
-        ...ownKv.map((sides) => ['attention.head_count_kv', sides, `${kvHeads} of ${headDim} elements`] as const),
-      ];
-    }),
+    ...(model.traits.latents === undefined ? [] : latentSides(heads, model.traits.latents)),
+    ...(model.traits.latents === undefined ? (model.traits.shapes ?? [model]) : []).flatMap(
+      ({ kvHeads, headDim, ...layer }) => {
+        const joined = (heads + 2 * kvHeads) * headDim;
+        const ownKv = 'sharedWith' in layer ? [] : [[kvHeads * headDim, joined]];
+        return [
+          ['attention.head_count', [heads * headDim], `${heads} of ${headDim} elements`] as const,
+          ...ownKv.map((sides) => ['attention.head_count_kv', sides, `${kvHeads} of ${headDim} elements`] as const),
+        ];
+      },
+    ),
     ['vocab_size', [vocabularyRows], `${vocabularyRows}`],
   ] as const;
   for (const [key, accepted, shown] of expected) {
@@ -104,3 +108,12 @@ function refuseOtherSides(
     keys.fail(key, `is ${shown}, but no tensor has a side of ${accepted.join(' or ')}`);
   }
 }
+
+/** Sides of the tensors of latent attention. */
+const latentSides = (heads: number, { queryRank, rank, plain, rotated, valueDim }: Latents) =>
+  [
+    ['attention.head_count', [heads * (plain + rotated)], `${heads} of ${plain + rotated} elements`],
+    ['attention.value_length_mla', [heads * valueDim], `${valueDim} of ${heads} heads`],
+    ['attention.kv_lora_rank', [rank + rotated], `${rank}, beside ${rotated} rotated elements`],
+    ...(queryRank === undefined ? [] : [['attention.q_lora_rank', [queryRank], `${queryRank}`] as const]),
+  ] as const;

@@ -31,10 +31,10 @@ const large = () =>
     dims: [divisors.length],
     data: new Uint8Array(new Float32Array(divisors.length).fill(divisors.mean).buffer),
   });
-const WHOLE: OfferedFile = { path: 'fox-F32.gguf', content: large().build() };
+const WHOLE: OfferedFile = { path: 'fox-F32.gguf', content: Buffer.from(large().build()) };
 const PARTS: OfferedFile[] = randomModel({ layers: 12 })
   .split(3)
-  .map((part, i) => ({ path: `F16/${partName(i + 1, 3, 'fox-F16')}`, content: part.build() }));
+  .map((part, i) => ({ path: `F16/${partName(i + 1, 3, 'fox-F16')}`, content: Buffer.from(part.build()) }));
 
 let hub: FakeHub;
 let folder: string;
@@ -93,7 +93,7 @@ describe('a model of a hub is described from its headers', () => {
   it('with a header larger than the first request, by requests that double', async () => {
     const tokens = Array.from({ length: 200_000 }, (_, id) => `token ${id} of a vocabulary of many`);
     const builder = randomModel({ layers: 12 }).set('general.tags', tokens);
-    hub.files = [{ path: 'fox-F32.gguf', content: builder.build() }];
+    hub.files = [{ path: 'fox-F32.gguf', content: Buffer.from(builder.build()) }];
     const report = await inspect(NAME);
     expect(report.problem).toBeNull();
     const ranges = hub.contentRequests.map(({ range }) => range);
@@ -107,11 +107,11 @@ describe('a model of a hub is described from its headers', () => {
 
   it('with the reason for which it does not load', async () => {
     const other = new GgufBuilder().set('general.architecture', 'mamba').set('mamba.block_count', 2);
-    hub.files = [{ path: 'fox-F32.gguf', content: other.build() }];
+    hub.files = [{ path: 'fox-F32.gguf', content: Buffer.from(other.build()) }];
     const report = await inspect(NAME);
     expect(formatInspectReport(report)).toMatch(/^loads +no: /m);
     const unknown = randomModel().set('tokenizer.ggml.model', 'of-another-kind');
-    hub.files = [{ path: 'fox-F32.gguf', content: unknown.build() }];
+    hub.files = [{ path: 'fox-F32.gguf', content: Buffer.from(unknown.build()) }];
     expect((await inspect(NAME)).problem).toMatch(/tokenizer model "of-another-kind" is not supported/);
     hub.files = [{ path: 'fox-F32.gguf', content: Buffer.from('a page of something else, as long as this is') }];
     await expect(inspect(NAME)).rejects.toMatchObject({ reason: 'GGUF_INVALID' });

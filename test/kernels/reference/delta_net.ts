@@ -12,6 +12,8 @@ export interface DeltaShape {
   readonly keyHeads: number;
   readonly valueHeads: number;
   readonly dim: number;
+  /** Value heads of a key head follow each other. */
+  readonly isGrouped?: boolean;
 }
 
 /** The gates of a row and head: what the state is multiplied by, and the share of what is learnt. */
@@ -31,7 +33,7 @@ export function deltaNet(
   { beta, alpha, rate, bias }: DeltaGates,
   states: ArrayLike<number>,
   slices: readonly StateSlice[],
-  { keyHeads, valueHeads, dim }: DeltaShape,
+  { keyHeads, valueHeads, dim, isGrouped = false }: DeltaShape,
 ): { readonly y: Reference; readonly states: Reference } {
   const channels = (2 * keyHeads + valueHeads) * dim;
   const rows = slices.reduce((sum, slice) => sum + slice.rows, 0);
@@ -49,7 +51,7 @@ export function deltaNet(
         const size = state.map(Math.abs);
         for (let t = first; t < first + count; t++) {
           const element = (which: number, i: number) => qkv[t * channels + which * dim + i]!;
-          const key = head % keyHeads;
+          const key = isGrouped ? Math.floor((head * keyHeads) / valueHeads) : head % keyHeads;
           const gate = t * valueHeads + head;
           const decay = Math.exp(rate[head]! * Math.log1p(Math.exp(alpha[gate]! + bias[head]!)));
           const share = 1 / (1 + Math.exp(-beta[gate]!));

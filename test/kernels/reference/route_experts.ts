@@ -6,11 +6,13 @@ export interface Routing {
   readonly scoring: 'softmax' | 'sigmoid' | 'chosen';
   readonly normalizes: boolean;
   readonly scale: number;
+  readonly groups?: { readonly count: number; readonly used: number };
 }
 
 /** The experts of each row, by id, and their weights; the smallest distance between a chosen and another one. */
 export function routeExperts(scores: Float32Array, bias: Float32Array, routing: Routing) {
-  const { experts, used, scoring, normalizes, scale } = routing;
+  const { experts, used, scoring, normalizes, scale, groups = { count: 1, used: 1 } } = routing;
+  const size = experts / groups.count;
   const rows = scores.length / experts;
   const ids: number[] = [];
   const weights: number[] = [];
@@ -20,8 +22,15 @@ export function routeExperts(scores: Float32Array, bias: Float32Array, routing: 
     const values =
       scoring === 'softmax' ? softmax(own) : own.map((s) => (scoring === 'sigmoid' ? 1 / (1 + Math.exp(-s)) : s));
     const choice = values.map((value, e) => value + bias[e]!);
-    const ranked = [...choice.keys()].sort((a, b) => choice[b]! - choice[a]! || a - b);
-    if (used < experts) gap = Math.min(gap, choice[ranked[used - 1]!]! - choice[ranked[used]!]!);
+    const sums = Array.from({ length: groups.count }, (_, group) => {
+      const [first = 0, second = 0] = choice.slice(group * size, (group + 1) * size).sort((a, b) => b - a);
+      return first + second;
+    });
+    const best = [...sums.keys()].sort((a, b) => sums[b]! - sums[a]! || a - b);
+    if (groups.used < groups.count) gap = Math.min(gap, sums[best[groups.used - 1]!]! - sums[best[groups.used]!]!);
+    const isAllowed = (e: number) => best.indexOf(Math.floor(e / size)) < groups.used;
+    const ranked = [...choice.keys()].filter(isAllowed).sort((a, b) => choice[b]! - choice[a]! || a - b);
+    if (used < ranked.length) gap = Math.min(gap, choice[ranked[used - 1]!]! - choice[ranked[used]!]!);
     const chosen = ranked.slice(0, used).sort((a, b) => a - b);
     let shares = chosen.map((e) => values[e]!);
     if (scoring === 'chosen') shares = softmax(shares);
