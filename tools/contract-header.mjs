@@ -35,6 +35,7 @@ const NUMBERS = [
     'SOFTCAP_PART',
     'COMBINE_PART',
     'SHORT_CONV_PART',
+    'CAUSAL_CONV_PART',
   ],
   ['of what ranks computed', 'SUM_RANKS_PART', 'GATHER_RANKS_PART'],
   ['words of a meeting of ranks', 'WORDS_A_BARRIER'],

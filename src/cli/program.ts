@@ -1,5 +1,5 @@
 import { Argument, Command, CommanderError, Option } from 'commander';
-import { asRocmForgeError, RocmForgeError } from '../shared/errors.js';
+import { asRocmForgeError } from '../shared/errors.js';
 import { packageVersion } from '../shared/package.js';
 import { addOperateCommands } from './admin/operate-commands.js';
 import { addBenchCommands } from './bench/bench-commands.js';

@@ -9,6 +9,7 @@ import {
   type Experts,
   type LatentAttention,
   type Linear,
+  type Mamba,
   type ModelGraph,
   type Residual,
   type ShortConv,
@@ -61,6 +62,8 @@ const nets = (change: (net: DeltaNet) => Partial<DeltaNet>): Mistake =>
   each((value) => (value.kind === 'delta-net' ? { ...value, ...change(value) } : value));
 const convolutions = (change: (value: ShortConv) => Partial<ShortConv>): Mistake =>
   each((value) => (value.kind === 'short-conv' ? { ...value, ...change(value) } : value));
+const mambas = (change: (value: Mamba) => Partial<Mamba>): Mistake =>
+  each((value) => (value.kind === 'mamba' ? { ...value, ...change(value) } : value));
 const latents = (change: (value: LatentAttention) => Partial<LatentAttention>): Mistake =>
   each((value) => (value.kind === 'latent-attention' ? { ...value, ...change(value) } : value));
 /** The rotation of all layers of latent attention, of which there is one pair of tables. */
@@ -299,6 +302,19 @@ const MISTAKES: Partial<Record<RandomFamilyName, Readonly<Record<string, Mistake
     sigmoids: routers(() => ({ scoring: 'sigmoid' })),
     'weights that add up to 1': routers(() => ({ isNormalized: true })),
     'keys of another layer': latents(({ layer }) => ({ layer: Math.max(0, layer - 1) })),
+  },
+  granitehybrid: {
+    'attention rotated': ropes(() => ({ factor: 1 })),
+    'no norm of what states give': mambas(() => ({ norm: undefined })),
+    'states of another layer': mambas(({ layer }) => ({ layer: Math.max(0, layer - 1) })),
+    'the rate for the skip': mambas(({ rate }) => ({ skip: rate })),
+    'what is added as it is': unscaled,
+    'no shared expert': noSharedExpert,
+  },
+  'falcon-h1': {
+    'no state-space layers': each((value) => (value.kind === 'sum' ? value.of[0] : value)),
+    'adjacent pairs': otherPairs,
+    'one norm for all groups': mambas(({ norm }) => ({ norm, groups: 1, state: 128 })),
   },
   qwen3next: {
     'value heads in turn': nets(() => ({ isGrouped: undefined })),

@@ -10,6 +10,7 @@ import { fromHalf, toHalf } from '../kernels/support/half.js';
 import { float64DeltaNet } from './float64-delta-net.js';
 import { float64Gemma4 } from './float64-gemma4.js';
 import { float64Latents } from './float64-latents.js';
+import { float64Mamba } from './float64-mamba.js';
 
 type Row = Float64Array;
 
@@ -72,7 +73,7 @@ export function float64Forward(path: string, tokens: readonly number[], options:
   const single = (key: string) =>
     ArrayBuffer.isView(metadata.get(`${architecture}.${key}`)) ? perLayer(key) : number(key);
   const heads = single('attention.head_count');
-  const kvHeads = is('gemma4', 'lfm2', 'lfm2moe')
+  const kvHeads = is('gemma4', 'lfm2', 'lfm2moe', 'granitehybrid')
     ? Math.max(...Array.from(metadata.numbers(`${architecture}.attention.head_count_kv`) ?? []))
     : single('attention.head_count_kv');
   const headDim = number('attention.key_length', hidden / heads);
@@ -102,7 +103,7 @@ export function float64Forward(path: string, tokens: readonly number[], options:
     return bias === undefined ? y : y.map((value, i) => value + bias[i]!);
   };
   const norm = (name: string, x: Row): Row => {
-    const weight = tensor(`${name}.weight`);
+    const weight = tensor(has(`${name}.weight`) ? `${name}.weight` : name);
     const mean = isCentered ? x.reduce((sum, value) => sum + value, 0) / x.length : 0;
     const scale = 1 / Math.sqrt(x.reduce((sum, value) => sum + (value - mean) ** 2, 0) / x.length + epsilon);
     return x.map((value, i) => (value - mean) * scale * weight[i]!);
@@ -138,7 +139,7 @@ export function float64Forward(path: string, tokens: readonly number[], options:
   };
   const isVision = is('glm4') && metadata.get('glm4.rope.dimension_sections') !== undefined;
   const isAdjacent =
-    is('llama', 'chatglm', 'granite', 'granitemoe', 'smollm3', 'mistral3', 'command-r', 'cohere2') ||
+    is('llama', 'chatglm', 'granite', 'granitemoe', 'granitehybrid', 'smollm3', 'mistral3', 'command-r', 'cohere2') ||
     is('minicpm', 'ernie4_5-moe', 'deepseek2') ||
     (is('glm4') && !isVision);
   const turn = (head: Row, position: number, { frequencies, magnitude }: ReturnType<typeof ropeOf>): Row => {
@@ -159,7 +160,7 @@ export function float64Forward(path: string, tokens: readonly number[], options:
     if (is('olmo2', 'cohere2', 'exaone4')) return layer % 4 < 3;
     return is('phi3') && options.phi3Window === true;
   };
-  const isGranite = is('granite', 'granitemoe');
+  const isGranite = is('granite', 'granitemoe', 'granitehybrid');
   const attentionScale = isGranite ? number('attention.scale', 1 / Math.sqrt(headDim)) : 1 / Math.sqrt(headDim);
   const scoreCap = is('gemma2') ? number('attn_logit_softcapping') : undefined;
   const cap = (value: number, by: number | undefined) => (by === undefined ? value : by * Math.tanh(value / by));
@@ -175,7 +176,10 @@ export function float64Forward(path: string, tokens: readonly number[], options:
     const block = `blk.${layer}`;
     const rope = ropeOf(windowed(layer));
     const isGlobal = window > 0 && !windowed(layer);
-    const isRotated = !(is('smollm3') && (layer + 1) % 4 === 0) && !(is('cohere2', 'exaone4') && isGlobal);
+    const isRotated =
+      metadata.boolean(`${architecture}.rope.scaling.finetuned`) !== false &&
+      !(is('smollm3') && (layer + 1) % 4 === 0) &&
+      !(is('cohere2', 'exaone4') && isGlobal);
     const wide = heads * headDim;
     const narrow = kvHeads * headDim;
     const rows = xs.map((x, position) => {
@@ -260,6 +264,17 @@ export function float64Forward(path: string, tokens: readonly number[], options:
     isGrouped: is('qwen3next'),
     product: (name: string, x: Row) => product(`${block}.${name}`, x),
     tensor: (name: string) => tensor(`${block}.${name}`),
+  });
+
+  const mambaOf = (block: string) => ({
+    heads: number('ssm.time_step_rank'),
+    dim: number('ssm.inner_size') / number('ssm.time_step_rank'),
+    state: number('ssm.state_size'),
+    groups: number('ssm.group_count'),
+    epsilon,
+    product: (name: string, x: Row) => product(`${block}.${name}`, x),
+    tensor: (name: string) => tensor(`${block}.${name}`),
+    has: (name: string) => has(`${block}.${name}`),
   });
 
   const latentsOf = (block: string) => {
@@ -358,6 +373,7 @@ export function float64Forward(path: string, tokens: readonly number[], options:
         'ernie4_5-moe',
         'mistral3',
         'granite',
+        'granitehybrid',
         'lfm2moe',
       ) || metadata.boolean(`${architecture}.expert_weights_norm`);
     const total = isNormalized ? chosen.reduce((sum, e) => sum + weights[e]!, 0) : 1;
@@ -408,10 +424,9 @@ export function float64Forward(path: string, tokens: readonly number[], options:
   const embeddingScale = isGemma
     ? Math.sqrt(hidden)
     : isGranite || isMinicpm
-      ? number('embedding_scale', isMinicpm ? 12 : undefined)
+      ? number('embedding_scale', isMinicpm ? 12 : 1)
       : 1;
-  const residualScale =
-    isGranite || isMinicpm ? number('residual_scale', isMinicpm ? 1.4 / Math.sqrt(layers) : undefined) : 1;
+  const residualScale = isGranite || isMinicpm ? number('residual_scale', isMinicpm ? 1.4 / Math.sqrt(layers) : 1) : 1;
   let xs = tokens.map((id) => embedding.slice(id * hidden, (id + 1) * hidden).map((value) => value * embeddingScale));
   for (let layer = 0; layer < layers; layer++) {
     const block = `blk.${layer}`;
@@ -421,15 +436,21 @@ export function float64Forward(path: string, tokens: readonly number[], options:
         ? norm(`${block}.${name}`, x)
         : x.map((value) => value * residualScale);
     const normed = xs.map((x) => before('attn_norm', x));
-    const isNet = has(`${block}.ssm_out.weight`);
+    const isStateSpace = has(`${block}.ssm_in.weight`);
+    const isNet = has(`${block}.ssm_out.weight`) && !isStateSpace;
     const isConvolution = has(`${block}.shortconv.conv.weight`);
-    const attended = isNet
-      ? float64DeltaNet(netOf(block), normed)
-      : isConvolution
-        ? convolve(block, normed)
-        : has(`${block}.attn_kv_a_mqa.weight`)
-          ? float64Latents(latentsOf(block), normed)
-          : attend(layer, normed);
+    const mamba = isStateSpace ? float64Mamba(mambaOf(block), normed) : undefined;
+    const attended = mamba
+      ? has(`${block}.attn_q.weight`)
+        ? attend(layer, normed).map((row, position) => row.map((value, i) => value + mamba[position]![i]!))
+        : mamba
+      : isNet
+        ? float64DeltaNet(netOf(block), normed)
+        : isConvolution
+          ? convolve(block, normed)
+          : has(`${block}.attn_kv_a_mqa.weight`)
+            ? float64Latents(latentsOf(block), normed)
+            : attend(layer, normed);
     if (is('command-r', 'cohere2')) {
       xs = xs.map((x, row) => {
         const gated = mlp(layer, norm(`${block}.attn_norm`, x));

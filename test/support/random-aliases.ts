@@ -6,6 +6,19 @@ import { HYBRID, NETTED, POST_NORMS, QKV, type RandomFamily, ROUTED } from './ra
  * with keys that other files of the family do not have.
  */
 export const RANDOM_ALIASES = {
+  // Without norms of its states.
+  'falcon-h1-plain': {
+    architecture: 'falcon-h1',
+    isTied: true,
+    mamba: { heads: 4, dim: 32, state: 64, groups: 1, isBeside: true, hasNoNorm: true },
+    scaled: { token_embd: 0.04, ssm_out: 0.5 },
+  },
+  // Dense, and rotated.
+  'granitehybrid-dense': {
+    layers: 4,
+    mamba: { heads: 4, dim: 32, state: 32, groups: 2 },
+    metadata: { 'attention.head_count_kv': typed.arrayOf(typed.i32, [0, 0, 2, 0]), logit_scale: typed.f32(4) },
+  },
   // llama.cpp tells models without attn_q_a by their number of layers.
   'deepseek2-lite': {
     layers: 26,

@@ -205,6 +205,24 @@ const OWN_FAMILIES = {
     // Scores are sharp by yarn's scale and the temperature, and their rounding with them.
     scaled: { ...ROUTED, attn_output: 0.5 },
   },
+  granitehybrid: {
+    layers: 4,
+    mamba: { heads: 4, dim: 32, state: 32, groups: 1 },
+    experts: { count: 8, used: 3, ffn: 128, sharedFfn: 64 },
+    metadata: {
+      'attention.head_count_kv': typed.arrayOf(typed.i32, [0, 0, 2, 0]),
+      logit_scale: typed.f32(4),
+      residual_scale: typed.f32(0.4),
+      embedding_scale: typed.f32(3),
+      'attention.scale': typed.f32(0.4),
+      'rope.scaling.finetuned': false,
+    },
+    scaled: ROUTED,
+  },
+  'falcon-h1': {
+    architecture: 'falcon-h1',
+    mamba: { heads: 4, dim: 32, state: 64, groups: 2, isBeside: true },
+  },
   qwen3next: {
     heads: [4, 2, 32],
     headNorms: 'head',

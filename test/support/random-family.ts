@@ -28,6 +28,15 @@ export interface RandomFamily {
     readonly dim: number;
     readonly isGrouped?: true;
   };
+  /** State-space layers in place of attention where there are no key heads, or beside attention in every block. */
+  readonly mamba?: {
+    readonly heads: number;
+    readonly dim: number;
+    readonly state: number;
+    readonly groups: number;
+    readonly isBeside?: true;
+    readonly hasNoNorm?: true;
+  };
   /** Latent attention in place of attention. */
   readonly latents?: {
     readonly queryRank?: number;

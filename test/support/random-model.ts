@@ -80,7 +80,7 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
   const tokens = ['<unk>', '<s>', '</s>', ...bytes, ...WORDS, ...letters];
   const types = [2, 3, 3, ...bytes.map(() => 6), ...WORDS.map(() => 1), ...letters.map(() => 1)];
   const builder = new GgufBuilder({ name: 'random.gguf' });
-  const { experts, nets, latents } = family;
+  const { experts, nets, latents, mamba } = family;
   const wide = (width: number): number => (width * hidden) / (family.hidden ?? 64);
   const metadata = {
     'general.architecture': architecture,
@@ -126,6 +126,13 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
       [`${architecture}.attention.kv_lora_rank`]: latents.rank,
       ...(latents.queryRank !== undefined && { [`${architecture}.attention.q_lora_rank`]: latents.queryRank }),
       [`${architecture}.rope.dimension_count`]: latents.rotated,
+    }),
+    ...(mamba && {
+      [`${architecture}.ssm.conv_kernel`]: 4,
+      [`${architecture}.ssm.state_size`]: mamba.state,
+      [`${architecture}.ssm.group_count`]: mamba.groups,
+      [`${architecture}.ssm.time_step_rank`]: mamba.heads * times,
+      [`${architecture}.ssm.inner_size`]: mamba.heads * times * mamba.dim,
     }),
     ...(nets && {
       [`${architecture}.ssm.conv_kernel`]: 4,
@@ -196,6 +203,20 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
     const kvWidth = own.kvHeads * dim;
     if (norms.includes('attn_norm')) norm(`${block}.attn_norm.weight`);
     const isNet = nets !== undefined && (layer + 1) % 4 !== 0;
+    const isStateSpace = mamba !== undefined && !mamba.isBeside && layer % 3 !== 2;
+    if (mamba !== undefined && (isStateSpace || mamba.isBeside)) {
+      const [mambaHeads, inner] = [mamba.heads * times, mamba.heads * times * mamba.dim];
+      const channels = inner + 2 * mamba.groups * mamba.state;
+      matrix(`${block}.ssm_in.weight`, hidden, inner + channels + mambaHeads);
+      vector(`${block}.ssm_conv1d.weight`, 4, 0.3, channels);
+      vector(`${block}.ssm_conv1d.bias`, channels, 0);
+      vector(`${block}.ssm_dt.bias`, mambaHeads, -0.5);
+      // A state loses some per cent to a half with each row.
+      vector(`${block}.ssm_a`, 1, -0.5, mambaHeads);
+      vector(`${block}.ssm_d`, 1, 1, mambaHeads);
+      if (!mamba.hasNoNorm) vector(`${block}.ssm_norm.weight`, inner / mamba.groups, 1, mamba.groups);
+      matrix(`${block}.ssm_out.weight`, inner, hidden);
+    }
     const isConvolution = family.convolutions !== undefined && layer % 3 !== 2;
     if (isNet) {
       const [valueHeads, width] = [nets.valueHeads * times, nets.valueHeads * times * nets.dim];
@@ -218,6 +239,8 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
       matrix(`${block}.shortconv.in_proj.weight`, hidden, 3 * hidden);
       vector(`${block}.shortconv.conv.weight`, taps, 0.5, hidden);
       matrix(`${block}.shortconv.out_proj.weight`, hidden, hidden);
+    } else if (isStateSpace) {
+      // Written above.
     } else if (latents !== undefined) {
       const { queryRank, rank, plain, rotated, valueDim } = latents;
       const queries = heads * (plain + rotated);
@@ -241,7 +264,7 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
       if (!isShared) project(`${block}.attn_k`, hidden, kvWidth);
       if (!isShared && !hasNoValues) project(`${block}.attn_v`, hidden, kvWidth);
     }
-    const isAttention = !isNet && !isConvolution && latents === undefined;
+    const isAttention = !isNet && !isConvolution && !isStateSpace && latents === undefined;
     if (isAttention) project(`${block}.attn_output`, heads * dim, hidden);
     if (family.headNorms !== undefined && isAttention) {
       vector(
@@ -252,7 +275,9 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
       if (!isShared) vector(`${block}.attn_k_norm.weight`, family.headNorms === 'head' ? dim : kvWidth, 1);
     }
     if (family.hasSinks) vector(`${block}.attn_sinks.weight`, heads, 1);
-    for (const name of norms.slice(norms[0] === 'attn_norm' ? 1 : 0)) norm(`${block}.${name}.weight`);
+    // As its files have it.
+    const suffix = architecture === 'falcon-h1' ? '' : '.weight';
+    for (const name of norms.slice(norms[0] === 'attn_norm' ? 1 : 0)) norm(`${block}.${name}${suffix}`);
     if (experts !== undefined && layer >= (experts.dense ?? 0)) {
       matrix(`${block}.ffn_gate_inp.weight`, hidden, experts.count);
       if (experts.hasChoiceBias) vector(`${block}.exp_probs_b.bias`, experts.count, 0);

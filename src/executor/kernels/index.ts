@@ -26,6 +26,7 @@ import { linearContracts } from './linear.js';
 import { linearOneContracts } from './linear-decode.js';
 import { linearRotatedContracts } from './linear-rotated.js';
 import { logSoftmaxOperations } from './log-softmax.js';
+import { mambaContracts } from './mamba.js';
 import { matmulContracts } from './matmul.js';
 import { matmulPackedContracts } from './matmul-packed.js';
 import { matmulQuantizedContracts } from './matmul-quantized.js';
@@ -77,6 +78,7 @@ export * from './linear.js';
 export * from './linear-decode.js';
 export * from './linear-rotated.js';
 export * from './log-softmax.js';
+export * from './mamba.js';
 export * from './matmul.js';
 export * from './matmul-packed.js';
 export * from './matmul-quantized.js';
@@ -123,6 +125,7 @@ export const operations: Readonly<Record<string, readonly KernelContract[]>> = {
   linearRotated: linearRotatedContracts,
   experts: [...expertsContracts, ...expertProductContracts, ...expertsOneContracts],
   'delta-net': deltaNetContracts,
+  mamba: mambaContracts,
   'quantize-q8': quantizeQ8Contracts,
   convert: convertContracts,
   'residual-add': residualAddContracts,

@@ -1,14 +1,4 @@
-import {
-  aligned,
-  defineKernel,
-  f32,
-  i32,
-  inout,
-  input,
-  type KernelContract,
-  output,
-  rowsApart,
-} from '../device/contract.js';
+import { aligned, defineKernel, f32, i32, inout, input, type KernelContract, rowsApart } from '../device/contract.js';
 import { moved, roundings, stored } from '../device/tolerance.js';
 import {
   BLOCK_TYPES,

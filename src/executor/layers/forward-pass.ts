@@ -28,6 +28,7 @@ import {
   type Gated,
   type LatentAttention,
   type Linear,
+  type Mamba,
   type Norm,
   type RankSum,
   type Rescaled,
@@ -54,6 +55,7 @@ import {
 } from './fusions.js';
 import { LatentAttentionLayers } from './latent-attention.js';
 import { LayerInputLayers } from './layer-inputs.js';
+import { MambaLayers } from './mamba-layers.js';
 import type { AttentionSplits } from './paged-attention.js';
 import { type Activation, type ActivationEncoding, asEncoding, bothOf, Products } from './products.js';
 import type { PlanParts, RecordedModel, Stream } from './recorded-model.js';
@@ -118,6 +120,7 @@ export class ForwardPass {
   /** Undefined where the model has no such layers. */
   private readonly recurrent: RecurrentLayers | undefined;
   private readonly shortConvs: ShortConvLayers | undefined;
+  private readonly mambas: MambaLayers | undefined;
   private readonly latents: LatentAttentionLayers | undefined;
   private readonly queryGates: QueryGates | undefined;
   private readonly layerInputs: LayerInputLayers | undefined;
@@ -151,9 +154,9 @@ export class ForwardPass {
     this.gateUp = f32(rows * 2 * widest('gated'));
     this.plan = new LaunchPlanRecorder(this.device, STEP_COUNTS);
     const attended = widest('attention');
-    const inputs = (['norm', 'gated', 'delta-net', 'short-conv', 'layer-gated', 'latent-attention'] as const).map(
-      (kind) => widest(kind),
-    );
+    const inputs = (
+      ['norm', 'gated', 'delta-net', 'short-conv', 'mamba', 'layer-gated', 'latent-attention'] as const
+    ).map((kind) => widest(kind));
     const widestInput = Math.max(hiddenSize, attended, ...inputs);
     this.tables = new StepTables(this.memory, limits, this.hiddenSizeOf(graph));
     this.masks = new StepMasks(this.memory, limits, vocabularySize);
@@ -198,6 +201,10 @@ export class ForwardPass {
     this.shortConvs = forEach(
       all.filter((value): value is ShortConv => value.kind === 'short-conv'),
       (values) => new ShortConvLayers(own, values, this.tokens),
+    );
+    this.mambas = forEach(
+      all.filter((value): value is Mamba => value.kind === 'mamba'),
+      (values) => new MambaLayers(own, values, this.tokens),
     );
     this.latents = forEach(
       all.filter((value): value is LatentAttention => value.kind === 'latent-attention'),
@@ -422,6 +429,10 @@ export class ForwardPass {
         return { columns, rows, forms: { f32: this.recur(value, stream) } };
       case 'short-conv': {
         const layers = this.shortConvs as ShortConvLayers;
+        return { columns, rows, forms: { f32: layers.record(value, (of, y) => this.product(of, y, stream)) } };
+      }
+      case 'mamba': {
+        const layers = this.mambas as MambaLayers;
         return { columns, rows, forms: { f32: layers.record(value, (of, y) => this.product(of, y, stream)) } };
       }
       case 'layer-gated': {

@@ -5,7 +5,15 @@ import type { Limits } from '../model/limits.js';
 import { stateCopies } from '../model/slot-layout.js';
 import { COUNT_SLICES } from '../model/step-counts.js';
 import type { StepTables } from '../model/step-tables.js';
-import { type Attention, columnsOf, type DeltaNet, type Linear, type Recurrent } from '../model/values.js';
+import {
+  type Attention,
+  columnsOf,
+  type DeltaNet,
+  type Linear,
+  type Mamba,
+  mambaChannels,
+  type Recurrent,
+} from '../model/values.js';
 import type { Weights } from '../model/weights.js';
 
 /** Arguments with which recurrent layers are recorded. */
@@ -33,11 +41,17 @@ const elementsOf = (net: DeltaNet): { readonly kept: number; readonly states: nu
   states: net.valueHeads * net.dim * net.dim,
 });
 
+/** Elements of one of a state-space layer's states: the last rows before its convolution, and `[heads, dim, state]`. */
+export const mambaElements = (value: Mamba): { readonly kept: number; readonly states: number } => ({
+  kept: (value.taps - 1) * mambaChannels(value),
+  states: value.heads * value.dim * value.state,
+});
+
 /** Bytes of one state over all layers: a snapshot, or one of a slot's two copies. */
 export function stateBytes(layers: readonly Recurrent[]): number {
   const elements = layers.map((value) => {
     if (value.kind === 'short-conv') return (value.taps - 1) * value.columns;
-    const { kept, states } = elementsOf(value);
+    const { kept, states } = value.kind === 'mamba' ? mambaElements(value) : elementsOf(value);
     return kept + states;
   });
   return elements.reduce((sum, one) => sum + one, 0) * Float32Array.BYTES_PER_ELEMENT;

@@ -82,6 +82,7 @@ const NAMES: Readonly<Record<Value['kind'], string>> = {
   'latent-attention': 'latent attention',
   'delta-net': 'a gated delta net',
   'short-conv': 'a short convolution',
+  mamba: 'a state-space layer',
   gated: 'an MLP',
   'layer-gated': 'a layer’s input',
   rescaled: 'a factor of the residual stream',

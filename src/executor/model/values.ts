@@ -13,6 +13,7 @@ export type Value =
   | LatentAttention
   | DeltaNet
   | ShortConv
+  | Mamba
   | Gated
   | LayerGated
   | Scaled
@@ -190,10 +191,46 @@ export interface ShortConv {
   readonly convolution: VectorRef;
 }
 
+/**
+ * Mamba 2 over the rows of a sequence, each of which changes a state that stays: `[rows, heads, dim]`; Dao & Gu (2024). x, b and c
+ * are convolved along the rows; S = e^(dt · rate) S + dt · x bᵀ with dt = ln(1 + e^(dt + bias)); (S c + skip · x) · silu(gate), and
+ * the norm of each group of heads.
+ */
+export interface Mamba {
+  readonly kind: 'mamba';
+  /** Whose state it is, counted among such layers. */
+  readonly layer: number;
+  /** Inputs of each row, side by side: gate, `[heads, dim]`; x, `[heads, dim]`; b and c, `[groups, state]`; dt, `[heads]`. */
+  readonly of: Linear;
+  /** Head i takes b and c of group ⌊i · groups / heads⌋. */
+  readonly heads: number;
+  readonly dim: number;
+  readonly groups: number;
+  /** Columns of a head's state. */
+  readonly state: number;
+  /** Rows that the convolution sees, a row's own included. */
+  readonly taps: number;
+  /** `[heads · dim + 2 · groups · state, taps]`, a row's own last, and the bias of each channel. */
+  readonly convolution: VectorRef;
+  readonly convolutionBias: VectorRef;
+  /** `[heads]`, below zero. */
+  readonly rate: VectorRef;
+  /** `[heads]` */
+  readonly bias: VectorRef;
+  /** `[heads]` */
+  readonly skip: VectorRef;
+  /** `[groups, heads · dim / groups]`, of the norms; undefined: there are none. */
+  readonly norm: VectorRef | undefined;
+  readonly epsilon: number;
+}
+
+/** Channels of the convolution of a state-space layer. */
+export const mambaChannels = ({ heads, dim, groups, state }: Mamba): number => heads * dim + 2 * groups * state;
+
 /** Values with a state that stays from step to step. */
-export type Recurrent = DeltaNet | ShortConv;
+export type Recurrent = DeltaNet | ShortConv | Mamba;
 export const isRecurrent = (value: Value): value is Recurrent =>
-  value.kind === 'delta-net' || value.kind === 'short-conv';
+  value.kind === 'delta-net' || value.kind === 'short-conv' || value.kind === 'mamba';
 
 /** RMS norms of q and k. */
 export interface HeadNorms {
@@ -384,6 +421,8 @@ export function columnsOf(value: Residual | Value, hidden: number): number {
       return value.valueHeads * value.dim;
     case 'short-conv':
       return value.columns;
+    case 'mamba':
+      return value.heads * value.dim;
     case 'gated':
       return columnsOf(value.of, hidden) / 2;
   }

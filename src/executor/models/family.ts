@@ -1,6 +1,6 @@
 import { RocmForgeError } from '../../shared/errors.js';
 import type { Experts as ExpertParameters } from '../../shared/gguf/experts.js';
-import type { Recurrent, ShortConvolutions } from '../../shared/gguf/recurrent.js';
+import type { MambaStates, Recurrent, ShortConvolutions } from '../../shared/gguf/recurrent.js';
 import type { ServableModel } from '../../shared/gguf/servable-model.js';
 import { DELTA_DIMS, DELTA_TAPS } from '../kernels/index.js';
 import type { BiasRef, MatrixRef, TensorCatalog, VectorRef } from '../model/tensors.js';
@@ -145,7 +145,7 @@ export class Layers {
     return this.project([[`${block}.ssm_out`, hiddenSize]], values, net);
   }
 
-  protected get recurrent(): Recurrent | ShortConvolutions {
+  protected get recurrent(): Recurrent | ShortConvolutions | MambaStates {
     const { recurrent } = this.model.traits;
     if (recurrent === undefined) throw new Error(`${this.model.architecture} has no recurrent layers`);
     return recurrent;

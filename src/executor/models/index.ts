@@ -10,6 +10,7 @@ import { deepseek2 } from './deepseek2.js';
 import { dots1 } from './dots1.js';
 import { ernie45moe } from './ernie4-5-moe.js';
 import { exaone4 } from './exaone4.js';
+import { falconH1 } from './falcon-h1.js';
 import type { Family } from './family.js';
 import { gemma } from './gemma.js';
 import { gemma2 } from './gemma2.js';
@@ -19,6 +20,7 @@ import { glm4 } from './glm4.js';
 import { glm4moe } from './glm4moe.js';
 import { gptOss } from './gpt-oss.js';
 import { granite } from './granite.js';
+import { granitehybrid } from './granitehybrid.js';
 import { granitemoe } from './granitemoe.js';
 import { lfm2, lfm2moe } from './lfm2.js';
 import { llama } from './llama.js';
@@ -43,6 +45,7 @@ export const families: Readonly<Record<ArchitectureName, Family>> = {
   dots1,
   'ernie4_5-moe': ernie45moe,
   exaone4,
+  'falcon-h1': falconH1,
   gemma,
   gemma2,
   gemma3,
@@ -51,6 +54,7 @@ export const families: Readonly<Record<ArchitectureName, Family>> = {
   glm4moe,
   'gpt-oss': gptOss,
   granite,
+  granitehybrid,
   granitemoe,
   lfm2,
   lfm2moe,

@@ -3,7 +3,14 @@ import type { AliasName, ArchitectureName } from './architectures.js';
 import { type Latents, readLatents } from './latents.js';
 import { type LayerShape, readGemmaShapes } from './layer-shapes.js';
 import type { ModelParameters } from './model-parameters.js';
-import { type Recurrent, readRecurrent, readShortConvolutions, type ShortConvolutions } from './recurrent.js';
+import {
+  type MambaStates,
+  type Recurrent,
+  readMamba,
+  readRecurrent,
+  readShortConvolutions,
+  type ShortConvolutions,
+} from './recurrent.js';
 import { checkRopeSections, readRopeSections } from './rope-sections.js';
 
 /** Properties that only some architectures have. Absent: as if it were not there. */
@@ -37,7 +44,7 @@ export interface Traits {
   /** Sizes of latent attention, which all layers have. */
   readonly latents?: Latents;
   /** Layers that have a state instead of keys and values. */
-  readonly recurrent?: Recurrent | ShortConvolutions;
+  readonly recurrent?: Recurrent | ShortConvolutions | MambaStates;
 }
 
 export interface Window {
@@ -97,6 +104,11 @@ const READERS: Readonly<Record<ArchitectureName, TraitsReader>> = {
   qwen2moe: none,
   qwen3moe: none,
   granitemoe: readGranite,
+  granitehybrid: (keys, model) => ({
+    ...readGranite(keys),
+    recurrent: readMamba(keys, withoutHeads(keys, model.layers)),
+  }),
+  'falcon-h1': (keys, { layers }) => ({ recurrent: readMamba(keys, Array<boolean>(layers).fill(true)) }),
   glm4moe: (keys, { ropeDimensions }) => {
     readRopeSections(keys, ropeDimensions, 'contiguous');
     return {};
@@ -230,6 +242,10 @@ function readDeepseek2(keys: ArchitectureKeys, model: ModelParameters): Traits {
   };
 }
 
+/** Layers without key heads, which have a state instead. */
+const withoutHeads = (keys: ArchitectureKeys, layers: number): readonly boolean[] =>
+  keys.layerCounts('attention.head_count_kv', layers).map((count) => count === 0);
+
 function readConvolutions(keys: ArchitectureKeys, { layers }: ModelParameters): Traits {
   return { recurrent: readShortConvolutions(keys, layers) };
 }
@@ -246,7 +262,7 @@ function readGranite(keys: ArchitectureKeys): Traits {
     ...optional('embeddingScale', keys.positiveOrUnset('embedding_scale', ...SCALE)),
     ...optional('attentionScale', keys.positiveOrUnset('attention.scale', ...SCALE)),
     // In granitemoe it is the note on the training that it is elsewhere.
-    ...(keys.architecture === 'granite' &&
+    ...(['granite', 'granitehybrid'].includes(keys.architecture) &&
       keys.optionalBoolean('rope.scaling.finetuned') === false && { isUnrotated: true }),
   };
 }

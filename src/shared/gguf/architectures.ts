@@ -21,6 +21,8 @@ export const FAMILIES = [
   'qwen2moe',
   'qwen3moe',
   'granitemoe',
+  'granitehybrid',
+  'falcon-h1',
   'glm4moe',
   'deepseek2',
   'olmoe',

@@ -48,6 +48,7 @@ const FORMS: Readonly<Partial<Record<ArchitectureName, ExpertForm>>> = {
   qwen2moe: { scoring: 'softmax', isNormalized: false },
   qwen3moe: { scoring: 'softmax', isNormalized: true },
   granitemoe: { scoring: 'softmax', isNormalized: true },
+  granitehybrid: { scoring: 'softmax', isNormalized: true, isOptional: true },
   glm4moe: { scoring: 'sigmoid', isNormalized: false, isConfigured: true },
   deepseek2: { scoring: 'softmax', isNormalized: false, isConfigured: true, hasGroups: true },
   olmoe: { scoring: 'softmax', isNormalized: false },
@@ -123,6 +124,7 @@ export function readExperts(
       return { ...all, sharedFfnSize: keys.count('expert_shared_feed_forward_length') };
     case 'granite':
     case 'granitemoe':
+    case 'granitehybrid':
       return { ...all, sharedFfnSize: readSharedWidth(keys) };
     case 'lfm2moe':
       return { ...all, denseLayers: readDenseLayers(keys, layers) };

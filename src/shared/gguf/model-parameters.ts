@@ -137,7 +137,8 @@ export function readModelParameters(file: GgufModel, keys = new ArchitectureKeys
 const hasLayerNorm = ({ architecture }: ArchitectureKeys): boolean => ['command-r', 'cohere2'].includes(architecture);
 
 /** Architectures whose layers differ in their heads and FFNs: the shape that is read here has the largest of each. */
-const isVaried = ({ architecture }: ArchitectureKeys): boolean => ['gemma4', 'lfm2', 'lfm2moe'].includes(architecture);
+const isVaried = ({ architecture }: ArchitectureKeys): boolean =>
+  ['gemma4', 'lfm2', 'lfm2moe', 'granitehybrid'].includes(architecture);
 
 /** Architectures of latent attention, whose heads are read with {@link readLatents}. */
 const isLatent = ({ architecture }: ArchitectureKeys): boolean => architecture === 'deepseek2';

@@ -24,6 +24,36 @@ export interface ShortConvolutions {
   readonly layers: readonly boolean[];
 }
 
+/** State-space layers, in place of most attention layers or beside them; Mamba 2, Dao & Gu (2024). */
+export interface MambaStates {
+  readonly heads: number;
+  /** Rows of a head's state, and columns. */
+  readonly dim: number;
+  readonly state: number;
+  /** Groups of heads that share what is written and read. */
+  readonly groups: number;
+  /** Rows that the convolution sees, a row's own included. */
+  readonly taps: number;
+  /** Which layers have a state. */
+  readonly layers: readonly boolean[];
+}
+
+/**
+ * State-space layers of the sizes that a file has.
+ *
+ * @param layers which have a state
+ * @throws RocmForgeError `GGUF_INVALID` for a key that is missing or contradicts another
+ */
+export function readMamba(keys: ArchitectureKeys, layers: readonly boolean[]): MambaStates {
+  const [heads, state] = [keys.count('ssm.time_step_rank'), keys.count('ssm.state_size')];
+  const [inner, groups] = [keys.count('ssm.inner_size'), keys.count('ssm.group_count')];
+  const taps = keys.count('ssm.conv_kernel');
+  if (taps < 2 || taps > MOST_TAPS) keys.fail('ssm.conv_kernel', `is ${taps}; models have 2 to ${MOST_TAPS}`);
+  if (inner % heads !== 0) keys.fail('ssm.inner_size', `is ${inner}, which ${heads} heads do not divide`);
+  if (heads % groups !== 0) keys.fail('ssm.group_count', `is ${groups}, which does not divide the ${heads} heads`);
+  return { heads, dim: inner / heads, state, groups, taps, layers };
+}
+
 /** The most rows that a convolution sees; models have 3. */
 const MOST_TAPS = 64;
 
