@@ -21,7 +21,8 @@ DEVICE void attention_split(Dim3 block, const float* __restrict qkv, const T* __
   const float* q = qkv + (static_cast<size_t>(row) * (heads + 2 * kv_heads) + head) * HEAD_DIM;
   const PagedHead<T> cache{k_cache, v_cache, block_table_of(slots, row_slot[row], slot_words), kv_heads,
                            head / (heads / kv_heads)};
-  const Partial<E> part = attend_split<HEAD_DIM>(cache, q, first, first, min_of(length, first + SPLIT), {scale, 0.0f});
+  const Partial<E> part =
+      attend_split<HEAD_DIM>(cache, q, first, first, min_of(length, first + SPLIT), {scale, 0.0f, 0});
   if (wave_id() != 0) return;
   float* target = parts + ((static_cast<size_t>(row) * heads + head) * splits + split) * (HEAD_DIM + 2);
   if (lane_id() == 0) {

@@ -42,7 +42,7 @@ DEVICE void flash_attention(Dim3 block, const float* __restrict qkv, const T* __
       const int count = min_of(KV_BLOCK_TOKENS, first_position + row + 1 - first);
       if (row >= rows || count <= 0) continue;
       const float* query = q + static_cast<size_t>(row) * (heads + 2 * kv_heads) * HEAD_DIM;
-      add_tokens<HEAD_DIM>(parts[o], query, k_tile + 0, v_tile + 0, count, {scale, 0.0f});
+      add_tokens<HEAD_DIM>(parts[o], query, k_tile + 0, v_tile + 0, count, {scale, 0.0f, 0});
     }
     block_sync();
   }

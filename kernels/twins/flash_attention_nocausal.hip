@@ -36,7 +36,7 @@ DEVICE void flash_attention(Dim3 block, const float* __restrict q, const float* 
       const int row = first_row + o * WAVES;
       if (row >= rows) continue;
       const float* query = q + q_offset + static_cast<size_t>(row) * heads * HEAD_DIM;
-      add_tokens<HEAD_DIM>(parts[o], query, k_tile + 0, v_tile + 0, count, {scale, 0.0f});
+      add_tokens<HEAD_DIM>(parts[o], query, k_tile + 0, v_tile + 0, count, {scale, 0.0f, 0});
     }
     block_sync();
   }

@@ -113,7 +113,7 @@ export interface KillRun {
 /** A gateway for {@link killStreams}, on a model of the family that can chat. */
 export function startForKills(family: RandomFamilyName = 'llama'): Promise<TestGateway> {
   // With a layer of each kind.
-  const layers = ['qwen35', 'lfm2', 'gemma4'].includes(family) ? layersOf(family) : 2;
+  const layers = ['qwen35', 'qwen3next', 'lfm2', 'gemma4', 'granitehybrid'].includes(family) ? layersOf(family) : 2;
   const model = writeRandomModel({ family, layers, contextLength: 1024, chatTemplate: CHAT_TEMPLATE });
   return startTestGateway(model, {
     maxSequences: 24,

@@ -26,6 +26,9 @@ export interface RandomModelOptions {
   readonly tensors?: Readonly<Record<string, { readonly type?: TensorTypeName; readonly dims: readonly number[] }>>;
   /** Files in which gate and up are one matrix: up comes first. */
   readonly swapsGateAndUp?: boolean;
+  /** Sizes of latent attention, and columns of the states of state-space layers, in place of the family's. */
+  readonly latents?: NonNullable<RandomFamily['latents']>;
+  readonly stateColumns?: number;
   /** Tensors that are multiplied by a number. */
   readonly scaled?: Readonly<Record<string, number>>;
 }
@@ -80,7 +83,9 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
   const tokens = ['<unk>', '<s>', '</s>', ...bytes, ...WORDS, ...letters];
   const types = [2, 3, 3, ...bytes.map(() => 6), ...WORDS.map(() => 1), ...letters.map(() => 1)];
   const builder = new GgufBuilder({ name: 'random.gguf' });
-  const { experts, nets, latents, mamba } = family;
+  const { experts, nets } = family;
+  const latents = options.latents ?? family.latents;
+  const mamba = family.mamba && { ...family.mamba, state: options.stateColumns ?? family.mamba.state };
   const wide = (width: number): number => (width * hidden) / (family.hidden ?? 64);
   const metadata = {
     'general.architecture': architecture,

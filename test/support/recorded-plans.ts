@@ -13,6 +13,7 @@ import {
   HEAD_DIMS,
   KV_CACHE_TYPES,
   KV_Q8_HEAD_DIMS,
+  MAMBA_STATES,
   RANK_COUNTS,
   TILE_HEAD_DIMS,
 } from '../../src/executor/kernels/index.js';
@@ -20,7 +21,7 @@ import { loadModel } from '../../src/executor/load/loaded-model.js';
 import { selfTest } from '../../src/executor/load/self-test.js';
 import type { TensorTypeName } from '../../src/shared/gguf/tensor-types.js';
 import { FakeNativeDevice } from '../doubles/native-device.js';
-import { RANDOM_FAMILY_NAMES, type RandomFamilyName } from './random-families.js';
+import { RANDOM_FAMILIES, RANDOM_FAMILY_NAMES, type RandomFamilyName } from './random-families.js';
 import { layersOf, randomModel, writeRandomModel } from './random-model.js';
 
 /** A device that keeps the names of the kernels that its plans launch. */
@@ -106,6 +107,16 @@ function writeExperts(folder: string, family: RandomFamilyName, type: TensorType
   return file;
 }
 
+/** A model with latent attention as real ones have it, of few heads, whose matrices of the heads are of a type. */
+function writeLatents(folder: string, type: TensorTypeName): string {
+  const latents = { rank: 512, plain: 256, rotated: 64, valueDim: 32 };
+  const builder = randomModel({ family: 'deepseek2', layers: 2, latents });
+  for (const { name } of builder.read().tensors.values()) if (/attn_[kv]_b/.test(name)) builder.retype(name, type);
+  const file = path.join(folder, `latents-${type}.gguf`);
+  writeFileSync(file, builder.build());
+  return file;
+}
+
 /**
  * The kernels that something launches on each class of devices: the plans of every family, type of weights and of
  * cache, head size and form of attention, what brings weights to a device, the self-test, and what measures a device.
@@ -122,10 +133,17 @@ export async function launchedKernels(): Promise<Readonly<Record<DeviceClass, Se
   const quantizable = new Set(files.filter((_, i) => KV_Q8_HEAD_DIMS.includes([...models()][i]!.shape.headDim)));
   const sinks = ['F32', 'F16', 'BF16'].map((type) => writeExperts(folder, 'gpt-oss', type as TensorTypeName));
   const others = RANDOM_FAMILY_NAMES.filter((family) => family !== 'gpt-oss');
-  files.push(...others.map((family) => writeRandomModel({ family, layers: Math.min(8, layersOf(family)) })), ...sinks);
+  const plain = others.map((family) => writeRandomModel({ family, layers: Math.min(8, layersOf(family)) }));
+  const latentFamilies = plain.filter((_, i) => 'latents' in RANDOM_FAMILIES[others[i]!]);
+  files.push(...plain, ...sinks);
   // Experts with GELU.
   files.push(...(['F16', 'BF16'] as const).map((type) => writeExperts(folder, 'gemma4-experts', type)));
-  for (const file of sinks) quantizable.add(file);
+  const latents = UNIFORM_TYPES.map((type) => writeLatents(folder, type as TensorTypeName));
+  files.push(...latents);
+  for (const file of [...sinks, ...latents]) quantizable.add(file);
+  files.push(...MAMBA_STATES.map((stateColumns) => writeRandomModel({ family: 'falcon-h1', layers: 1, stateColumns })));
+  // Forms of attention that are fused alone.
+  const fused = new Set([...sinks, ...latents, ...latentFamilies]);
   const shards = writeRandomModel({ type: 'F16', hidden: 256, headDim: 64 });
   for (const { kind, ...sizes } of DEVICES) {
     const target = 'target' in sizes ? sizes.target : 'double';
@@ -135,7 +153,7 @@ export async function launchedKernels(): Promise<Readonly<Record<DeviceClass, Se
     for (const file of files) {
       for (const kvCacheType of KV_CACHE_TYPES) {
         for (const attention of ['fused', 'unfused'] as const) {
-          if (attention === 'unfused' && sinks.includes(file)) continue;
+          if (attention === 'unfused' && fused.has(file)) continue;
           if (kvCacheType === 'q8_0' && (attention === 'unfused' || !quantizable.has(file))) continue;
           const model = await loadModel(device, { ...options, path: file, kvCacheType, attention }, () => undefined);
           model.release();
