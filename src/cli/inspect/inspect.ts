@@ -1,7 +1,7 @@
 import path from 'node:path';
 import { stateBytes } from '../../executor/layers/recurrent-layers.js';
 import type { VectorRef } from '../../executor/model/tensors.js';
-import { isRecurrent, kvLayers, type ModelGraph, valuesOf } from '../../executor/model/values.js';
+import { isRecurrent, kvLayers, type ModelGraph, type Recurrent, valuesOf } from '../../executor/model/values.js';
 import { readGraph } from '../../executor/models/index.js';
 import type { ReasoningParser, ToolParser } from '../../gateway/chat/answer/answer-format.js';
 import { answersOf } from '../../gateway/request/served-model.js';
@@ -60,10 +60,11 @@ export interface RecurrentSummary {
   readonly layers: number;
   /** Layers that attend. */
   readonly attentionLayers: number;
-  /** Of a gated delta net; null: the layers are short convolutions. */
+  /** Heads of a gated delta net or state-space layer; null: the layers are short convolutions. */
   readonly heads: number | null;
   /** Rows of a head's state, and columns. */
   readonly dim: number | null;
+  readonly columns: number | null;
   /** Rows that a short convolution sees; null: the layers are none. */
   readonly taps: number | null;
   /** Bytes of one state over all layers: a sequence has two, a snapshot is one. */
@@ -203,15 +204,23 @@ function summariseRecurrent(graph: ModelGraph): RecurrentSummary | null {
   const layers = [...valuesOf(graph)].filter(isRecurrent);
   const [first] = layers;
   if (first === undefined) return null;
-  const isNet = first.kind === 'delta-net';
   return {
     layers: layers.length,
     attentionLayers: kvLayers(graph).size,
-    heads: isNet ? first.valueHeads : null,
-    dim: isNet ? first.dim : null,
-    taps: isNet ? null : first.taps,
+    ...sizesOf(first),
     stateBytes: stateBytes(layers),
   };
+}
+
+function sizesOf(value: Recurrent): Pick<RecurrentSummary, 'heads' | 'dim' | 'columns' | 'taps'> {
+  switch (value.kind) {
+    case 'short-conv':
+      return { heads: null, dim: null, columns: null, taps: value.taps };
+    case 'mamba':
+      return { heads: value.heads, dim: value.dim, columns: value.state, taps: null };
+    case 'delta-net':
+      return { heads: value.valueHeads, dim: value.dim, columns: value.dim, taps: null };
+  }
 }
 
 /** None where the file's keys cannot even tell; then it is refused for that. */
@@ -298,11 +307,12 @@ function describeRecurrent({
   attentionLayers,
   heads,
   dim,
+  columns,
   taps,
   stateBytes: bytes,
 }: RecurrentSummary): [string, string] {
   const sizes = `${formatBytes(2 * bytes)} of states a sequence, ${formatBytes(bytes)} a snapshot`;
-  const kind = taps === null ? `of ${heads} heads of ${dim} × ${dim}` : `of convolutions of ${taps} rows`;
+  const kind = taps === null ? `of ${heads} heads of ${dim} × ${columns}` : `of convolutions of ${taps} rows`;
   return ['recurrent', `${layers} layers ${kind}, ${attentionLayers} attend; ${sizes}`];
 }
 
