@@ -6,8 +6,14 @@ import { loadModel } from '../../src/executor/load/loaded-model.js';
 import { openDevice } from '../../src/executor/load/open-device.js';
 import { packageRoot } from '../../src/shared/package.js';
 import { doubleIsMissing, HipDouble } from '../support/hip-double.js';
-import { COVERING_FAMILIES, RANDOM_FAMILY_NAMES } from '../support/random-families.js';
-import { writeRandomFamily } from '../support/random-model.js';
+import {
+  COVERING_FAMILIES,
+  RANDOM_FAMILIES,
+  RANDOM_FAMILY_NAMES,
+  type RandomFamilyName,
+} from '../support/random-families.js';
+import type { RandomFamily } from '../support/random-family.js';
+import { layersOf, writeRandomFamily } from '../support/random-model.js';
 import { isFull } from '../support/run-size.js';
 
 const missing = doubleIsMissing();
@@ -20,6 +26,10 @@ const shortened = (cases: readonly ParityCase[]): ParityCase[] =>
 // The device simulates every thread: all families take minutes.
 const families = isFull ? RANDOM_FAMILY_NAMES : COVERING_FAMILIES;
 const hashed = isFull ? RANDOM_FAMILY_NAMES : (['gemma3', 'qwen35'] as const);
+
+/** True if the family's keys have an entry for each of its layers. */
+const listsLayers = (family: RandomFamilyName): boolean =>
+  (RANDOM_FAMILIES[family] as RandomFamily).metadata?.['attention.head_count_kv'] !== undefined;
 
 describe.skipIf(missing !== undefined)('each family on a HIP device', () => {
   const double = new HipDouble();
@@ -39,7 +49,7 @@ describe.skipIf(missing !== undefined)('each family on a HIP device', () => {
     const limits = { maxContext: 320, maxSequences: 5, maxStepTokens: 500, kvMemoryBytes: 0, fingerprint: '' };
     const device = openDevice({ kind: 'hip' });
     const options = {
-      path: writeRandomFamily(family, { type: 'F16', layers: 2 }),
+      path: writeRandomFamily(family, { type: 'F16', layers: listsLayers(family) ? layersOf(family) : 2 }),
       kvCacheType: 'f16',
       ...limits,
     } as const;

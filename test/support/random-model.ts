@@ -4,6 +4,7 @@ import path from 'node:path';
 import type { TensorTypeName } from '../../src/shared/gguf/tensor-types.js';
 import { type BuilderValue, GgufBuilder, typed } from './gguf-builder.js';
 import { Random } from './random.js';
+import { latentKeys, mambaKeys } from './random-blocks.js';
 import { architectureOf, RANDOM_FAMILIES, type RandomFamilyName } from './random-families.js';
 import type { RandomFamily, RandomLayer } from './random-family.js';
 
@@ -122,23 +123,8 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
           [`${architecture}.expert_shared_feed_forward_length`]: wide(experts.sharedFfn),
         }),
     }),
-    ...(latents && {
-      [`${architecture}.attention.head_count_kv`]: 1,
-      [`${architecture}.attention.key_length`]: latents.rank + latents.rotated,
-      [`${architecture}.attention.value_length`]: latents.rank,
-      [`${architecture}.attention.key_length_mla`]: latents.plain + latents.rotated,
-      [`${architecture}.attention.value_length_mla`]: latents.valueDim,
-      [`${architecture}.attention.kv_lora_rank`]: latents.rank,
-      ...(latents.queryRank !== undefined && { [`${architecture}.attention.q_lora_rank`]: latents.queryRank }),
-      [`${architecture}.rope.dimension_count`]: latents.rotated,
-    }),
-    ...(mamba && {
-      [`${architecture}.ssm.conv_kernel`]: 4,
-      [`${architecture}.ssm.state_size`]: mamba.state,
-      [`${architecture}.ssm.group_count`]: mamba.groups,
-      [`${architecture}.ssm.time_step_rank`]: mamba.heads * times,
-      [`${architecture}.ssm.inner_size`]: mamba.heads * times * mamba.dim,
-    }),
+    ...(latents && latentKeys(architecture, latents)),
+    ...(mamba && mambaKeys(architecture, mamba, times)),
     ...(nets && {
       [`${architecture}.ssm.conv_kernel`]: 4,
       [`${architecture}.ssm.state_size`]: nets.dim,

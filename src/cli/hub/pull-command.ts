@@ -1,8 +1,8 @@
 import os from 'node:os';
 import { RocmForgeError } from '../../shared/errors.js';
+import { formatBytes } from '../common/bytes.js';
 import { writeJson, writeText } from '../common/output.js';
 import { roomOnGpus } from '../inspect/fit.js';
-import { formatBytes } from '../inspect/inspect.js';
 import { formatModels, listModels, pullModel, type Room } from './pull.js';
 
 export interface PullCommandOptions {

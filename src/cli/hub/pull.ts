@@ -1,6 +1,7 @@
 import { RocmForgeError } from '../../shared/errors.js';
+import { formatBytes } from '../common/bytes.js';
 import { writeNotice } from '../common/output.js';
-import { alignColumns, formatBytes } from '../inspect/inspect.js';
+import { alignColumns } from '../inspect/inspect.js';
 import { diskError, downloadBlob } from './blob-download.js';
 import { CachedRepository } from './hub-cache.js';
 import { type HubListing, listRepository } from './hub-listing.js';

@@ -17,8 +17,9 @@ import { RocmForgeError } from '../../shared/errors.js';
 import { ModelFiles, type ModelHeaders } from '../../shared/gguf/model-files.js';
 import { readServableModel } from '../../shared/gguf/servable-model.js';
 import { DEFAULT_CONTEXT } from '../../shared/step-limits.js';
+import { formatBytes } from '../common/bytes.js';
 import { checkSplit, type SplitOptionValues } from '../common/options.js';
-import { alignColumns, formatBytes } from './inspect.js';
+import { alignColumns } from './inspect.js';
 
 /** More than any GPU has. */
 const ENDLESS_BYTES = 2 ** 50;

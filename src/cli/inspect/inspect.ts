@@ -1,7 +1,5 @@
 import path from 'node:path';
-import { stateBytes } from '../../executor/layers/recurrent-layers.js';
 import type { VectorRef } from '../../executor/model/tensors.js';
-import { isRecurrent, kvLayers, type ModelGraph, type Recurrent, valuesOf } from '../../executor/model/values.js';
 import { readGraph } from '../../executor/models/index.js';
 import type { ReasoningParser, ToolParser } from '../../gateway/chat/answer/answer-format.js';
 import { answersOf } from '../../gateway/request/served-model.js';
@@ -14,6 +12,8 @@ import type { GgufModel, GgufTensor } from '../../shared/gguf/reader.js';
 import { readServableModel } from '../../shared/gguf/servable-model.js';
 import { type TensorTypeName, tensorElements } from '../../shared/gguf/tensor-types.js';
 import { printableLine } from '../../shared/printable.js';
+import { formatBytes } from '../common/bytes.js';
+import { describeRecurrent, type RecurrentSummary, summariseRecurrent } from './recurrent-summary.js';
 import { describeRopes, type RopeReport, ropeReports } from './rope-report.js';
 
 /** Result of `rocmforge inspect` for a model file; plain data that survives JSON. */
@@ -54,21 +54,6 @@ export interface ModelPartSummary {
   readonly path: string;
   readonly sizeBytes: number;
   readonly tensors: number;
-}
-
-export interface RecurrentSummary {
-  readonly layers: number;
-  /** Layers that attend. */
-  readonly attentionLayers: number;
-  /** Heads of a gated delta net or state-space layer; null: the layers are short convolutions. */
-  readonly heads: number | null;
-  /** Rows of a head's state, and columns. */
-  readonly dim: number | null;
-  readonly columns: number | null;
-  /** Rows that a short convolution sees; null: the layers are none. */
-  readonly taps: number | null;
-  /** Bytes of one state over all layers: a sequence has two, a snapshot is one. */
-  readonly stateBytes: number;
 }
 
 export interface TensorTypeShare {
@@ -200,29 +185,6 @@ function tokenizerProblem({ metadata }: GgufModel): string | null {
   }
 }
 
-function summariseRecurrent(graph: ModelGraph): RecurrentSummary | null {
-  const layers = [...valuesOf(graph)].filter(isRecurrent);
-  const [first] = layers;
-  if (first === undefined) return null;
-  return {
-    layers: layers.length,
-    attentionLayers: kvLayers(graph).size,
-    ...sizesOf(first),
-    stateBytes: stateBytes(layers),
-  };
-}
-
-function sizesOf(value: Recurrent): Pick<RecurrentSummary, 'heads' | 'dim' | 'columns' | 'taps'> {
-  switch (value.kind) {
-    case 'short-conv':
-      return { heads: null, dim: null, columns: null, taps: value.taps };
-    case 'mamba':
-      return { heads: value.heads, dim: value.dim, columns: value.state, taps: null };
-    case 'delta-net':
-      return { heads: value.valueHeads, dim: value.dim, columns: value.dim, taps: null };
-  }
-}
-
 /** None where the file's keys cannot even tell; then it is refused for that. */
 function summariseUnused(file: GgufModel): InspectReport['unused'] {
   try {
@@ -302,20 +264,6 @@ function describeModel(model: ModelParameters, ropes: readonly RopeReport[]): [s
   ];
 }
 
-function describeRecurrent({
-  layers,
-  attentionLayers,
-  heads,
-  dim,
-  columns,
-  taps,
-  stateBytes: bytes,
-}: RecurrentSummary): [string, string] {
-  const sizes = `${formatBytes(2 * bytes)} of states a sequence, ${formatBytes(bytes)} a snapshot`;
-  const kind = taps === null ? `of ${heads} heads of ${dim} × ${columns}` : `of convolutions of ${taps} rows`;
-  return ['recurrent', `${layers} layers ${kind}, ${attentionLayers} attend; ${sizes}`];
-}
-
 function describePart({ path: file, sizeBytes, tensors }: ModelPartSummary, index: number): [string, string] {
   return [`part ${index + 1}`, `${path.basename(file)} (${formatBytes(sizeBytes)}, ${tensors} tensors)`];
 }
@@ -338,13 +286,6 @@ export function alignColumns(cells: readonly (readonly string[])[]): string[] {
       .join('  ')
       .trimEnd(),
   );
-}
-
-/** In the largest unit of 1,024 of which there is at least one. */
-export function formatBytes(bytes: number): string {
-  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
-  const power = bytes < 1024 ? 0 : Math.min(Math.floor(Math.log2(bytes) / 10), units.length - 1);
-  return power === 0 ? `${bytes} B` : `${(bytes / 1024 ** power).toFixed(1)} ${units[power]}`;
 }
 
 function formatCount(count: number): string {
