@@ -89,9 +89,7 @@ export function readExperts(
     keys.fail('expert_used_count', `is ${usedPerToken}, more than the ${count} experts there are`);
   if (count > MOST.experts) keys.unsupported('expert_count', `is ${count}; kernels hold at most ${MOST.experts}`);
   if (usedPerToken > MOST.used) keys.unsupported('expert_used_count', `is ${usedPerToken}; kernels hold ${MOST.used}`);
-  const groups = readGroups(keys, count, usedPerToken);
-  if (groups !== undefined && !form.hasGroups)
-    keys.unsupported('expert_group_count', `is ${groups.count}: ${keys.architecture} has no expert groups here`);
+  const groups = form.hasGroups ? readGroups(keys, count, usedPerToken) : refuseGroups(keys);
   const own = readWidth(keys, family, ffnSize, usedPerToken);
   const { scoring, isNormalized } = form;
   const all = {
@@ -143,6 +141,13 @@ const isGlmFlash = (keys: ArchitectureKeys, vocabularyRows: number): boolean =>
   keys.architecture === 'deepseek2' && [47, 48].includes(keys.count('block_count')) && vocabularyRows === 154_880;
 
 /** One group of which one is used is what a model without groups is; files of glm4moe say so. */
+function refuseGroups(keys: ArchitectureKeys): undefined {
+  for (const key of ['expert_group_count', 'expert_group_used_count']) {
+    const groups = keys.countOrNone(key);
+    if (groups > 1) keys.unsupported(key, `is ${groups}: expert groups of ${keys.architecture} are not supported`);
+  }
+}
+
 function readGroups(keys: ArchitectureKeys, experts: number, usedPerToken: number): Experts['groups'] {
   const count = keys.countOrNone('expert_group_count');
   const used = keys.countOrNone('expert_group_used_count');

@@ -146,26 +146,48 @@ const ofMixture = (family: RandomFamilyName, keys: Readonly<Record<string, Build
   return servable({ family, layers, metadata: Object.fromEntries(entries) });
 };
 
-test.each(MIXTURES)('one group of experts is none, and nothing else about groups is passed over: %s', (family) => {
-  expect(() => ofMixture(family, { expert_group_count: 1, expert_group_used_count: 1 })).not.toThrow();
-  for (const key of ['expert_group_count', 'expert_group_used_count']) {
-    expect(() => ofMixture(family, { [key]: 2 })).toThrow(refused('MODEL_UNSUPPORTED', `${key}" is 2: expert groups`));
-    expect(() => ofMixture(family, { [key]: typed.f32(0.5) })).toThrow(
-      refused('GGUF_INVALID', `${key}" is 0.5 instead of a positive integer`),
-    );
-  }
+test.each(MIXTURES.filter((family) => family !== 'deepseek2'))(
+  'one group of experts is none, and nothing else about groups is passed over: %s',
+  (family) => {
+    expect(() => ofMixture(family, { expert_group_count: 1, expert_group_used_count: 1 })).not.toThrow();
+    for (const key of ['expert_group_count', 'expert_group_used_count']) {
+      expect(() => ofMixture(family, { [key]: 2 })).toThrow(
+        refused('MODEL_UNSUPPORTED', `${key}" is 2: expert groups`),
+      );
+      expect(() => ofMixture(family, { [key]: typed.f32(0.5) })).toThrow(
+        refused('GGUF_INVALID', `${key}" is 0.5 instead of a positive integer`),
+      );
+    }
+  },
+);
+
+test('of deepseek2 groups of experts are read, and refused where they are none', () => {
+  const groupsOf = (count: number, used: number) =>
+    ofMixture('deepseek2', { expert_group_count: count, expert_group_used_count: used }).experts!.groups;
+  expect(groupsOf(4, 2)).toEqual({ count: 4, used: 2 });
+  expect(groupsOf(1, 1)).toBeUndefined();
+  expect(groupsOf(0, 0)).toBeUndefined();
+  for (const [count, used, problem] of [
+    [3, 1, 'is 3, which makes no groups of 16 experts'],
+    [16, 8, 'is 16, which makes no groups of 16 experts'],
+    [4, 5, 'is 5 of 4 groups'],
+    [4, 0, 'is 0 of 4 groups'],
+    [8, 1, 'is 1: so many groups have fewer than 4 experts'],
+    [1, 2, 'is 2, of 1 groups'],
+  ] as const)
+    expect(() => groupsOf(count, used)).toThrow(refused('GGUF_INVALID', problem));
 });
 
 test.each(MIXTURES)(
   'what weights of experts are made of is read, or refused unless it is what is computed: %s',
   (family) => {
     const { scoring, isNormalized } = ofMixture(family, {}).experts!;
-    const isConfigured = family === 'glm4moe' || family === 'dots1';
+    const isConfigured = ['glm4moe', 'dots1', 'deepseek2'].includes(family);
     const functions = ['none', 'softmax', 'sigmoid', 'chosen'];
     for (const [code, name] of functions.entries()) {
       const read = () => ofMixture(family, { expert_gating_func: code }).experts!.scoring;
       if (code === 0 || isConfigured)
-        expect(read()).toBe(code === 0 ? (family === 'dots1' ? 'softmax' : scoring) : name);
+        expect(read()).toBe(code === 0 ? (['dots1', 'deepseek2'].includes(family) ? 'softmax' : scoring) : name);
       else if (name === scoring) expect(read()).toBe(scoring);
       else expect(read).toThrow(refused('MODEL_UNSUPPORTED', `expert_gating_func" is ${name}`));
     }
