@@ -29,7 +29,8 @@ export function writeQuantizedFamily(name: RandomFamilyName, weights: FamilyQuan
   });
   const random = new RandomWeights(fill);
   for (const tensor of builder.read().tensors.values()) {
-    if (tensor.dims.length < 2 || tensor.name.endsWith('.bias')) continue;
+    // Vectors of groups of heads have two dimensions, too.
+    if (tensor.dims.length < 2 || /\.bias$|\.ssm_(a|d|norm)(\.|$)/.test(tensor.name)) continue;
     const [, layer, kind] = /^(?:blk\.(\d+)\.)?([^.]+)/.exec(tensor.name)!;
     const type = matrixType(weights, shape, kind!, layer === undefined ? undefined : Number(layer), tensor.dims[0]!);
     if (type === tensor.type) continue;
