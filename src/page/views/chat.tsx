@@ -59,7 +59,7 @@ function Composer() {
       <div class="actions">
         {canKillExecutor.value && <KillButton />}
         {isRunning.value ? (
-          <button type="button" id="stop" onClick={stop}>
+          <button type="button" id="stop-answer" onClick={stop}>
             <Icon node={Square} /> Stop
           </button>
         ) : (

@@ -56,7 +56,7 @@ describe.skipIf(browser === undefined)('the page', () => {
     await second.until("document.querySelector('.conversations .title')?.textContent === 'Two tabs.'");
     await second.evaluate("document.querySelector('.conversations .title').click()");
     await second.until(`document.querySelector('${content}')?.textContent.includes('word100 ')`);
-    expect(await second.count('#stop')).toBe(1);
+    expect(await second.count('#stop-answer')).toBe(1);
     await second.until(`document.querySelector('${content}')?.textContent.includes('word599')`);
     await second.until("document.querySelector('#send') !== null");
     expect(await second.text(content)).toBe(await first.text(content));
