@@ -41,7 +41,7 @@ it.each([1, 3, 7, 50])('keeps every character while a text grows by %i', (step) 
 
 it('does not make finished blocks anew while a text grows', () => {
   const blocks = new Blocks();
-  const [before] = blocks.read(ANSWER.slice(0, 60));
+  const [before] = blocks.read(ANSWER.slice(0, 110));
   const [after] = blocks.read(ANSWER);
   expect(before?.token.type).toBe('heading');
   expect(after).toBe(before);
@@ -73,6 +73,25 @@ it('shows a line of 1 MB as plain text in pieces, and continues with Markdown', 
   expect(textOf(read)).toBe(text);
   expect(read.length).toBeGreaterThan(200);
   expect(Math.max(...read.map(({ token }) => token.raw.length))).toBeLessThan(12_001);
+});
+
+it('reads a long text at once as it reads it while it grows', () => {
+  const text = `${ANSWER}\n\n`.repeat(150);
+  expect(text.length).toBeGreaterThan(20_000);
+  const growing = new Blocks();
+  for (let i = 0; i < text.length; i += 97) growing.read(text.slice(0, i));
+  const atOnce = new Blocks().read(text);
+  expect(atOnce.some(({ token }) => token.type === 'plain')).toBe(false);
+  // Which of two blocks has the line end between them is the lexer's choice.
+  const contents = (blocks: readonly Block[]) =>
+    blocks.filter(({ token }) => token.type !== 'space').map(({ token }) => [token.type, token.raw.trimEnd()]);
+  expect(contents(growing.read(text))).toEqual(contents(atOnce));
+});
+
+it('reads the blocks around one that is nested too deeply', () => {
+  const text = `# One\n\n${'>'.repeat(9000)} deep\n\n# Two\n`;
+  expect(textOf(new Blocks().read(text))).toBe(text);
+  expect(kinds(text).filter((kind) => kind === 'heading')).toHaveLength(2);
 });
 
 it('has text for HTML', () => {

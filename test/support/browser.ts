@@ -179,7 +179,7 @@ export class Page {
   }
 
   /** Waits until an expression is true. */
-  async until(expression: string, timeoutMs = 8_000): Promise<void> {
+  async until(expression: string, timeoutMs = 60_000): Promise<void> {
     const end = performance.now() + timeoutMs;
     while (!(await this.evaluate(expression))) {
       if (performance.now() > end)

@@ -62,7 +62,11 @@ async function changedElsewhere(id: string): Promise<void> {
 export async function start(): Promise<void> {
   conversations.value = await kept(database.readConversations(), []);
   const [latest] = conversations.value;
-  if (latest !== undefined) current.value = newConversationOf({ ...latest.settings, system: '', tools: '' });
+  // A message may have been sent meanwhile.
+  if (messages.value.size > 0) return;
+  if (latest !== undefined) {
+    current.value = { ...current.value, settings: { ...latest.settings, system: '', tools: '' } };
+  }
   const id = sessionStorage.getItem('conversation');
   if (id !== null && conversations.value.some((one) => one.id === id)) await openConversation(id);
 }
@@ -77,6 +81,7 @@ async function kept<T>(result: Promise<T>, otherwise: T): Promise<T> {
 }
 
 export function startConversation(): void {
+  if (messages.value.size === 0) return;
   sessionStorage.removeItem('conversation');
   batch(() => {
     current.value = newConversationOf(current.value.settings);

@@ -49,23 +49,21 @@ export class Blocks {
   read(text: string): readonly Block[] {
     const source = text.replace(/\r\n?/g, '\n');
     if (!source.startsWith(this.frozenText)) this.reset();
-    let rest = source.slice(this.frozenText.length);
     for (;;) {
-      const tokens = tokensOf(rest);
-      const done = tokens.slice(0, -1);
-      // What the lexer has changed cannot be found again in the text.
-      if (done.length === 0 || !rest.startsWith(done.map(({ raw }) => raw).join(''))) {
-        let { marksBefore } = this;
-        const open = tokens.map((token, i) => {
-          const block = blockOf(token, this.frozen.length + i, marksBefore);
-          marksBefore += block.marks;
-          return block;
-        });
-        return [...this.frozen, ...open];
-      }
+      const rest = source.slice(this.frozenText.length);
+      const done = finishedTokens(rest);
+      if (done.length === 0) return [...this.frozen, ...this.openBlocks(rest)];
       for (const token of done) this.freeze(token);
-      rest = source.slice(this.frozenText.length);
     }
+  }
+
+  private openBlocks(text: string): readonly Block[] {
+    let { marksBefore } = this;
+    return tokensOf(text).map((token, i) => {
+      const block = blockOf(token, this.frozen.length + i, marksBefore);
+      marksBefore += block.marks;
+      return block;
+    });
   }
 
   private freeze(token: BlockToken): void {
@@ -87,21 +85,51 @@ const blockOf = (token: BlockToken, key: number, firstMark: number): Block => ({
   marks: marksIn(token.raw),
 });
 
+/**
+ * The blocks at the beginning of a text that nothing behind it can change: those before the last block of its complete lines. The
+ * last line may become anything.
+ */
+function finishedTokens(text: string): readonly BlockToken[] {
+  const lines = text.length > MOST_CHARACTERS ? text : text.slice(0, text.lastIndexOf('\n') + 1);
+  const tokens = lines === '' ? [] : tokensOf(lines);
+  const done = withoutLast(tokens);
+  // A text that the lexer has changed cannot be found again.
+  return text.startsWith(done.map(({ raw }) => raw).join('')) ? done : [];
+}
+
+function withoutLast(tokens: readonly BlockToken[]): readonly BlockToken[] {
+  const last = tokens.findLastIndex(({ type }) => type !== 'space');
+  return tokens.slice(0, Math.max(0, last));
+}
+
 function tokensOf(text: string): readonly BlockToken[] {
   const code = codeOf(text);
   if (code !== undefined) {
     const rest = text.slice(code.raw.length);
-    return rest === '' ? [code] : [code, plain(rest)];
+    return rest === '' ? [code] : [code, ...tokensOf(rest)];
   }
-  if (text.length > MOST_CHARACTERS) {
-    const cut = cutOf(text);
-    return [plain(text.slice(0, cut)), plain(text.slice(cut))];
-  }
+  return text.length > MOST_CHARACTERS ? tokensOfLong(text) : lexed(text);
+}
+
+/** The first blocks of a text that is too long to be read at once, and the rest as one block, which is read again. */
+function tokensOfLong(text: string): readonly BlockToken[] {
+  const end = text.lastIndexOf('\n\n', MOST_CHARACTERS - 2);
+  const first = end < 0 ? [] : withoutLast(lexed(text.slice(0, end + 2)));
+  const raw = first.map((token) => token.raw).join('');
+  if (raw !== '' && text.startsWith(raw)) return [...first, plain(text.slice(raw.length))];
+  const cut = cutOf(text);
+  return [plain(text.slice(0, cut)), plain(text.slice(cut))];
+}
+
+function lexed(text: string): readonly BlockToken[] {
   try {
     return splitList(marked.lexer(text, { gfm: true, breaks: false }).map(withCode));
   } catch {
-    // Nested too deeply for the lexer.
-    return [plain(text)];
+    // A block is nested too deeply for the lexer: the others are still read.
+    const paragraph = text.search(/\S[ \t]*\n\n/);
+    const end = paragraph < 0 ? text.length : text.indexOf('\n\n', paragraph) + 2;
+    if (end >= text.length) return [plain(text)];
+    return [...lexed(text.slice(0, end)), plain(text.slice(end))];
   }
 }
 

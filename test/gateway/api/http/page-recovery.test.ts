@@ -50,6 +50,7 @@ describe.skipIf(browser === undefined)('the demo page', () => {
     })()`);
   const send = async () => {
     await page.click('#new-chat');
+    await page.until("document.querySelector('.empty') !== null");
     await page.fill('#prompt', 'Tell me a story about a brave fox.');
     await page.click('#send');
     await page.until("document.querySelectorAll('.message').length === 2");

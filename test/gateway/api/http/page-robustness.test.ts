@@ -28,7 +28,6 @@ describe.skipIf(browser === undefined)('the page', () => {
     await server.stop();
   });
   const say = async (page: Page, text: string) => {
-    await page.click('#new-chat');
     await page.fill('#prompt', text);
     await page.click('#send');
   };
@@ -94,7 +93,7 @@ describe.skipIf(browser === undefined)('the page', () => {
     const text = hostile.join('');
     proxy.answer = scriptedDeltas([{ content: text }, { reasoning_content: '<b>no</b>' }]);
     await say(page, '<img src=x onerror=window.hacked=6>\u202E');
-    await page.until("document.querySelector('.stats') !== null");
+    await page.until("document.querySelector('.stats')?.textContent.includes('123.4')");
     expect(await page.evaluate('window.hacked')).toBeUndefined();
     const shown = await page.text(content);
     for (const part of ['<script>window.hacked = 1</script>', 'onerror="window.hacked = 2"', '<svg onload', 'U+202E']) {
@@ -118,7 +117,7 @@ describe.skipIf(browser === undefined)('the page', () => {
       5,
     );
     await say(page, 'A long line.');
-    await page.until("document.querySelector('.stats') !== null");
+    await page.until("document.querySelector('.stats')?.textContent.includes('123.4')");
     expect(await page.evaluate(`document.querySelector('${content}').textContent.length`)).toBe(1 << 20);
     await page.fill('#prompt', 'still here');
     expect(await page.evaluate("document.querySelector('#prompt').value")).toBe('still here');

@@ -164,6 +164,7 @@ describe.skipIf(browser === undefined)('the page, in a headless browser', () => 
 
   it('stops an answer, which can then be continued', async () => {
     await page.click('#new-chat');
+    await page.until("document.querySelector('.empty') !== null");
     proxy.answer = (_body, response) => {
       response.writeHead(200, { 'content-type': 'text/event-stream' });
       response.write('data: {"choices":[{"index":0,"delta":{"content":"Once upon"}}]}\n\n');
@@ -181,6 +182,7 @@ describe.skipIf(browser === undefined)('the page, in a headless browser', () => 
 
   it('folds reasoning, and sends results of tool calls', async () => {
     await page.click('#new-chat');
+    await page.until("document.querySelector('.empty') !== null");
     const call = { index: 0, id: 'x', type: 'function', function: { name: 'weather', arguments: '{"city":"Rome"}' } };
     proxy.answer = scriptedDeltas([{ reasoning_content: 'They want weather.' }, { tool_calls: [call] }], 'tool_calls');
     await say('How is the weather?');
@@ -201,6 +203,7 @@ describe.skipIf(browser === undefined)('the page, in a headless browser', () => 
 
   it('shows an error of the server in place of an answer', async () => {
     await page.click('#new-chat');
+    await page.until("document.querySelector('.empty') !== null");
     await say('x'.repeat(200_000));
     await expect.poll(() => page.text('.message .error')).toMatch(/context size/);
   });
