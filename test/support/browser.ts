@@ -10,6 +10,15 @@ if (browser === undefined) console.log(`skipped: there is no headless browser ($
 
 type Json = Readonly<Record<string, unknown>>;
 
+interface TraceEvent {
+  readonly name: string;
+  readonly pid: number;
+  readonly tid: number;
+  /** Microseconds by the clock, and of CPU time. */
+  readonly dur?: number;
+  readonly tdur?: number;
+}
+
 interface Message {
   readonly id?: number;
   readonly sessionId?: string;
@@ -190,6 +199,37 @@ export class Page {
 
   send(method: string, params: object): Promise<Json> {
     return this.browser.send(method, params, this.session);
+  }
+
+  /**
+   * Records the tasks of the page's main thread until the function that is returned is called.
+   *
+   * @returns durations (ms) of the tasks that took longer than the limit by the clock: by it, and in CPU time, which other
+   *   processes do not change
+   */
+  async traceTasks(limitMs: number): Promise<() => Promise<readonly (readonly [wallMs: number, cpuMs: number])[]>> {
+    const long: [string, number, number][] = [];
+    let mainThread = '';
+    const ended = new Promise<void>((resolve) => {
+      this.browser.onEvent(({ sessionId, method, params = {} }) => {
+        if (sessionId !== this.session) return;
+        if (method === 'Tracing.tracingComplete') resolve();
+        if (method !== 'Tracing.dataCollected') return;
+        for (const { name, pid, tid, dur = 0, tdur = 0 } of params.value as readonly TraceEvent[]) {
+          if (name === 'RunTask' && dur > 1000 * limitMs) long.push([`${pid}.${tid}`, dur / 1000, tdur / 1000]);
+          // Only the thread that runs scripts of a page has it.
+          if (name === 'FunctionCall') mainThread = `${pid}.${tid}`;
+        }
+      });
+    });
+    const includedCategories = ['disabled-by-default-devtools.timeline', 'devtools.timeline'];
+    await this.send('Tracing.start', { transferMode: 'ReportEvents', traceConfig: { includedCategories } });
+    return async () => {
+      await this.send('Tracing.end', {});
+      await ended;
+      if (mainThread === '') throw new Error('the trace has no script');
+      return long.filter(([thread]) => thread === mainThread).map(([, wallMs, cpuMs]) => [wallMs, cpuMs]);
+    };
   }
 
   /** Closes the tab, and a browser of its own. */

@@ -7,7 +7,9 @@ import type { Message, Settings } from './conversation.js';
 
 /** Interval of saves: other tabs and a reload see no older text. */
 const SAVE_MS = 500;
-/** Interval of updates while the page is hidden and has no frames. */
+/** Time between updates of the text: more often than people read, and half as much work as each frame. */
+const UPDATE_MS = 33;
+/** The same while the page is hidden and has no frames. */
 const HIDDEN_MS = 500;
 
 export interface AnswerRunOptions {
@@ -17,7 +19,7 @@ export interface AnswerRunOptions {
   readonly path: readonly Message[];
   /** Aborted when its reader stops it. */
   readonly signal: AbortSignal;
-  /** Called at most once per frame, and at the end. */
+  /** Called when there is more to show, and at the end. */
   show(message: Message): void;
   save(message: Message): void;
   announce(text: string): void;
@@ -30,11 +32,13 @@ export async function runAnswer(message: Message, options: AnswerRunOptions): Pr
   let frame: number | undefined;
   let timer: ReturnType<typeof setTimeout> | undefined;
   let savedAt = 0;
+  let updatedAt = 0;
   const update = (): void => {
     cancelAnimationFrame(frame ?? 0);
     clearTimeout(timer);
     frame = undefined;
     timer = undefined;
+    updatedAt = performance.now();
     const next = { ...reader.snapshot('streaming'), saved: Date.now() };
     show(next);
     if (next.saved - savedAt < SAVE_MS) return;
@@ -43,8 +47,17 @@ export async function runAnswer(message: Message, options: AnswerRunOptions): Pr
   };
   const schedule = (): void => {
     if (frame !== undefined || timer !== undefined) return;
-    if (document.hidden) timer = setTimeout(update, HIDDEN_MS);
-    else frame = requestAnimationFrame(update);
+    if (document.hidden) {
+      timer = setTimeout(update, HIDDEN_MS);
+      return;
+    }
+    timer = setTimeout(
+      () => {
+        timer = undefined;
+        frame = requestAnimationFrame(update);
+      },
+      Math.max(0, updatedAt + UPDATE_MS - performance.now()),
+    );
   };
   const visibility = (): void => {
     if (frame !== undefined || timer !== undefined) update();

@@ -34,13 +34,37 @@ export function Markdown({ text, marks }: MarkdownProps) {
   return (
     <MarksContext.Provider value={marks}>
       <div class="markdown">
-        {read.map((block) => (
-          <BlockView key={block.key} block={block} />
+        {groupsOf(read).map((group, i) => (
+          // biome-ignore lint/suspicious/noArrayIndexKey: groups are only added at the end
+          <Group key={i} blocks={group} />
         ))}
       </div>
     </MarksContext.Provider>
   );
 }
+
+/** Blocks that the browser lays out and paints together, or not at all while they are not visible. */
+const GROUP_BLOCKS = 16;
+
+function groupsOf(blocks: readonly Block[]): readonly (readonly Block[])[] {
+  const groups: (readonly Block[])[] = [];
+  for (let i = 0; i < blocks.length; i += GROUP_BLOCKS) groups.push(blocks.slice(i, i + GROUP_BLOCKS));
+  return groups;
+}
+
+const Group = memo(
+  function Group({ blocks }: { readonly blocks: readonly Block[] }) {
+    return (
+      <div class="group">
+        {blocks.map((block) => (
+          <BlockView key={block.key} block={block} />
+        ))}
+      </div>
+    );
+  },
+  (before, after) =>
+    before.blocks.length === after.blocks.length && before.blocks.every((block, i) => block === after.blocks[i]),
+);
 
 /** Counts the marks of a block that were rendered; those within an address or a language are shown behind the block. */
 class MarkCounter {

@@ -1,3 +1,5 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Browser, browser } from '../../../support/browser.js';
 import { type FakeGateway, startFakeGateway } from '../../../support/fake-gateway.js';
@@ -64,13 +66,24 @@ describe.skipIf(browser === undefined)('the page', () => {
   it('is painted soon after few bytes', async () => {
     const page = await chromium.tab(`${baseOf(server.gateway)}/`);
     await page.until("document.querySelector('#send') !== null");
-    const paints: number[] = [];
-    for (let i = 0; i < 5; i += 1) {
+    const paintOf = async (url: string): Promise<number> => {
       await page.goto('about:blank');
-      await page.goto(`${baseOf(server.gateway)}/`);
+      await page.goto(url);
       await page.until("performance.getEntriesByName('first-contentful-paint').length > 0");
-      paints.push(await page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime"));
+      return page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime");
+    };
+    // One line of text without anything else: what the browser and this machine need at least.
+    const line = createServer((_, response) => response.setHeader('content-type', 'text/html').end('<p>Hello'));
+    await new Promise<void>((resolve) => line.listen(0, '127.0.0.1', resolve));
+    const lineUrl = `http://127.0.0.1:${(line.address() as AddressInfo).port}/`;
+    const paints: number[] = [];
+    const least: number[] = [];
+    for (let i = 0; i < 7; i += 1) {
+      least.push(await paintOf(lineUrl));
+      paints.push(await paintOf(`${baseOf(server.gateway)}/`));
     }
+    line.close();
+    line.closeAllConnections();
     const cold = await chromium.tab('about:blank');
     await cold.send('Network.setCacheDisabled', { cacheDisabled: true });
     cold.receivedBytes = 0;
@@ -79,9 +92,10 @@ describe.skipIf(browser === undefined)('the page', () => {
       "document.querySelector('#send') !== null && performance.getEntriesByType('resource').length >= 5",
     );
     await new Promise((resolve) => setTimeout(resolve, 500));
-    const median = paints.sort((a, b) => a - b)[2] as number;
-    console.log(`first contentful paint ${paints.map(Math.round).join(', ')} ms; ${cold.receivedBytes} bytes received`);
-    expect(median).toBeLessThanOrEqual(MOST_FIRST_PAINT_MS);
+    const median = (values: readonly number[]) => values.toSorted((a, b) => a - b)[3] as number;
+    const listed = (values: readonly number[]) => values.map(Math.round).join(', ');
+    console.log(`first contentful paint ${listed(paints)} ms, of a line of text ${listed(least)} ms; ${cold.receivedBytes} bytes received`);
+    expect(median(paints) - median(least)).toBeLessThanOrEqual(MOST_FIRST_PAINT_MS);
     expect(cold.receivedBytes).toBeGreaterThan(10_000);
     expect(cold.receivedBytes).toBeLessThanOrEqual(MOST_FIRST_LOAD_BYTES);
     await page.close();
@@ -92,29 +106,22 @@ describe.skipIf(browser === undefined)('the page', () => {
     const page = await chromium.tab(proxy.url);
     await page.until("document.querySelector('#send') !== null");
     proxy.answer = scripted(tokens(TOKENS), 1000 / TOKENS_PER_SECOND);
-    await page.evaluate(`
-      window.longTasks = [];
-      new PerformanceObserver((list) => {
-        for (const { duration, startTime } of list.getEntries()) window.longTasks.push([Math.round(startTime), Math.round(duration)]);
-      }).observe({ entryTypes: ['longtask'] });
-      window.frames = 0;
-      const count = () => { window.frames += 1; requestAnimationFrame(count); };
-      count();
-    `);
+    const endTrace = await page.traceTasks(MOST_LONG_TASK_MS);
     await page.fill('#prompt', 'A long answer.');
     await page.click('#send');
     const began = performance.now();
     await new Promise((resolve) => setTimeout(resolve, (1000 * TOKENS) / TOKENS_PER_SECOND));
     await page.until("document.querySelector('.stats')?.textContent.includes('123.4')", 120_000);
     const seconds = (performance.now() - began) / 1000;
-    const longTasks = await page.evaluate<[number, number][]>('window.longTasks');
-    const frames = await page.evaluate<number>('window.frames');
+    const longTasks = await endTrace();
     const blocks = await page.count('.block');
+    const rounded = longTasks.map(([wallMs, cpuMs]) => `${wallMs.toFixed(0)}/${cpuMs.toFixed(0)}`);
     console.log(
-      `${seconds.toFixed(1)} s, ${frames} frames, ${blocks} blocks, long tasks: ${JSON.stringify(longTasks)}`,
+      `${seconds.toFixed(1)} s, ${blocks} blocks, long tasks (ms, of them CPU): ${rounded.join(', ') || 'none'}`,
     );
     expect(blocks).toBeGreaterThan(100);
-    expect(longTasks.filter(([, duration]) => duration > MOST_LONG_TASK_MS)).toEqual([]);
+    // Other processes may hold the processor: what counts is how long this page needs it.
+    expect(longTasks.filter(([, cpuMs]) => cpuMs > MOST_LONG_TASK_MS)).toEqual([]);
     await page.close();
   }, 240_000);
 });
