@@ -5,4 +5,7 @@ import { App } from './views/app.js';
 
 void start();
 watchServer();
-render(<App />, document.getElementById('app') as HTMLElement);
+const root = document.getElementById('app') as HTMLElement;
+// The document has a line that is painted before this script is there.
+root.replaceChildren();
+render(<App />, root);

@@ -94,7 +94,9 @@ describe.skipIf(browser === undefined)('the page', () => {
     await new Promise((resolve) => setTimeout(resolve, 500));
     const median = (values: readonly number[]) => values.toSorted((a, b) => a - b)[3] as number;
     const listed = (values: readonly number[]) => values.map(Math.round).join(', ');
-    console.log(`first contentful paint ${listed(paints)} ms, of a line of text ${listed(least)} ms; ${cold.receivedBytes} bytes received`);
+    console.log(
+      `first contentful paint ${listed(paints)} ms, of a line of text ${listed(least)} ms; ${cold.receivedBytes} bytes received`,
+    );
     expect(median(paints) - median(least)).toBeLessThanOrEqual(MOST_FIRST_PAINT_MS);
     expect(cold.receivedBytes).toBeGreaterThan(10_000);
     expect(cold.receivedBytes).toBeLessThanOrEqual(MOST_FIRST_LOAD_BYTES);
