@@ -35,7 +35,6 @@ export function Markdown({ text, marks }: MarkdownProps) {
     <MarksContext.Provider value={marks}>
       <div class="markdown">
         {groupsOf(read).map((group, i) => (
-          // biome-ignore lint/suspicious/noArrayIndexKey: groups are only added at the end
           <Group key={i} blocks={group} />
         ))}
       </div>

@@ -36,7 +36,9 @@ function namesOf(folder: string): readonly string[] {
   try {
     return readdirSync(folder).filter((name) => name.endsWith(GZIP));
   } catch {
-    throw new RocmForgeError('PATH_NOT_FOUND', 'the page was not built; run npm run build:page', { field: 'path' });
+    throw new RocmForgeError('PATH_NOT_FOUND', 'files of the page are missing; run npm run build:page', {
+      field: 'path',
+    });
   }
 }
 
