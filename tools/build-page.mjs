@@ -1,7 +1,7 @@
 // Builds the chat page of the HTTP server: src/page/ into dist/page/, files whose names have a hash of their content, compressed.
 // --list prints their sizes.
 import { createHash } from 'node:crypto';
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
@@ -67,7 +67,9 @@ const sizes = new Map();
 for (const [name, content] of files) {
   const gzipped = gzipSync(content, { level: 9 });
   sizes.set(name, gzipped.length);
-  writeFileSync(path.join(to, `${name}.gz`), gzipped);
+  const file = path.join(to, `${name}.gz`);
+  // A server may be reading a file that is as it should be.
+  if (!existsSync(file) || !readFileSync(file).equals(gzipped)) writeFileSync(file, gzipped);
 }
 const kept = new Set([...files.keys()].map((name) => `${name}.gz`));
 for (const name of readdirSync(to)) if (!kept.has(name)) rmSync(path.join(to, name), { recursive: true });
