@@ -4,7 +4,7 @@ import { defineConfig } from 'vitest/config';
 // one file at a time, because what is measured must not wait for another file's processes.
 export default defineConfig({
   test: {
-    include: ['test/faults/**/*.clock.ts'],
+    include: ['test/faults/**/*.clock.ts', 'test/gateway/api/http/*.clock.ts'],
     testTimeout: 600_000,
     hookTimeout: 600_000,
     expect: { poll: { timeout: 300_000 } },

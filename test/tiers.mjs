@@ -40,6 +40,7 @@ export const TIERS = {
     'test/gateway/tokenizer/**',
     'test/gateway/trust/**',
     'test/kernels/{kernel-counts,kernel-limits,mutations}.test.ts',
+    'test/page/**',
     'test/shared/**',
     '!test/shared/{fault-log,log-sink}.test.ts',
     '!test/shared/gguf/{inspect,model-files}.test.ts',
@@ -97,6 +98,7 @@ export const TIERS = {
     'test/e2e/kernels-run.test.ts',
     'test/executor/{dequantized-twin,parity-mutations}.test.ts',
     'test/faults/*.clock.ts',
+    'test/gateway/api/http/page-speed.clock.ts',
     'test/gateway/constraints/vocabulary-masks.test.ts',
     // Tests of reference kernels, which no plan launches
     'test/kernels/{argmax,attention_split,causal_mask,flash_attention_causal,flash_attention_nocausal,gate_up_swiglu,gate_up_swiglu_packed,gemm}.test.ts',

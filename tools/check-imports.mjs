@@ -11,6 +11,8 @@ const MAY_IMPORT = {
   executor: ['shared'],
   gateway: ['shared'],
   client: ['shared'],
+  // It runs in browsers.
+  page: [],
   cli: ['shared', 'executor', 'gateway', 'client'],
 };
 
@@ -122,7 +124,7 @@ function cycleComplaints(imports) {
   for (const { file, target, isPackage } of imports) {
     const [from, to] = [placeOf(file), placeOf(target)];
     // The command, the client and what both processes share are a folder each, whatever lies in them.
-    const isInside = from.area === to.area && ['shared', 'cli', 'client'].includes(from.area);
+    const isInside = from.area === to.area && ['shared', 'cli', 'client', 'page'].includes(from.area);
     if (isPackage || isInside || name(from) === name(to)) continue;
     if (!graph.has(name(from))) graph.set(name(from), new Map());
     const targets = graph.get(name(from));

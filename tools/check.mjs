@@ -56,7 +56,7 @@ function wordsOfTree() {
   const folders = ['src', 'native', 'kernels', 'proto', 'test', 'tools', 'bench', 'examples'];
   const pages = readdirSync(path.join(root, 'docs')).filter((name) => name.endsWith('.md'));
   const guides = ['README.md', ...pages.map((name) => path.join('docs', name))];
-  const sources = sourcesOf(folders, /\.(ts|mts|mjs|h|hip|cc|proto)$/);
+  const sources = sourcesOf(folders, /\.(tsx?|mts|mjs|h|hip|cc|proto)$/);
   sources.delete(path.join('kernels', 'forge', CONTRACT_HEADER));
   const { complaints, counts } = wordComplaints(
     sources,
@@ -95,11 +95,12 @@ const results = [
   passes('biome', 'biome', ['check', '--error-on-warnings', ...(write ? ['--write'] : [])]),
   passes('tsc', 'tsc', ['-p', 'tsconfig.json']),
   passes('tsc of tools', 'tsc', ['-p', 'tsconfig.tools.json']),
-  holds(importComplaints(sourcesOf(['src'], /\.ts$/))),
-  holds(jsonComplaints(sourcesOf(['src'], /\.ts$/))),
+  passes('tsc of the page', 'tsc', ['-p', 'tsconfig.page.json']),
+  holds(importComplaints(sourcesOf(['src'], /\.tsx?$/))),
+  holds(jsonComplaints(sourcesOf(['src'], /\.tsx?$/))),
   holds(
     lengthComplaints(
-      sourcesOf(['src', 'native', 'kernels', 'tools', 'test', 'bench', 'examples'], /\.(ts|mjs|mts|py|cc|h|hip)$/),
+      sourcesOf(['src', 'native', 'kernels', 'tools', 'test', 'bench', 'examples'], /\.(tsx?|mjs|mts|py|cc|h|hip)$/),
     ),
   ),
   passes('clang-format', 'clang-format', [

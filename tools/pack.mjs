@@ -62,7 +62,8 @@ const text = execFileSync('npm', ['pack', '--dry-run', '--json', '--ignore-scrip
 });
 const [{ size, unpackedSize, files }] = JSON.parse(text.slice(text.indexOf('[')));
 const packed = new Set(files.map((file) => file.path));
-const wanted = [...[...AMD_TARGETS, 'host'].flatMap(filesOf), ADDON, path.join('build', 'proto', 'descriptors.binpb')];
+const OTHERS = [ADDON, path.join('build', 'proto', 'descriptors.binpb'), path.join('dist', 'page', 'index.html.gz')];
+const wanted = [...[...AMD_TARGETS, 'host'].flatMap(filesOf), ...OTHERS];
 const missing = wanted.filter((file) => !packed.has(file));
 const megabytes = (bytes) => `${(bytes / 1e6).toFixed(1)} MB`;
 for (const file of missing) console.error(`pack: the package holds no ${file}`);

@@ -121,8 +121,20 @@ program
 command('demo', [...deviceOptions, kvCacheTypeOption])
   .description('generate a story with the small model of the package')
   .option('--prompt <text>', 'prompt', 'Tell me a story about a brave fox.')
+  .option('--page', 'serve the chat page on this machine instead, with a button that kills the executor', false)
+  .addOption(
+    new Option('--port <port>', 'with --page: port on 127.0.0.1; 0 for any')
+      .argParser(wholeNumber(0, 65_535))
+      .default(8080),
+  )
   .action(async (options) => {
-    process.env.ROCMFORGE_LOG_LEVEL ??= 'warn';
+    // Executors are killed on purpose.
+    process.env.ROCMFORGE_LOG_LEVEL ??= options.page ? 'fatal' : 'warn';
+    if (options.page) {
+      const { demoPage } = await import('./generate/demo-page.js');
+      await demoPage(options);
+      return;
+    }
     const { demo } = await import('./generate/demo.js');
     await demo(options);
   });

@@ -24,6 +24,7 @@ import { faultCounters } from './replica/link/fault-reports.js';
 import { removeLeftFolders } from './replica/link/private-folder.js';
 import type { SupervisorState } from './replica/link/supervision.js';
 import type { Replica } from './replica/replica.js';
+import { serverState } from './server-state.js';
 import { Trust } from './trust/trust.js';
 
 /** A gateway that serves. */
@@ -196,6 +197,8 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
         ignoredFields: new IgnoredFieldLog((fields) =>
           log.info({ fields }, 'HTTP requests have fields that are unknown or have no effect; they are ignored'),
         ),
+        serverState: options.httpMetrics ? () => serverState(models, metrics.registry) : undefined,
+        killExecutor: options.demoKill ? () => killExecutor(options.httpListen ?? '', replica.pid) : undefined,
         llamaMetrics: options.httpMetrics ? llamaRegistry(counted) : undefined,
         onRefused: (reason: ErrorReason) => metrics.httpRefused(reason),
         started,
@@ -247,6 +250,11 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
 
 /** The name under which the health protocol tells of one of several models. */
 const healthNameOf = ({ served }: HostedModel): string => `${INFERENCE_SERVICE}/${served.name}`;
+
+/** Ends an executor as a driver fault would, where only this machine can request it. */
+function killExecutor(address: string, pid: number | undefined): void {
+  if (isLocal(address) && pid !== undefined) process.kill(pid, 'SIGKILL');
+}
 
 function replicaLabels({ served, replicas }: HostedModel, _: number, { length }: readonly HostedModel[]) {
   const ofModel = length > 1 && { model_name: served.name };

@@ -104,6 +104,8 @@ export interface GatewayOptions extends ModelOptions, HttpOptions, TrustOptions 
   readonly modelTag?: readonly string[] | undefined;
   /** True if the HTTP server serves its page; default true. */
   readonly httpPage?: boolean | undefined;
+  /** True if a button of the page kills the executor: for the demo, and only on a loopback address; default false. */
+  readonly demoKill?: boolean | undefined;
   /** True if it serves `/slots`, which tell anybody who may call how many are served; default false. */
   readonly httpSlots?: boolean | undefined;
   /** True if it serves `/metrics` by llama.cpp's names; default false. */

@@ -205,7 +205,10 @@ export function addServeCommand(serve: Command): void {
     .optionsGroup('HTTP API:')
     .option('--no-http-page', 'disable the chat page')
     .option('--http-slots', 'enable llama.cpp’s /slots')
-    .option('--http-metrics', 'enable /metrics with the names of llama.cpp’s server')
+    .option(
+      '--http-metrics',
+      'enable /metrics with the names of llama.cpp’s server, and the server view of the chat page',
+    )
     .option('--http-pull', 'let clients download models from the hub to this machine with Ollama’s /api/pull')
     .option('--http-verbose', 'include the rendered prompt in chat responses by default (__verbose)')
     .option(

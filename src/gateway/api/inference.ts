@@ -132,6 +132,7 @@ export class Inference {
       chunk: (index, tokenIds, text, logprobs, beside) =>
         writer.chunk(index, tokenIds, text, logprobs.map(tokenLogprobs), beside),
       progress: (progress) => writer.progress(progress),
+      recovery: (event) => writer.recovery(event),
       prompt: (logprobs) => writer.prompt(logprobs.map(promptLogprobs)),
       complete: (index, finish, counts) => {
         writer.complete({ ...generateComplete(index, finish, counts), promptText: toldPrompt ?? '' });

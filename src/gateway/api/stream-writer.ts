@@ -1,7 +1,7 @@
 import { asRocmForgeError } from '../../shared/errors.js';
 import type { GenerateChunk, GenerateComplete, TokenLogprobs } from '../../shared/generated/rocmforge/v1/inference.js';
 import { type AnswerParts, addDelta } from '../request/answer.js';
-import type { PromptProgress } from '../request/generation.js';
+import type { PromptProgress, Recovery } from '../request/generation.js';
 import type { FlushScheduler, FlushTarget } from './flush-scheduler.js';
 import type { ResponseStream } from './response-stream.js';
 
@@ -64,6 +64,16 @@ export class StreamWriter implements FlushTarget {
   /** Tells of the prompt, before anything is held; nothing to a reader that is behind already. */
   progress(progress: PromptProgress): void {
     if (!this.isOver && !this.stream.writableNeedDrain) this.stream.progress?.(this.options.requestId, progress);
+  }
+
+  /**
+   * Reports a recovery at its place in the text: what came before is written first, whether the reader is behind or not. An
+   * executor is lost too rarely for that to be a cost.
+   */
+  recovery(event: Recovery): void {
+    if (this.isOver || this.stream.recovery === undefined) return;
+    this.writeHeld();
+    this.stream.recovery(this.options.requestId, event);
   }
 
   /** Log probabilities of the prompt, for the first chunk of completion 0. */

@@ -268,6 +268,9 @@ export class Engine implements Backend {
     const { scheduler } = this;
     if (!scheduler) return;
     this.counters.replayed += scheduler.runningCount;
+    for (const [sequence, generation] of this.generations) {
+      if (sequence.state !== 'waiting') this.guard(generation, () => generation.interrupted());
+    }
     this.suspicions = scheduler.slicesInFlight.map(({ sequence, position, count }) => ({
       sequence,
       end: position + count,

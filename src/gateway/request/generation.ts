@@ -58,6 +58,9 @@ export interface PromptProgress {
   readonly processed: number;
 }
 
+/** Loss of a generation's executor, or its first token afterwards and the time (ms) between the two. */
+export type Recovery = { readonly state: 'lost' } | { readonly state: 'resumed'; readonly ms: number };
+
 /** Receives what happens to a generation. Called from the event loop, in order, never after `error` or the last end. */
 export interface GenerationSink {
   chunk(
@@ -69,6 +72,8 @@ export interface GenerationSink {
   ): void;
   /** The prompt has a slot, or more of it is computed than ever before: before the first chunk. */
   progress(progress: PromptProgress): void;
+  /** Its executor was lost, or its tokens come again: before the chunk of the first of them. */
+  recovery?(event: Recovery): void;
   /** Before the chunk of a token, if hidden states are returned. */
   hidden?(state: Uint8Array): void;
   /** Before the first chunk, when they were asked for: one entry a prompt token, the first without a probability. */
@@ -110,6 +115,8 @@ export class Generation {
   private readonly began = performance.now();
   private readonly milestones = new Map<Sequence, Milestones>();
   private left: number;
+  /** Time at which its executor was lost; absent while its tokens come. */
+  private lostAt: number | undefined;
   /** Tokens of the prompt that were told to be processed; below 0 before it had a slot. */
   private processed = -1;
   /** Number of tokens that end a text. */
@@ -180,12 +187,27 @@ export class Generation {
     this.sink.progress({ total: promptIds.length, cached: sequence.cachedTokens, processed });
   }
 
+  /** The executor of one of its sequences was lost. A loss before the next token is part of the same interruption. */
+  interrupted(): void {
+    if (this.done || this.lostAt !== undefined) return;
+    this.lostAt = performance.now();
+    this.sink.recovery?.({ state: 'lost' });
+  }
+
+  private resumed(): void {
+    if (this.lostAt === undefined) return;
+    const ms = performance.now() - this.lostAt;
+    this.lostAt = undefined;
+    this.sink.recovery?.({ state: 'resumed', ms });
+  }
+
   /** A sequence emitted a token. @returns whether that was its last */
   push(sequence: Sequence, token: TokenProbability): boolean {
     const index = sequence.options.sampling.sampleIndex;
     const completion = this.completions[index] as Completion;
     const milestones = this.milestones.get(sequence);
     if (milestones !== undefined) milestones.firstTokenAt ??= performance.now();
+    this.resumed();
     if (token.hiddenState !== undefined) this.sink.hidden?.(token.hiddenState);
     const { text, beside, finish } = completion.push(token.tokenId);
     const prompt = completion.tokens === 1 ? (this.parameters.promptText ?? '') : '';

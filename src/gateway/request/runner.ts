@@ -108,6 +108,7 @@ export class RequestRunner {
         sink.chunk(index, tokenIds, text, logprobs, beside);
       },
       progress: (progress) => sink.progress(progress),
+      recovery: (event) => sink.recovery?.(event),
       hidden: (state) => sink.hidden?.(state),
       prompt: (logprobs) => sink.prompt(logprobs),
       complete: (index, finish, counts) => {

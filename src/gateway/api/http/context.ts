@@ -5,6 +5,7 @@ import type { Models, OfferedModel } from '../models.js';
 import type { IgnoredFieldLog } from './field-policy.js';
 import type { ModelPull } from './ollama/ollama-pull.js';
 import type { ResponseStore } from './openai/responses-store.js';
+import type { ServerState } from './page/server-state.js';
 import type { AnswerFacts, FormDefaults } from './request.js';
 
 /** Facts about the model, in addition to those that answers are written with. */
@@ -30,6 +31,10 @@ export interface HttpContext {
   readonly trust: Trust;
   /** Optional routes. */
   readonly shows: { readonly page: boolean; readonly slots: boolean };
+  /** The server's state for the page; absent: the page has no server view. */
+  readonly serverState: (() => Promise<ServerState>) | undefined;
+  /** Kills the executor, for the demo on this machine; absent everywhere else. */
+  readonly killExecutor: (() => void) | undefined;
   /** llama.cpp's metrics; absent: they are switched off. */
   readonly llamaMetrics: Registry | undefined;
   readonly defaults: FormDefaults;

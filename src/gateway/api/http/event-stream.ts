@@ -1,6 +1,6 @@
 import type { RocmForgeError } from '../../../shared/errors.js';
 import type { GenerateStreamResponse } from '../../../shared/generated/rocmforge/v1/inference.js';
-import type { PromptProgress } from '../../request/generation.js';
+import type { PromptProgress, Recovery } from '../../request/generation.js';
 import type { ResponseStream } from '../response-stream.js';
 import type { Exchange } from './exchange.js';
 import type { NamedEvent, ResponseWriter } from './request.js';
@@ -51,6 +51,10 @@ export class EventStream implements ResponseStream {
 
   progress(requestId: string, progress: PromptProgress): void {
     this.send(this.writer.progress?.(requestId, progress) ?? []);
+  }
+
+  recovery(requestId: string, event: Recovery): void {
+    this.send(this.writer.recovery?.(requestId, event) ?? []);
   }
 
   write(message: GenerateStreamResponse): void {

@@ -1,6 +1,6 @@
 import { asRocmForgeError, type RocmForgeError } from '../../../shared/errors.js';
 import type { GenerateStreamResponse } from '../../../shared/generated/rocmforge/v1/inference.js';
-import type { PromptProgress } from '../../request/generation.js';
+import type { PromptProgress, Recovery } from '../../request/generation.js';
 import type { ResponseStream } from '../response-stream.js';
 
 /**
@@ -66,6 +66,10 @@ class PartStream implements ResponseStream {
 
   progress(requestId: string, progress: PromptProgress): void {
     this.stream.progress?.(requestId, progress);
+  }
+
+  recovery(requestId: string, event: Recovery): void {
+    this.stream.recovery?.(requestId, event);
   }
 
   write({ requestId, event }: GenerateStreamResponse): void {

@@ -4,7 +4,7 @@ import type {
   GenerateStreamRequest,
   GenerateStreamResponse,
 } from '../../../shared/generated/rocmforge/v1/inference.js';
-import type { PromptProgress } from '../../request/generation.js';
+import type { PromptProgress, Recovery } from '../../request/generation.js';
 import type { FillInTokens } from '../../tokenizer/fill-in-tokens.js';
 import type { OllamaForm } from './ollama/ollama-form.js';
 import type { ResponsesForm, StoredContext } from './openai/responses-form.js';
@@ -30,6 +30,8 @@ export interface AnswerForm {
   readonly timingsPerToken: boolean;
   /** True if a stream includes the progress of the prompt. */
   readonly returnProgress: boolean;
+  /** True if a stream reports the loss of its executor and the first token afterwards; default false. */
+  readonly returnRecovery?: boolean;
   /** Requested and accepted parameters, in llama.cpp's form. */
   readonly settings?: Readonly<Record<string, unknown>>;
   /** Form of an answer of the Responses API; absent for all others. */
@@ -120,6 +122,8 @@ export interface ResponseWriter {
   unaryBody(responses: readonly GenerateResponse[]): unknown;
   /** The events of how far the prompt has come, before all messages. */
   progress?(requestId: string, progress: PromptProgress): readonly (string | NamedEvent)[];
+  /** The events of the loss of the executor, or of the first token afterwards. */
+  recovery?(requestId: string, event: Recovery): readonly (string | NamedEvent)[];
   /** The events of a message of the stream; of one without a name the text behind `data: `. */
   events(message: GenerateStreamResponse): readonly (string | NamedEvent)[];
   /** The events behind the last message. */

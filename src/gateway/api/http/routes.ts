@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import { asRocmForgeError, RocmForgeError } from '../../../shared/errors.js';
 import type { HttpContext } from './context.js';
 import type { EmbeddingKind } from './embeddings/embedding-fields.js';
@@ -12,6 +11,7 @@ import { pull } from './ollama/ollama-pull.js';
 import { ps, show, tags, unsupported, version } from './ollama/ollama-routes.js';
 import { getModel, listModels } from './openai/openai-routes.js';
 import { deleteResponse, getResponse } from './openai/responses-routes.js';
+import { killExecutor, page, pageFile, pageState } from './page/page-routes.js';
 import type { AnswerKind, ErrorForm } from './request.js';
 import { FIELD_NAMES } from './sampling-fields.js';
 import type { TextForm } from './text-responses.js';
@@ -39,8 +39,6 @@ const OLLAMA_NAMES = new Map([
   ['constraint.json_schema', 'format'],
 ]);
 const ollamaForm: ErrorForm = (error) => ollamaError(inTermsOf(error, OLLAMA_NAMES));
-
-const PAGE = readFileSync(new URL('page.html', import.meta.url), 'utf8');
 
 const get = (path: Route['path'], errorForm: ErrorForm, handle: Route['handle'], access: Route['access'] = 'call') =>
   ({ method: 'GET', path, errorForm, handle, access }) as const;
@@ -82,6 +80,9 @@ const embedding = (path: Route['path'], errorForm: ErrorForm, kind: EmbeddingKin
 export const ROUTES: readonly Route[] = [
   // The page shows nothing by itself, and those who balance load have no credential.
   get('/', openAiForm, page, 'open'),
+  get(/^\/page\/([\w.-]+)$/, openAiForm, pageFile, 'open'),
+  get('/rocmforge/page', openAiForm, pageState),
+  posted('/rocmforge/kill-executor', openAiForm, killExecutor),
   get(/^(?:\/v1)?\/models$/, openAiForm, listModels),
   get(/^(?:\/v1)?\/models\/(.+)$/, openAiForm, getModel),
   generating(/^(?:\/v1)?\/chat\/completions$/, openAiForm, 'chat'),
@@ -129,11 +130,6 @@ const SUPPORTED_PATHS = [
 /** The form of errors of a request that no route takes. */
 export const unroutedErrorForm = (path: string): ErrorForm =>
   path.startsWith('/v1/messages') ? anthropicForm : path.startsWith('/api/') ? ollamaForm : openAiForm;
-
-async function page(exchange: Exchange, { shows }: HttpContext): Promise<void> {
-  if (!shows.page) throw new RocmForgeError('PATH_NOT_FOUND', 'there is no page here', { field: 'path' });
-  exchange.text(PAGE, 'text/html; charset=utf-8');
-}
 
 /** The route of a request, and what its path matched. */
 export interface Found {

@@ -47,6 +47,7 @@ export function chatRequest(body: unknown, policy: FieldPolicy, defaults: FormDe
   const { isStream, includeUsage, continuousUsage } = streamOf(fields);
   const includeReasoning = fields.boolean('include_reasoning') ?? true;
   const returnProgress = fields.boolean('return_progress') ?? false;
+  const returnRecovery = fields.boolean('return_recovery') ?? false;
   const timingsPerToken = fields.boolean('timings_per_token') ?? false;
   // Field about the place of computing, which changes nothing in the response.
   fields.ignore('cache_prompt', 'id_slot');
@@ -64,6 +65,7 @@ export function chatRequest(body: unknown, policy: FieldPolicy, defaults: FormDe
       echo: false,
       timingsPerToken,
       returnProgress,
+      returnRecovery,
     },
   };
 }

@@ -39,6 +39,7 @@ export function completionRequest(body: unknown, policy: FieldPolicy, defaults: 
   fields.unsupported('prompt_logprobs', 'bad_words', 'allowed_token_ids', 'truncate_prompt_tokens', 'prompt_embeds');
   const { isStream, includeUsage, continuousUsage } = streamOf(fields);
   const returnProgress = fields.boolean('return_progress') ?? false;
+  const returnRecovery = fields.boolean('return_recovery') ?? false;
   const timingsPerToken = fields.boolean('timings_per_token') ?? false;
   fields.ignore('cache_prompt', 'id_slot');
   const messages = perPrompt(message, inputs, fields);
@@ -52,7 +53,7 @@ export function completionRequest(body: unknown, policy: FieldPolicy, defaults: 
     echo,
     continuousUsage,
   } as const;
-  return { messages, form: { ...form, timingsPerToken, returnProgress } };
+  return { messages, form: { ...form, timingsPerToken, returnProgress, returnRecovery } };
 }
 
 /** The text before the gap. */

@@ -7,7 +7,7 @@ import {
   type GenerateStreamResponse,
   type TokenLogprobs,
 } from '../../../../shared/generated/rocmforge/v1/inference.js';
-import type { PromptProgress } from '../../../request/generation.js';
+import type { PromptProgress, Recovery } from '../../../request/generation.js';
 import type { AnswerFacts, AnswerForm, ResponseWriter } from '../request.js';
 import { countsOf, progressOf, Timings, type TokenCounts } from '../timings.js';
 import { deltaOf, messageOf } from './chat-turn.js';
@@ -122,6 +122,13 @@ export class OpenAiResponse implements ResponseWriter {
     if (!this.form.returnProgress) return [];
     if (this.head === '') this.head = this.headOf(requestId);
     return [`${this.head}],"prompt_progress":${JSON.stringify(progressOf(progress, ms))}}`];
+  }
+
+  recovery(requestId: string, event: Recovery): readonly string[] {
+    if (!this.form.returnRecovery) return [];
+    if (this.head === '') this.head = this.headOf(requestId);
+    const rounded = event.state === 'lost' ? event : { ...event, ms: Math.round(event.ms) };
+    return [`${this.head}],"recovery":${JSON.stringify(rounded)}}`];
   }
 
   events({ requestId, event }: GenerateStreamResponse): readonly string[] {

@@ -1,0 +1,97 @@
+import { ArrowUp, Square, Zap } from 'lucide';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { current, isRunning, path, send, stop } from '../chat/chat-store.js';
+import { canKillExecutor, killExecutor } from '../server/server-store.js';
+import { Icon } from './icon.js';
+import { MessageView } from './message-view.js';
+
+/** The conversation and the field for the next message. */
+export function Chat() {
+  return (
+    <div class="chat">
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard */}
+      <section class="scroller" tabIndex={0} aria-label="Messages">
+        <div class="messages">
+          {path.value.length === 0 && <p class="empty">Ask something. Conversations stay in this browser.</p>}
+          {path.value.map((message) => (
+            <MessageView key={message.id} message={message} />
+          ))}
+        </div>
+      </section>
+      <Composer key={current.value.id} />
+    </div>
+  );
+}
+
+function Composer() {
+  const [text, setText] = useState('');
+  const field = useRef<HTMLTextAreaElement>(null);
+  useEffect(() => field.current?.focus(), []);
+  const submit = () => {
+    if (isRunning.value || text.trim() === '') return;
+    setText('');
+    void send(text);
+  };
+  return (
+    <form
+      class="composer"
+      onSubmit={(event) => {
+        event.preventDefault();
+        submit();
+      }}
+    >
+      <textarea
+        id="prompt"
+        ref={field}
+        rows={3}
+        dir="auto"
+        aria-label="Message"
+        placeholder="Message (Enter sends, Shift+Enter starts a new line)"
+        value={text}
+        onInput={({ currentTarget }) => setText(currentTarget.value)}
+        onKeyDown={(event) => {
+          if (event.key === 'Escape') stop();
+          if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
+          event.preventDefault();
+          submit();
+        }}
+      />
+      <div class="actions">
+        {canKillExecutor.value && <KillButton />}
+        {isRunning.value ? (
+          <button type="button" id="stop-answer" onClick={stop}>
+            <Icon node={Square} /> Stop
+          </button>
+        ) : (
+          <button type="submit" id="send" class="primary" disabled={text.trim() === ''}>
+            <Icon node={ArrowUp} /> Send
+          </button>
+        )}
+      </div>
+    </form>
+  );
+}
+
+/** Kills the process that computes: only `rocmforge demo --page` has this button. */
+function KillButton() {
+  const [problem, setProblem] = useState('');
+  return (
+    <>
+      {problem !== '' && <span role="alert">{problem}</span>}
+      <button
+        type="button"
+        id="kill"
+        class="danger"
+        title="kill -9 the process that owns the device"
+        onClick={() =>
+          void killExecutor().then(
+            () => setProblem(''),
+            (error: Error) => setProblem(error.message),
+          )
+        }
+      >
+        <Icon node={Zap} /> Kill the executor
+      </button>
+    </>
+  );
+}

@@ -1,0 +1,160 @@
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { newToken } from '../../../../src/gateway/trust/tokens.js';
+import { Browser, browser, Page } from '../../../support/browser.js';
+import { type FakeGateway, startFakeGateway } from '../../../support/fake-gateway.js';
+import { baseOf } from '../../../support/http.js';
+import { buildPage } from '../../../support/page-files.js';
+import { type PageProxy, scripted, scriptedDeltas, startPageProxy } from '../../../support/page-proxy.js';
+
+buildPage();
+
+const words = (count: number) => Array.from({ length: count }, (_, i) => `word${i} `);
+
+describe.skipIf(browser === undefined)('the page', () => {
+  let server: FakeGateway;
+  let proxy: PageProxy;
+  let chromium: Browser;
+  beforeAll(async () => {
+    server = await startFakeGateway({ httpListen: '127.0.0.1:0' });
+    proxy = await startPageProxy(baseOf(server.gateway));
+    chromium = Browser.open();
+  });
+  afterAll(async () => {
+    await chromium?.close();
+    await proxy?.stop();
+    await server.stop();
+  });
+  const say = async (page: Page, text: string) => {
+    await page.fill('#prompt', text);
+    await page.click('#send');
+  };
+  const content = '.message.assistant .content';
+
+  it('keeps what had come of an answer when it is reloaded, and can continue it', async () => {
+    const page = await chromium.tab(proxy.url);
+    proxy.answer = scripted(words(2000), 5);
+    await say(page, 'Reload me.');
+    await page.until(`(document.querySelector('${content}')?.textContent ?? '').includes('word200 ')`);
+    await page.reload();
+    await page.until(`document.querySelector('.message.assistant .note')?.textContent === 'Stopped.'`);
+    expect(await page.text(content)).toMatch(/^word0 word1 /);
+    proxy.answer = scriptedDeltas([{ content: 'and so on.' }]);
+    await page.click('.message.assistant [aria-label=Continue]');
+    await expect.poll(() => page.text(content)).toMatch(/and so on\.$/);
+    await page.close();
+  });
+
+  it('shows an answer of one tab in the other', async () => {
+    const first = await chromium.tab(proxy.url);
+    const second = await chromium.tab(proxy.url);
+    proxy.answer = scripted(words(600), 5);
+    await say(first, 'Two tabs.');
+    await second.until("document.querySelector('.conversations .title')?.textContent === 'Two tabs.'");
+    await second.evaluate("document.querySelector('.conversations .title').click()");
+    await second.until(`document.querySelector('${content}')?.textContent.includes('word100 ')`);
+    expect(await second.count('#stop-answer')).toBe(1);
+    await second.until(`document.querySelector('${content}')?.textContent.includes('word599')`);
+    await second.until("document.querySelector('#send') !== null");
+    expect(await second.text(content)).toBe(await first.text(content));
+    await first.close();
+    await second.close();
+  });
+
+  it('says that the network was lost, keeps the text, and continues when it is back', async () => {
+    const page = await chromium.tab(proxy.url);
+    proxy.answer = scripted(words(2000), 5);
+    await say(page, 'Lose the network.');
+    await page.until(`document.querySelector('${content}')?.textContent.includes('word50 ')`);
+    proxy.isOffline = true;
+    await expect.poll(() => page.text('.message.assistant .error')).toMatch(/cannot be reached|was lost/);
+    expect(await page.text(content)).toContain('word50');
+    proxy.isOffline = false;
+    proxy.answer = scriptedDeltas([{ content: 'back again' }]);
+    await page.click('.message.assistant [aria-label=Continue]');
+    await expect.poll(() => page.text(content)).toMatch(/back again$/);
+    await page.close();
+  });
+
+  it('shows hostile text as text, loads nothing and runs nothing', async () => {
+    const page = await chromium.tab(proxy.url);
+    const hostile = [
+      '<script>window.hacked = 1</script>\n\n',
+      '<img src="https://evil.example/a.png" onerror="window.hacked = 2">\n\n',
+      '![pixel](https://evil.example/b.png) [click](javascript:window.hacked=3) [data](data:text/html,x)\n\n',
+      '[good](https://good.example/) <a href="javascript:alert(1)">x</a> <iframe src="https://evil.example"></iframe>\n\n',
+      'file\u202Egnp.exe\u2066\n\n',
+      '```html\n<script>window.hacked = 4</script>\n```\n\n',
+      `| a |\n| - |\n| <svg onload="window.hacked=5"> |\n\n`,
+      `${'>'.repeat(3000)} deep\n\n`,
+    ];
+    const text = hostile.join('');
+    proxy.answer = scriptedDeltas([{ content: text }, { reasoning_content: '<b>no</b>' }]);
+    await say(page, '<img src=x onerror=window.hacked=6>\u202E');
+    await page.until("document.querySelector('.stats')?.textContent.includes('123.4')");
+    expect(await page.evaluate('window.hacked')).toBeUndefined();
+    const shown = await page.text(content);
+    for (const part of ['<script>window.hacked = 1</script>', 'onerror="window.hacked = 2"', '<svg onload', 'U+202E']) {
+      expect(shown).toContain(part);
+    }
+    expect(await page.count('.message script, .message img, .message iframe')).toBe(0);
+    const links = await page.evaluate<string[]>("[...document.querySelectorAll('.message a')].map(({ href }) => href)");
+    expect([...new Set(links)].every((link) => /^https:/.test(link))).toBe(true);
+    expect(links).toContain('https://good.example/');
+    const origin = new URL(proxy.url).origin;
+    expect(page.requests.filter((url) => !url.startsWith(origin))).toEqual([]);
+    expect(page.errors).toEqual([]);
+    await page.close();
+  });
+
+  it('shows a line of 1 MB and stays usable', async () => {
+    const page = await chromium.tab(proxy.url);
+    const piece = 'x'.repeat(1 << 14);
+    proxy.answer = scripted(
+      Array.from({ length: 64 }, () => piece),
+      5,
+    );
+    await say(page, 'A long line.');
+    await page.until("document.querySelector('.stats')?.textContent.includes('123.4')");
+    expect(await page.evaluate(`document.querySelector('${content}').textContent.length`)).toBe(1 << 20);
+    await page.fill('#prompt', 'still here');
+    expect(await page.evaluate("document.querySelector('#prompt').value")).toBe('still here');
+    await page.close();
+  });
+});
+
+describe.skipIf(browser === undefined)('the page of a server that requires tokens', () => {
+  let server: FakeGateway;
+  let page: Page;
+  const file = path.join(mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-')), 'tokens');
+  const [good, next] = [newToken('good'), newToken('next')];
+  beforeAll(async () => {
+    writeFileSync(file, `${good.line}\n${next.line}\n`);
+    server = await startFakeGateway({ httpListen: '127.0.0.1:0', tokenFile: file, httpMetrics: true });
+  });
+  afterAll(async () => {
+    await page?.close();
+    await server.stop();
+  });
+
+  it('asks for a token, shows the view of the server with it, and asks again when it is refused', async () => {
+    page = await Page.open(`${baseOf(server.gateway)}/`);
+    await expect.poll(() => page.text('#token-form p')).not.toBe('');
+    expect(await page.count('#server-view')).toBe(0);
+    await page.goto('about:blank');
+    await page.goto(`${baseOf(server.gateway)}/#token=${good.token}`);
+    await page.until("document.querySelector('#server-view') !== null");
+    expect(await page.count('#token-form')).toBe(0);
+    await page.goto('about:blank');
+    await page.goto(`${baseOf(server.gateway)}/#token=wrong`);
+    await page.until("document.querySelector('#token-form') !== null");
+    await page.fill('#token-form input', next.token);
+    await page.click('#token-form button');
+    await page.until("document.querySelector('#token-form') === null");
+    await page.until("document.querySelector('#server-view') !== null");
+    expect(await page.evaluate('location.hash')).toBe(`#token=${next.token}`);
+    expect(page.requests.some((url) => url.includes(next.token))).toBe(false);
+  });
+});
