@@ -679,8 +679,8 @@ export const MUTATIONS = [
   {
     name: 'convolution: keeps the rows before the last',
     file: 'delta_conv.hip',
-    from: 'const int place = slice.rows - BEFORE + j;',
-    to: 'const int place = slice.rows - BEFORE + j - 1;',
+    from: 'const int place = slice.stored - BEFORE + j;',
+    to: 'const int place = slice.stored - BEFORE + j - 1;',
     test: 'delta_conv',
   },
   {

@@ -3,6 +3,7 @@ import { RocmForgeError } from '../shared/errors.js';
 import type { EventLoopBudget } from '../shared/event-loop-budget.js';
 import type { Fault } from '../shared/fault-log.js';
 import { createLogger, type Logger } from '../shared/log.js';
+import { MOST_DRAFT_TOKENS } from '../shared/step-limits.js';
 import type { ChangeableLimits } from './api/admin/admin-server.js';
 import { Embeddings } from './api/embeddings.js';
 import { encodeWorkerFile } from './api/encode-worker-file.js';
@@ -222,6 +223,7 @@ function supervisorOptions(options: GatewayOptions, model: ServedModel): Supervi
       kvMemoryBytes: BigInt(options.kvMemoryBytes),
       // Without a prefix cache nobody would look for them.
       stateSnapshots: options.stateSnapshots ?? (model.isRecurrent && !options.prefixCache ? 0 : undefined),
+      draftTokens: options.speculate === 'off' ? 0 : MOST_DRAFT_TOKENS,
       fingerprint: model.file.identity,
     },
   };

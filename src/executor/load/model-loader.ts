@@ -9,7 +9,7 @@ import type { RopeTables } from '../layers/paged-attention.js';
 import { uploadRopes } from '../layers/rope.js';
 import { checkKvCache, KvCache } from '../model/kv-cache.js';
 import type { Limits } from '../model/limits.js';
-import { nullStates, stateCopies } from '../model/slot-layout.js';
+import { nullStates, sliceWords, stateCopies } from '../model/slot-layout.js';
 import { stageTensors } from '../model/stages.js';
 import { COUNT_DRAWS, COUNT_SAMPLES, COUNT_SLICES, settle } from '../model/step-counts.js';
 import { parameterCount, tensorBytes } from '../model/tensors.js';
@@ -161,7 +161,9 @@ export class ModelLoader {
   }
 
   private limitsOf({ traits }: ServableModel, sequences: number): OwnLimits {
-    return { ...limitsFor(this.options, sequences), ...(traits.recurrent && { isRecurrent: true }) };
+    const { draftTokens = 0 } = this.options;
+    const states = traits.recurrent && { isRecurrent: true, ...(draftTokens > 0 && { draftTokens }) };
+    return { ...limitsFor(this.options, sequences), ...states };
   }
 
   /** Number of sequences granted on GPUs: the first of {@link GPU_SEQUENCES} that fits, if no number is requested. */
@@ -328,8 +330,7 @@ async function runNullStep(device: Device, forward: ForwardPass, plan: number, r
   for (let row = 0; row < rows; row++) input.set([row, 1], tables.offsets.tiles + 2 * row);
   if (limits.isRecurrent) {
     // One slice: each row's place among them is 0.
-    const { source, target } = nullStates(limits);
-    input.set([0, rows, source, target], tables.offsets.slices);
+    input.set(sliceWords(0, rows, nullStates(limits)), tables.offsets.slices);
     counts[COUNT_SLICES] = 1;
   }
   return device.native.run({

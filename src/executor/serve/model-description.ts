@@ -16,6 +16,7 @@ export function describeModel(model: LoadedModel, device: Device): LoadedModelMe
     maskIds: maskIdsFor(limits.maxSequences),
     recurrent: limits.isRecurrent ?? false,
     stateSnapshots: limits.stateSnapshots ?? 0,
+    draftTokens: limits.draftTokens ?? 0,
     stateBytes: BigInt(model.stateBytes),
     maxStepTokens: limits.maxStepTokens,
     kvBlocks: limits.kvBlocks,

@@ -243,7 +243,6 @@ export class SlotTable {
 
   /** The tokens that a slice brings itself. */
   private draftTokens(slot: Slot, { slot: index, position, count, sample }: Slice, tokenIds: Uint8Array): Uint32Array {
-    if (this.limits.isRecurrent) throw protocolError(`draft tokens of slot ${index}, whose states cannot roll back`);
     const ids = words(tokenIds);
     if (!sample || ids.length !== count || position < slot.tokenIds.length) {
       throw protocolError(`${ids.length} tokens for ${count} positions from ${position} on of slot ${index}`);

@@ -214,9 +214,9 @@ export class Engine implements Backend {
   /** A new executor generation serves. */
   serve(session: ExecutorSession): void {
     this.endOthers(session.model.arithmetic);
-    const { maxSequences, maxStepTokens, kvBlocks, window, windowBlocks, recurrent, stateSnapshots } = session.model;
+    const { maxSequences, maxStepTokens, kvBlocks, window, windowBlocks, recurrent, stateSnapshots, draftTokens } = session.model;
     const windowed = window === 0 ? undefined : { window, blocks: windowBlocks };
-    const states = { isRecurrent: recurrent, snapshots: stateSnapshots };
+    const states = { isRecurrent: recurrent, snapshots: stateSnapshots, draftTokens };
     const { prefixCache } = this.options;
     const scheduler = this.schedulerFor({ maxSequences, maxStepTokens, kvBlocks, windowed, ...states, prefixCache });
     for (const sequence of this.early.takeAll()) scheduler.add(sequence);

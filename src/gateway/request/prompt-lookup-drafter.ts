@@ -1,7 +1,8 @@
+import { MOST_DRAFT_TOKENS } from '../../shared/step-limits.js';
+
 /** Tokens that must be the same for what followed them to be a draft token. */
 const GRAM = 3;
-/** The most draft tokens at once, and how many at first. */
-const MOST = 7;
+/** Draft tokens at first. */
 const FIRST = 3;
 /** After this many tries in a row of which no draft token was right, none is made for a while, twice as long each time. */
 const MISSES = 3;
@@ -46,7 +47,7 @@ export class PromptLookupDrafter {
     } else {
       this.misses += 1;
     }
-    this.most = right === of ? Math.min(2 * this.most, MOST) : Math.max(1, right + 1);
+    this.most = right === of ? Math.min(2 * this.most, MOST_DRAFT_TOKENS) : Math.max(1, right + 1);
     if (this.misses < MISSES) return;
     this.misses = 0;
     this.restsUntil = this.indexed + this.rest;

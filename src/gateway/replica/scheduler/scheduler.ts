@@ -32,6 +32,8 @@ export interface SchedulerOptions {
   readonly windowed?: WindowLimits | undefined;
   /** Slots have states: a sequence goes on where its last slice ended, or from its start. */
   readonly isRecurrent?: boolean;
+  /** The most draft tokens of a slice of a sequence with states; default none. Others may have any number. */
+  readonly draftTokens?: number;
   /** Number of snapshots of such states in the executor; default none. */
   readonly snapshots?: number;
   /** For tests, whose prompts are short: where they are taken. */
@@ -113,9 +115,11 @@ export class Scheduler {
   }
 
   /** True if it was made for an executor that holds just as much. */
-  isFor({ maxSequences, maxStepTokens, kvBlocks, windowed, isRecurrent, snapshots }: SchedulerOptions): boolean {
+  isFor(limits: SchedulerOptions): boolean {
+    const { maxSequences, maxStepTokens, kvBlocks, windowed, isRecurrent, snapshots, draftTokens } = limits;
     const { options } = this;
     return (
+      draftTokens === options.draftTokens &&
       maxSequences === options.maxSequences &&
       maxStepTokens === options.maxStepTokens &&
       kvBlocks === options.kvBlocks &&
@@ -373,12 +377,15 @@ export class Scheduler {
    * `coming` the sequence has no slice at all: what they follow is waited for.
    */
   private draftsOf(sequence: Sequence, most: number): readonly DraftToken[] | 'coming' | undefined {
-    // States would have learnt wrong ones.
-    if (this.options.isRecurrent) return undefined;
     if (sequence.behind !== 1 || (sequence.drafter === undefined && !sequence.resendsLastToken)) return undefined;
-    const draftTokens = sequence.draftTokens(most);
+    const draftTokens = sequence.draftTokens(Math.min(most, this.mostDraftTokens(sequence)));
     if (draftTokens === 'coming') return draftTokens;
     return draftTokens.length > 0 || (sequence.resendsLastToken && sequence.pending === 0) ? draftTokens : undefined;
+  }
+
+  private mostDraftTokens(sequence: Sequence): number {
+    const { isRecurrent = false, draftTokens = 0 } = this.options;
+    return isRecurrent ? Math.min(draftTokens, this.snapshots.mostDraftTokens(sequence)) : Number.POSITIVE_INFINITY;
   }
 
   private slice(sequence: Sequence, count: number, draftTokens?: readonly DraftToken[]): PlannedSlice {
@@ -386,13 +393,15 @@ export class Scheduler {
     const promptLogprobs = sequence.wantsPromptLogprobs;
     const sample = draftTokens !== undefined || position + count === sequence.length;
     const mask = sample ? sequence.mask : undefined;
-    const { fromSnapshot, toSnapshot } = this.snapshots.take(sequence, position + count);
+    const hasDrafts = draftTokens !== undefined && draftTokens.length > 0;
+    const { fromSnapshot, toSnapshot } = hasDrafts
+      ? this.snapshots.takeBefore(sequence)
+      : this.snapshots.take(sequence, position + count);
     const tokens = draftTokens && [sequence.token(sequence.known - 1), ...draftTokens.map(({ tokenId }) => tokenId)];
     sequence.scheduled += count;
     sequence.inFlight += 1;
     if (sample) sequence.pending += 1;
     const slot = sequence.slot as number;
-    const hasDrafts = draftTokens !== undefined && draftTokens.length > 0;
     const fromLookup = hasDrafts ? 1 + draftTokens.findLastIndex(({ isSure }) => !isSure) : undefined;
     const draftTokenMasks =
       hasDrafts && mask !== undefined ? ([mask, ...draftTokens.map((draft) => draft.mask)] as TokenMask[]) : undefined;

@@ -67,6 +67,9 @@ export function outputsOf({ sample, tokens }: Pick<PlannedSlice, 'sample' | 'tok
   return tokens?.length ?? 1;
 }
 
+/** True if a slice has draft tokens behind the token that was sampled last. */
+export const hasDraftTokens = ({ tokens }: Pick<PlannedSlice, 'tokens'>): boolean => (tokens?.length ?? 0) > 1;
+
 /** The slice of each token that a step samples, in order. */
 export function sampledSlices(step: StepPlan | undefined): readonly PlannedSlice[] {
   const sampled: PlannedSlice[] = [];
