@@ -96,12 +96,18 @@ export function hostModel(
     ...{ modelFile, tokenizer, hasChatTemplate, facts, template: shared.template, budget: shared.budget },
     workerFile: encodeWorkerFile(),
   });
+  const predicts = options.speculate === 'mtp' && served.predicts;
+  if (options.speculate === 'mtp' && !served.predicts) {
+    log.warn({ model: served.name }, 'the model file has no multi-token-prediction block: tokens are drafted by prompt lookup');
+  }
   const { standby = 0, allowOtherArithmetic } = options;
   const executors = [options.executor, ...(options.moreExecutors ?? [])];
   const queueLimits: ChangeableLimits[] = [];
   const replicas = executors.map((executor, i): Replica => {
     const replicaOptions: ReplicaOptions & ChangeableLimits = {
       ...options,
+      // What is predicted behind a step's tokens belongs to the next one.
+      ...(predicts && { pipelineDepth: 1 }),
       supervisor: supervisorOptions({ ...options, executor }, served),
       queueShareOf: (principal) => trust.limiter.queueShareOf(principal),
     };
@@ -142,6 +148,7 @@ export function hostModel(
   const inference = new Inference(served, encoder, runner, matchers, readiness, {
     streamInterval: options.streamInterval,
     speculates: options.speculate !== 'off',
+    predicts,
   });
   return {
     ...{
@@ -223,6 +230,7 @@ function supervisorOptions(options: GatewayOptions, model: ServedModel): Supervi
       kvMemoryBytes: BigInt(options.kvMemoryBytes),
       // Without a prefix cache nobody would look for them.
       stateSnapshots: options.stateSnapshots ?? (model.isRecurrent && !options.prefixCache ? 0 : undefined),
+      predicts: options.speculate === 'mtp' && model.predicts,
       draftTokens: options.speculate === 'off' ? 0 : MOST_DRAFT_TOKENS,
       fingerprint: model.file.identity,
     },

@@ -19,6 +19,7 @@ import { gateUpSwigluContracts } from './gate-up-swiglu.js';
 import { gatherRowsContracts } from './gather-rows.js';
 import { gemmContracts } from './gemm.js';
 import { headNormContracts } from './head-norm.js';
+import { joinRowsContracts } from './join-rows.js';
 import { kvAppendContracts } from './kv-append.js';
 import { layerNormContracts } from './layer-norm.js';
 import { linearContracts } from './linear.js';
@@ -69,6 +70,7 @@ export * from './gate-up-swiglu.js';
 export * from './gather-rows.js';
 export * from './gemm.js';
 export * from './head-norm.js';
+export * from './join-rows.js';
 export * from './kv-append.js';
 export * from './layer-norm.js';
 export * from './linear.js';
@@ -104,6 +106,7 @@ export const operations: Readonly<Record<string, readonly KernelContract[]>> = {
   'slot-write': slotWriteContracts,
   'embedding-gather': embeddingGatherContracts,
   'gather-rows': gatherRowsContracts,
+  'join-rows': joinRowsContracts,
   'rms-norm': rmsNormContracts,
   'layer-norm': layerNormContracts,
   'head-norm': headNormContracts,

@@ -5,6 +5,7 @@ import { readServableModel, type ServableModel } from '../../shared/gguf/servabl
 import type { Device, DeviceScope } from '../device/device.js';
 import type { RankPlace } from '../layers/all-reduce.js';
 import { ForwardPass } from '../layers/forward-pass.js';
+import { SINGLE_TOKEN } from '../layers/fusions.js';
 import type { RopeTables } from '../layers/paged-attention.js';
 import { uploadRopes } from '../layers/rope.js';
 import { checkKvCache, KvCache } from '../model/kv-cache.js';
@@ -66,7 +67,7 @@ export class ModelLoader {
     const own = this.limitsOf(parameters, isHost ? HOST_SEQUENCES : 1);
     checkContext(parameters, own.maxContext);
     const snapshots = snapshotsFor(options, own);
-    const graph = readGraph(file, parameters);
+    const graph = readGraph(file, parameters, options.predicts === true && memory.length === 1);
     for (const { headDim } of kvLayers(graph).values()) checkKvCache({ ...parameters, headDim }, own);
     // Attention written out reads what a window hides.
     const windows = own.attention === 'unfused' ? undefined : windowedLayers(graph, own.maxContext);
@@ -74,6 +75,7 @@ export class ModelLoader {
     const stages = stageLoads(memory, options, graph, blocks, windows);
     if (!isHost) for (const stage of stages) refuseWhatCannotFit(file, stage, own);
     const brought = await this.bring(stages, own.maxContext, onProgress);
+    const predictions = new Map<ForwardPass, ForwardPass>();
     const record = (
       stage: StageLoad,
       within: DeviceScope,
@@ -85,15 +87,24 @@ export class ModelLoader {
       const cache = new KvCache(within, stage.layers, options.kvCacheType, kvBlocks, windowedBlocks);
       const { without } = options;
       const place = stage.receiveBuffers === undefined ? undefined : { receiveBuffers: stage.receiveBuffers };
+      const { prediction, ...graph } = stage.graph;
+      const hiddenRows = prediction && within.allocate('f32', limits.maxStepTokens * parameters.hiddenSize);
       const recorded = {
-        graph: stage.graph,
-        ...{ stage: place, rank },
+        graph,
+        ...{ stage: place, rank, hiddenRows },
         parameters,
         limits,
         cache,
         ...(brought.get(stage) as Brought),
       };
-      return new ForwardPass(within, { ...recorded, ...(without && { without }) });
+      const forward = new ForwardPass(within, { ...recorded, ...(without && { without }) });
+      if (prediction !== undefined) {
+        const { slots } = forward;
+        // It has one row a slot where the model has one: its launches are those of any step.
+        const own = { ...recorded, graph: prediction, slots, without: [...(without ?? []), SINGLE_TOKEN] };
+        predictions.set(forward, new ForwardPass(within, own));
+      }
+      return forward;
     };
     const recordAll: RecordPasses = (within, limits) => {
       const places = rankPlaces(stages, within, limits, parameters);
@@ -109,6 +120,7 @@ export class ModelLoader {
       return { device, graph, forward, plan: forward.finish(), planParts };
     });
     const forward = passes.at(-1) as ForwardPass;
+    const predicting = predictions.get(forward);
     const splits = passes.find((pass) => pass.splits !== undefined)?.splits;
     const isSharded = stages.some(({ rank }) => rank !== undefined);
     const links = running.length === 1 || isSharded ? undefined : linkStages(running, memory);
@@ -127,6 +139,7 @@ export class ModelLoader {
       graph,
       forward,
       plan: pipeline.last.plan,
+      prediction: predicting && { forward: predicting, plan: predicting.finish() },
       pipeline,
       splits,
       weights: (brought.get(stages.at(-1) as StageLoad) as Brought).weights,

@@ -83,6 +83,17 @@ export function emptySlots(arena: SlotArena): Int32Array {
   return words;
 }
 
+/** An arena in which every slot is neutral, as the null slot is. */
+export function neutralSlots(arena: SlotArena): Int32Array {
+  const words = new Int32Array(arena.words);
+  const neutral = slotSamplingWords(encodeSampling(NEUTRAL_SAMPLING));
+  for (let slot = 0; slot < arena.slots; slot++) {
+    words.set(neutral, slot * arena.slotWords + FIRST_SAMPLING_WORD);
+    words[arena.historyOffset + slot * (1 + 2 * arena.historyEntries)] = -1;
+  }
+  return words;
+}
+
 type StateLimits = Pick<Limits, 'maxSequences' | 'stateSnapshots'>;
 
 /** States on the device: two copies of each slot's, those of the null slot included, and the snapshots. */

@@ -1,3 +1,4 @@
+import type { Value } from '../model/values.js';
 import { type Family, Layers } from './family.js';
 
 /**
@@ -8,19 +9,21 @@ import { type Family, Layers } from './family.js';
 export const glm4moe: Family = {
   name: 'glm4moe',
 
-  build(model, tensors) {
+  build(model, tensors, predicts) {
     const l = new Layers(model, tensors);
     const rope = l.rope('halves');
+    const adds = (block: string, index: number): readonly Value[] => {
+      const headNorms = tensors.has(`${block}.attn_q_norm.weight`) ? l.headNorms(block) : undefined;
+      const qkv = l.qkv(block, l.rmsNorm(`${block}.attn_norm`));
+      return [
+        l.attended(block, l.attention(index, qkv, rope, headNorms && { headNorms })),
+        l.ffn(block, index, l.rmsNorm(`${block}.post_attention_norm`)),
+      ];
+    };
     return {
       embedding: l.embedding(),
-      additions: l.eachBlock((block, index) => {
-        const headNorms = tensors.has(`${block}.attn_q_norm.weight`) ? l.headNorms(block) : undefined;
-        const qkv = l.qkv(block, l.rmsNorm(`${block}.attn_norm`));
-        return [
-          l.attended(block, l.attention(index, qkv, rope, headNorms && { headNorms })),
-          l.ffn(block, index, l.rmsNorm(`${block}.post_attention_norm`)),
-        ];
-      }),
+      additions: l.eachBlock(adds),
+      prediction: predicts ? l.prediction(adds) : undefined,
       logits: l.logits(l.matrixOrEmbedding('output'), l.rmsNorm('output_norm')),
     };
   },

@@ -1,3 +1,4 @@
+import type { Value } from '../model/values.js';
 import { type Family, Layers } from './family.js';
 
 /**
@@ -7,22 +8,24 @@ import { type Family, Layers } from './family.js';
 export const qwen35: Family = {
   name: 'qwen35',
 
-  build(model, tensors) {
+  build(model, tensors, predicts) {
     const l = new Layers(model, tensors);
     const rope = l.rope('halves');
+    const adds = (block: string, index: number): readonly Value[] => {
+      const normed = l.rmsNorm(`${block}.attn_norm`);
+      const attended = () => {
+        const options = { headNorms: l.headNorms(block), isGated: true } as const;
+        return l.attended(block, l.attention(l.amongItsKind(index), l.gatedQkv(block, normed), rope, options));
+      };
+      return [
+        l.isRecurrent(index) ? l.deltaNet(block, index, normed) : attended(),
+        l.ffn(block, index, l.rmsNorm(`${block}.post_attention_norm`)),
+      ];
+    };
     return {
       embedding: l.embedding(),
-      additions: l.eachBlock((block, index) => {
-        const normed = l.rmsNorm(`${block}.attn_norm`);
-        const attended = () => {
-          const options = { headNorms: l.headNorms(block), isGated: true } as const;
-          return l.attended(block, l.attention(l.amongItsKind(index), l.gatedQkv(block, normed), rope, options));
-        };
-        return [
-          l.isRecurrent(index) ? l.deltaNet(block, index, normed) : attended(),
-          l.ffn(block, index, l.rmsNorm(`${block}.post_attention_norm`)),
-        ];
-      }),
+      additions: l.eachBlock(adds),
+      prediction: predicts ? l.prediction(adds) : undefined,
       logits: l.logits(l.matrixOrEmbedding('output'), l.rmsNorm('output_norm')),
     };
   },

@@ -39,6 +39,7 @@ export function loadOptions(request: LoadModelRequest): LoadOptions {
     kvMemoryBytes: Number(request.kvMemoryBytes),
     stateSnapshots: request.stateSnapshots,
     draftTokens: request.draftTokens,
+    predicts: request.predicts,
     fingerprint: request.fingerprint,
   };
 }

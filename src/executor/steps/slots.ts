@@ -241,6 +241,16 @@ export class SlotTable {
     for (let position = slice.position; position < end; position++) row(slot.tokenIds[position] ?? last, position);
   }
 
+  /**
+   * The token after each position of a slice, as far as it is known, and positions in the slot's blocks from the slice's start on:
+   * inputs of a prediction block.
+   */
+  following({ slot: index, position, count }: Slice): { readonly tokens: readonly (number | undefined)[]; readonly room: number } {
+    const { tokenIds, blocks } = this.get(index);
+    const tokens = Array.from({ length: count }, (_, i) => tokenIds[position + 1 + i]);
+    return { tokens, room: Math.min(blocks.size * KV_BLOCK_TOKENS, this.limits.maxContext) - position };
+  }
+
   /** The tokens that a slice brings itself. */
   private draftTokens(slot: Slot, { slot: index, position, count, sample }: Slice, tokenIds: Uint8Array): Uint32Array {
     const ids = words(tokenIds);

@@ -216,7 +216,8 @@ export class Engine implements Backend {
     this.endOthers(session.model.arithmetic);
     const { maxSequences, maxStepTokens, kvBlocks, window, windowBlocks, recurrent, stateSnapshots, draftTokens } = session.model;
     const windowed = window === 0 ? undefined : { window, blocks: windowBlocks };
-    const states = { isRecurrent: recurrent, snapshots: stateSnapshots, draftTokens };
+    const { predicts } = session.model;
+    const states = { isRecurrent: recurrent, snapshots: stateSnapshots, draftTokens, predicts };
     const { prefixCache } = this.options;
     const scheduler = this.schedulerFor({ maxSequences, maxStepTokens, kvBlocks, windowed, ...states, prefixCache });
     for (const sequence of this.early.takeAll()) scheduler.add(sequence);
@@ -447,7 +448,10 @@ export class Engine implements Backend {
   private complete(scheduler: Scheduler, { outputs }: ExecuteResponse): StepResult {
     const sampled = outputs.some(({ late }) => late) ? sampledSlices(scheduler.oldestStep) : [];
     this.masking?.completed(sampled.filter((_, i) => outputs[i]?.late).map(({ sequence }) => sequence));
-    return scheduler.complete(outputs.map(({ late, tokenId }) => (late ? undefined : tokenId)));
+    return scheduler.complete(
+      outputs.map(({ late, tokenId }) => (late ? undefined : tokenId)),
+      outputs.map(({ predictedIds }) => predictedIds),
+    );
   }
 
   /** A sequence's next mask is known. */

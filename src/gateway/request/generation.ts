@@ -23,6 +23,8 @@ export interface GenerationParameters {
   readonly returnsHidden?: boolean;
   /** May draft token at next tokens; default false. */
   readonly speculates?: boolean;
+  /** Takes draft tokens of the model's prediction block, too; default false. */
+  readonly predicts?: boolean;
   /** Constraint on the tokens of each completion. */
   readonly constraints?: readonly TokenConstraint[] | undefined;
   /** The prompt's text, where it comes in front of each completion's; else absent. */
@@ -122,7 +124,7 @@ export class Generation {
     private readonly sink: GenerationSink,
   ) {
     const { n, promptIds, sampling: shared, promptText, stop, answer, priority } = parameters;
-    const { constraints, speculates = false, returnsHidden = false } = parameters;
+    const { constraints, speculates = false, predicts = false, returnsHidden = false } = parameters;
     this.promptProbabilities.push({ tokenId: promptIds[0] as number });
     const indices = Array.from({ length: n }, (_, i) => i);
     this.completions = indices.map(() => new Completion(tokenizer, stop, answer && answerParser(answer)));
@@ -143,6 +145,7 @@ export class Generation {
         takesPrefix,
         constraint: constraints?.[sampleIndex],
         speculates,
+        predicts,
         returnsHidden,
       };
       sequences.push(new Sequence({ ...options, ...(leader && { leader }) }));

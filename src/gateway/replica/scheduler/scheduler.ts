@@ -34,6 +34,8 @@ export interface SchedulerOptions {
   readonly isRecurrent?: boolean;
   /** The most draft tokens of a slice of a sequence with states; default none. Others may have any number. */
   readonly draftTokens?: number;
+  /** The executor has loaded a prediction block. */
+  readonly predicts?: boolean;
   /** Number of snapshots of such states in the executor; default none. */
   readonly snapshots?: number;
   /** For tests, whose prompts are short: where they are taken. */
@@ -70,6 +72,8 @@ export class Scheduler {
     drafts: 0,
     draftTokens: 0,
     acceptedDraftTokens: 0,
+    predictedTokens: 0,
+    acceptedPredictedTokens: 0,
   };
   /** Waiting sequences, and slots by peer. */
   readonly queue = new PeerQueue();
@@ -116,10 +120,11 @@ export class Scheduler {
 
   /** True if it was made for an executor that holds just as much. */
   isFor(limits: SchedulerOptions): boolean {
-    const { maxSequences, maxStepTokens, kvBlocks, windowed, isRecurrent, snapshots, draftTokens } = limits;
+    const { maxSequences, maxStepTokens, kvBlocks, windowed, isRecurrent, snapshots, draftTokens, predicts } = limits;
     const { options } = this;
     return (
       draftTokens === options.draftTokens &&
+      predicts === options.predicts &&
       maxSequences === options.maxSequences &&
       maxStepTokens === options.maxStepTokens &&
       kvBlocks === options.kvBlocks &&
@@ -255,9 +260,10 @@ export class Scheduler {
    * The oldest step under way has returned.
    *
    * @param tokens the sampled token of each slice with `sample`, in order; undefined where its mask was late
+   * @param predicted of each of them what the prediction block expects behind it
    * @returns what the step computed, and the tokens that somebody still wants; they are emitted already
    */
-  complete(tokens: readonly (number | undefined)[]): StepResult {
+  complete(tokens: readonly (number | undefined)[], predicted: readonly (readonly number[])[] = []): StepResult {
     const plan = this.inFlight.shift();
     if (plan === undefined) throw new Error('a result came for no step');
     const wanted: StepToken[] = [];
@@ -275,6 +281,7 @@ export class Scheduler {
           wanted.push({ sequence, index: index + i });
         }
       }
+      if (right > 0 && sequence.state !== 'ended') sequence.expect(predicted[index + right - 1] ?? []);
       index += sampled.length;
       sequence.retryMissed();
       if (sequence.state === 'running' || sequence.state === 'draining') {
@@ -294,7 +301,7 @@ export class Scheduler {
 
   /** A slice has returned. @returns how many of its tokens are the sequence's */
   private advance(
-    { sequence, position, count, tokens, fromLookup = 0 }: PlannedSlice,
+    { sequence, position, count, tokens, guessed = 0, draftMethod }: PlannedSlice,
     sampled: readonly (number | undefined)[],
   ): number {
     if (isLate(sampled)) {
@@ -313,7 +320,11 @@ export class Scheduler {
     while (right < sampled.length && tokens[right] === sampled[right - 1]) right += 1;
     sequence.computed = position + right;
     sequence.scheduled = position + right;
-    sequence.learn(right - 1, sampled.length - 1, fromLookup);
+    sequence.learn(right - 1, sampled.length - 1, guessed, draftMethod);
+    if (draftMethod === 'mtp') {
+      this.counters.predictedTokens += guessed;
+      this.counters.acceptedPredictedTokens += Math.min(guessed, right - 1);
+    }
     this.counters.drafts += 1;
     this.counters.draftTokens += sampled.length - 1;
     this.counters.acceptedDraftTokens += right - 1;
@@ -402,7 +413,9 @@ export class Scheduler {
     sequence.inFlight += 1;
     if (sample) sequence.pending += 1;
     const slot = sequence.slot as number;
-    const fromLookup = hasDrafts ? 1 + draftTokens.findLastIndex(({ isSure }) => !isSure) : undefined;
+    const guessed = hasDrafts ? 1 + draftTokens.findLastIndex(({ isSure }) => !isSure) : undefined;
+    const draftMethod = hasDrafts ? sequence.draftMethod : undefined;
+    const predictedTokens = sample && this.options.predicts ? sequence.predictedTokens : undefined;
     const draftTokenMasks =
       hasDrafts && mask !== undefined ? ([mask, ...draftTokens.map((draft) => draft.mask)] as TokenMask[]) : undefined;
     // One literal of one shape: there is a slice for each token, and spreads cost more than planning it.
@@ -415,7 +428,9 @@ export class Scheduler {
       promptLogprobs,
       tokens,
       mask: hasDrafts ? undefined : mask,
-      fromLookup,
+      guessed,
+      draftMethod,
+      predictedTokens,
       draftTokenMasks,
       fromSnapshot,
       toSnapshot,

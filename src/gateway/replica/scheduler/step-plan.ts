@@ -1,5 +1,5 @@
 import type { TokenMask } from '../../matching/token-constraint.js';
-import type { Sequence } from '../../request/sequence.js';
+import type { DraftMethod, Sequence } from '../../request/sequence.js';
 
 /** A slot that begins a sequence, and its block tables so far. */
 export interface PlannedOpen {
@@ -42,8 +42,11 @@ export interface PlannedSlice {
   readonly mask?: TokenMask | 'pending' | undefined;
   /** Masks of a constrained slice with draft tokens: one a position, instead. */
   readonly draftTokenMasks?: readonly TokenMask[] | undefined;
-  /** Number of draft tokens that lookup has found: those that follow are forced by their masks. */
-  readonly fromLookup?: number | undefined;
+  /** Number of draft tokens that the method has made: those that follow are forced by their masks. */
+  readonly guessed?: number | undefined;
+  readonly draftMethod?: DraftMethod | undefined;
+  /** Tokens that the prediction block drafts behind the sampled one. */
+  readonly predictedTokens?: number | undefined;
   /** Snapshots of recurrent states that it goes from and to, in place of its slot's own. */
   readonly fromSnapshot?: number | undefined;
   readonly toSnapshot?: number | undefined;
