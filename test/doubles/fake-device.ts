@@ -132,6 +132,7 @@ export class FakeDevice {
         logprob: 0,
         rank,
         nonFinite: false,
+        predictedIds: [],
         late: false,
         ...likeliest(slot.top, slot.given),
       };
@@ -328,6 +329,7 @@ function promptOutputsOf({ known, promptTokens, promptTop }: Slot, { slot, posit
     logprob: -1,
     rank: 1,
     nonFinite: false,
+        predictedIds: [],
     late: false,
     ...likeliest(promptTop),
   }));

@@ -33,7 +33,15 @@ interface Case {
   readonly blockBytes: number;
   /** Accepted draft tokens of a request, at least. */
   readonly accepted: number;
+  /** Default: prompt lookup. */
+  readonly speculate?: 'mtp';
 }
+
+/** Weights with which a token alone decides what follows, nearly, and the prediction block predicts it. */
+const MARKOV = {
+  ...{ attn_output: 0.02, ffn_down: 0.02, ssm_out: 0.02, ffn_down_exps: 0.02, ffn_down_shexp: 0.02 },
+  output: 10,
+};
 
 /** Models that repeat themselves: the second one says by its last token alone what comes next, nearly. */
 const CASES: Readonly<Record<string, () => Case>> =
@@ -61,6 +69,15 @@ const CASES: Readonly<Record<string, () => Case>> =
         lfm2: () => ({
           model: writeRandomFamily('lfm2', { contextLength: 256 }),
           ...{ blockBytes: blockBytes(16), accepted: 1 },
+        }),
+        // The block behind the layers has keys and values, too.
+        'qwen35 with its prediction block': () => ({
+          model: writeRandomFamily('qwen35', { contextLength: 256, predicts: true, scaled: MARKOV }),
+          ...{ blockBytes: 2 * blockBytes(32), accepted: 1, speculate: 'mtp' },
+        }),
+        'glm4moe with its prediction block': () => ({
+          model: writeRandomFamily('glm4moe', { contextLength: 256, predicts: true, scaled: MARKOV }),
+          ...{ blockBytes: 5 * blockBytes(32), accepted: 1, speculate: 'mtp' },
         }),
       };
 /** Most of an answer of this form is decided by it. */
@@ -107,6 +124,8 @@ interface Run {
   readonly answers: readonly Generated[];
   readonly draftTokens: number;
   readonly accepted: number;
+  readonly predicted: number;
+  readonly acceptedPredicted: number;
   readonly preemptions: number;
   readonly executors: number;
 }
@@ -137,7 +156,8 @@ async function run(of: Case, options: Partial<GatewayOptions>, kills = 0): Promi
     };
     await Promise.all([killer(), ...Array.from({ length: CLIENTS }, client)]);
     const { draftTokens, acceptedDraftTokens: accepted, preemptions, executors } = server.gateway.replica.counts;
-    return { answers, draftTokens, accepted, preemptions, executors };
+    const { predictedTokens: predicted, acceptedPredictedTokens: acceptedPredicted } = server.gateway.replica.counts;
+    return { answers, draftTokens, accepted, predicted, acceptedPredicted, preemptions, executors };
   } finally {
     await server.stop();
   }
@@ -164,15 +184,16 @@ it.each(
       expect(answerOf(answer), `${name}, request ${i}`).toEqual(answerOf(plain.answers[i] as Generated));
     }
     console.log(
-      `${DEVICE}, ${family}, ${name}: ${REQUESTS} requests, ${other.draftTokens} draftTokens, ${other.accepted} of them right`,
+      `${DEVICE}, ${family}, ${name}: ${REQUESTS} requests, ${other.draftTokens} draftTokens, ${other.accepted} of them right; ${other.predicted} and ${other.acceptedPredicted} of them predicted`,
     );
     return other;
   };
+  const { speculate = 'lookup' } = of;
   const runs = {
-    drafted: await same('drafted', { speculate: 'lookup', prefixCache: false }),
-    alone: await same('alone', { speculate: 'lookup', pipelineDepth: 1 }),
-    preempted: await same('preempted', { speculate: 'lookup', kvMemoryBytes: 25 * of.blockBytes }),
-    killed: await same('killed', { speculate: 'lookup' }, 5),
+    drafted: await same('drafted', { speculate, prefixCache: false }),
+    alone: await same('alone', { speculate, pipelineDepth: 1 }),
+    preempted: await same('preempted', { speculate, kvMemoryBytes: 25 * of.blockBytes }),
+    killed: await same('killed', { speculate }, 5),
   };
   const accepted = Object.values(runs).reduce((sum, each) => sum + each.accepted, 0);
   const draftTokens = Object.values(runs).reduce((sum, each) => sum + each.draftTokens, 0);
@@ -180,9 +201,14 @@ it.each(
   // The counts of each answer add up.
   for (const run of Object.values(runs)) {
     const usages = run.answers.flatMap(({ completions }) => completions.map(({ end }) => end?.usage));
-    const sum = (count: 'proposedTokens' | 'acceptedTokens') =>
+    const sum = (count: 'proposedTokens' | 'acceptedTokens' | 'predictedTokens' | 'acceptedPredictedTokens') =>
       usages.reduce((total, usage) => total + (usage?.[count] ?? 0), 0);
     expect([sum('proposedTokens'), sum('acceptedTokens')]).toEqual([run.draftTokens, run.accepted]);
+    expect([sum('predictedTokens'), sum('acceptedPredictedTokens')]).toEqual([run.predicted, run.acceptedPredicted]);
+    // Prompt lookup has made some of the others.
+    if (of.speculate === undefined) expect(run.predicted).toBe(0);
+    else expect(run.acceptedPredicted).toBeGreaterThan(REQUESTS);
+    expect(run.accepted).toBeGreaterThan(run.acceptedPredicted);
   }
   // Each run did what it is there for.
   for (const { accepted } of Object.values(runs)) expect(accepted).toBeGreaterThan(of.accepted * REQUESTS);

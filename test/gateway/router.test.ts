@@ -25,6 +25,8 @@ const NOTHING: ReplicaCounts = {
   drafts: 0,
   draftTokens: 0,
   acceptedDraftTokens: 0,
+  predictedTokens: 0,
+  acceptedPredictedTokens: 0,
   discardedTokens: 0,
   replayed: 0,
   quarantined: 0,

@@ -445,12 +445,13 @@ export class Engine implements Backend {
     return this.session === undefined ? 0 : (this.scheduler?.freeSlots ?? 0);
   }
 
-  private complete(scheduler: Scheduler, { outputs }: ExecuteResponse): StepResult {
+  private complete(scheduler: Scheduler, { outputs, deviceUs }: ExecuteResponse): StepResult {
     const sampled = outputs.some(({ late }) => late) ? sampledSlices(scheduler.oldestStep) : [];
     this.masking?.completed(sampled.filter((_, i) => outputs[i]?.late).map(({ sequence }) => sequence));
     return scheduler.complete(
       outputs.map(({ late, tokenId }) => (late ? undefined : tokenId)),
       outputs.map(({ predictedIds }) => predictedIds),
+      deviceUs,
     );
   }
 

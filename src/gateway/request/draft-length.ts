@@ -4,23 +4,53 @@ import { MOST_DRAFT_TOKENS } from '../../shared/step-limits.js';
 const MISSES = 3;
 const FIRST_REST = 16;
 const MOST_REST = 1024;
+/** Weight of earlier draft tokens in the measured acceptance, with each try; and what is assumed before the first. */
+const DECAY = 0.9;
+const FIRST_ACCEPTANCE = { right: 2, tried: 3 };
 
-/** How many draft tokens of a method are worth a step's rows: follows how many were right. */
+/**
+ * How many draft tokens of a method are worth a step's rows: follows how many were right, and what a row costs. Where none pays, it
+ * rests, and tries a single one after that.
+ */
 export class DraftLength {
   private misses = 0;
   private rest = FIRST_REST;
   private restsUntil = 0;
+  private isTrying = false;
+  private readonly measured = { ...FIRST_ACCEPTANCE };
 
-  /** @param most draft tokens at first */
-  constructor(private most: number) {}
+  /**
+   * @param most draft tokens at first
+   * @param worth number of draft tokens that pay at such an acceptance, from 0 to 1
+   */
+  constructor(
+    private most: number,
+    private readonly worth: (acceptance: number) => number = () => Number.POSITIVE_INFINITY,
+  ) {}
 
   /** Draft tokens after the first `known` tokens. */
   at(known: number): number {
-    return known < this.restsUntil ? 0 : this.most;
+    if (known < this.restsUntil) return 0;
+    const worth = this.worth(this.acceptance);
+    if (worth >= 1) return Math.min(this.most, worth);
+    if (this.isTrying) return 1;
+    this.isTrying = true;
+    this.pause(known);
+    return 0;
+  }
+
+  /** Probability that a draft token is right if those before it are. */
+  get acceptance(): number {
+    return this.measured.right / this.measured.tried;
   }
 
   /** Number of the last draft tokens that were accepted. @param known tokens, from which on it may rest */
   learn(right: number, of: number, known: number): void {
+    const { measured } = this;
+    measured.right = DECAY * measured.right + right;
+    // What follows a wrong one says nothing.
+    measured.tried = DECAY * measured.tried + Math.min(of, right + 1);
+    this.isTrying = false;
     if (right > 0) {
       this.misses = 0;
       this.rest = FIRST_REST;
@@ -30,6 +60,10 @@ export class DraftLength {
     this.most = right === of ? Math.min(2 * this.most, MOST_DRAFT_TOKENS) : Math.max(1, right + 1);
     if (this.misses < MISSES) return;
     this.misses = 0;
+    this.pause(known);
+  }
+
+  private pause(known: number): void {
     this.restsUntil = known + this.rest;
     this.rest = Math.min(2 * this.rest, MOST_REST);
   }

@@ -88,6 +88,9 @@ export interface CompletionCounts {
   /** Draft tokens at its tokens, and those that were right. */
   readonly proposedTokens: number;
   readonly acceptedTokens: number;
+  /** Those of them that the model's prediction block made. */
+  readonly predictedTokens: number;
+  readonly acceptedPredictedTokens: number;
   /** Until it first had a slot, from then until its first token, and from then until its end. */
   readonly queuedUs: number;
   readonly prefillUs: number;
@@ -254,6 +257,8 @@ export class Generation {
     this.sink.complete(sampling.sampleIndex, finish, {
       proposedTokens: sequence.drafted,
       acceptedTokens: sequence.accepted,
+      predictedTokens: sequence.predicted,
+      acceptedPredictedTokens: sequence.acceptedPredicted,
       queuedUs: us(this.began, placedAt),
       prefillUs: us(placedAt, firstTokenAt),
       decodeUs: us(firstTokenAt, now),

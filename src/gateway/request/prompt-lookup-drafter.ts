@@ -13,10 +13,18 @@ export class PromptLookupDrafter {
   /** Position behind the last occurrence of a gram, by the gram's hash. */
   private readonly followers = new Map<number, number>();
   private indexed = GRAM - 1;
-  private readonly length = new DraftLength(FIRST);
+  private readonly length: DraftLength;
 
-  /** @param token of a position below the known ones */
-  constructor(private readonly token: (position: number) => number) {}
+  /**
+   * @param token of a position below the known ones
+   * @param worth number of draft tokens that pay at such an acceptance; default: any
+   */
+  constructor(
+    private readonly token: (position: number) => number,
+    worth?: (acceptance: number) => number,
+  ) {
+    this.length = new DraftLength(FIRST, worth);
+  }
 
   /** At most so many draft tokens after the first `known` tokens. */
   draftTokens(known: number, most: number): number[] {

@@ -104,6 +104,8 @@ export class Sequence {
   resendsLastToken = false;
   /** Absent where nothing is drafted. */
   readonly drafter: PromptLookupDrafter | undefined;
+  /** Number of draft tokens that pay at such an acceptance, as the scheduler that has it measures. */
+  worth: (acceptance: number) => number = () => Number.POSITIVE_INFINITY;
   /** Draft tokens so far, and those that were right. */
   drafted = 0;
   accepted = 0;
@@ -117,8 +119,9 @@ export class Sequence {
   private isHeld = false;
 
   constructor(readonly options: SequenceOptions) {
-    if (options.speculates) this.drafter = new PromptLookupDrafter((position) => this.token(position));
-    if (options.predicts) this.prediction = new DraftLength(FIRST_PREDICTED);
+    const worth = (acceptance: number) => this.worth(acceptance);
+    if (options.speculates) this.drafter = new PromptLookupDrafter((position) => this.token(position), worth);
+    if (options.predicts) this.prediction = new DraftLength(FIRST_PREDICTED, worth);
   }
 
   /** Tokens that are known: prompt and emitted. */

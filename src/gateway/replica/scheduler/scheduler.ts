@@ -1,5 +1,6 @@
 // One file because each rule here changes the same books: who runs, who ends, which steps are under way. What can be decided
 // without them lies beside it.
+import { MOST_DRAFT_TOKENS } from '../../../shared/step-limits.js';
 import type { TokenMask } from '../../matching/token-constraint.js';
 import type { DraftToken, Sequence } from '../../request/sequence.js';
 import { BLOCK_TOKENS, BlockManager, blocksFor } from './block-manager.js';
@@ -18,6 +19,7 @@ import {
   type StepResult,
   type StepToken,
 } from './step-plan.js';
+import { StepCost } from './step-cost.js';
 import { demandsOf, StepRows } from './step-rows.js';
 import { WindowBlocks, type WindowLimits } from './window-blocks.js';
 
@@ -83,6 +85,9 @@ export class Scheduler {
   private inFlight: StepPlan[] = [];
   private readonly cache: PrefixCache;
   private steps = 0;
+  private readonly cost = new StepCost();
+  private readonly worth = (acceptance: number): number =>
+    this.cost.draftTokensThatPay(Math.max(1, this.running.length), acceptance, MOST_DRAFT_TOKENS);
 
   constructor(private readonly options: SchedulerOptions) {
     this.blocks = new BlockManager(options.kvBlocks);
@@ -151,6 +156,7 @@ export class Scheduler {
   }
 
   add(sequence: Sequence): void {
+    sequence.worth = this.worth;
     this.queue.add(sequence);
   }
 
@@ -261,11 +267,20 @@ export class Scheduler {
    *
    * @param tokens the sampled token of each slice with `sample`, in order; undefined where its mask was late
    * @param predicted of each of them what the prediction block expects behind it
+   * @param deviceUs microseconds that the step took; 0: not known
    * @returns what the step computed, and the tokens that somebody still wants; they are emitted already
    */
-  complete(tokens: readonly (number | undefined)[], predicted: readonly (readonly number[])[] = []): StepResult {
+  complete(
+    tokens: readonly (number | undefined)[],
+    predicted: readonly (readonly number[])[] = [],
+    deviceUs = 0,
+  ): StepResult {
     const plan = this.inFlight.shift();
     if (plan === undefined) throw new Error('a result came for no step');
+    const { slices } = plan;
+    if (slices.every((slice) => slice.count === outputsOf(slice))) {
+      this.cost.observe(slices.reduce((rows, { count }) => rows + count, 0), deviceUs);
+    }
     const wanted: StepToken[] = [];
     let index = 0;
     for (const slice of plan.slices) {
