@@ -19,8 +19,8 @@ KERNEL(delta_conv, const float* __restrict x,  // [rows, channels], x_stride apa
   if (head >= 2 * key_heads + value_heads) return;
   const StateSlice slice = state_slice(slices, row_slice[row]);
   const int channels = (2 * key_heads + value_heads) * dim, channel = head * dim;
-  // A row of the slice, counted from its first; before it a replay row, and before those one that was kept. Absent ones are
-  // zero.
+  // A row of the slice, counted from its first; before it a replay row, and before those one that was kept. Absent ones
+  // are zero.
   const float* old = kept + static_cast<size_t>(max_of(slice.source, 0)) * BEFORE * channels + channel;
   const int columns = delta_replay_columns(channels, value_heads);
   const auto is_there = [&](int place) { return place >= 0 || slice.source != NO_STATE; };

@@ -39,8 +39,8 @@ DEVICE void delta_net(Dim3 block, const float* qkv, const float* beta, const flo
   const int channels = (2 * key_heads + value_heads) * N;
   const float scale = 1.0f / sqrt_of(static_cast<float>(N));
   const float head_rate = rate[head], head_bias = bias[head];
-  // Inputs of a row of the slice, counted from its first; before it, a replay row. They are loaded while the row before it is
-  // computed.
+  // Inputs of a row of the slice, counted from its first; before it, a replay row. They are loaded while the row before
+  // it is computed.
   const auto bring = [&](int t, Inputs<N, ROWS>& in) {
     const float *columns, *beta_at, *alpha_at;
     if (t >= 0) {
@@ -97,19 +97,19 @@ DEVICE void delta_net(Dim3 block, const float* qkv, const float* beta, const flo
 }  // namespace
 
 // Grid: x = dim / DELTA_PART, y = value_heads, z = slices.
-#define DELTA_NET(dim)                                                                                                 \
-  KERNEL(delta_net_d##dim, const float* __restrict qkv, /* [rows, 2 * key_heads + value_heads, dim] */                 \
-         const float* __restrict beta,                  /* [rows, value_heads], gate_stride apart */                   \
-         const float* __restrict alpha,                 /* the same */                                                 \
-         const float* __restrict rate,                  /* [value_heads], below zero */                                \
-         const float* __restrict bias,                  /* [value_heads] */                                            \
-         float* states,                                 /* [states, value_heads, dim, dim] */                          \
-         const float* __restrict replay,                /* [replay_rows, delta_replay_columns] */                      \
-         const int32_t* __restrict slices,              /* [slices, SLICE_WORDS] */                                    \
-         float* __restrict y,                           /* [rows, value_heads, dim] */                                 \
-         int key_heads, int value_heads, int gate_stride) {                                                            \
-    delta_net<dim>(BLOCK_INDEX, qkv, beta, alpha, rate, bias, states, replay, slices, y, key_heads, value_heads,       \
-                   gate_stride);                                                                                       \
+#define DELTA_NET(dim)                                                                                           \
+  KERNEL(delta_net_d##dim, const float* __restrict qkv, /* [rows, 2 * key_heads + value_heads, dim] */           \
+         const float* __restrict beta,                  /* [rows, value_heads], gate_stride apart */             \
+         const float* __restrict alpha,                 /* the same */                                           \
+         const float* __restrict rate,                  /* [value_heads], below zero */                          \
+         const float* __restrict bias,                  /* [value_heads] */                                      \
+         float* states,                                 /* [states, value_heads, dim, dim] */                    \
+         const float* __restrict replay,                /* [replay_rows, delta_replay_columns] */                \
+         const int32_t* __restrict slices,              /* [slices, SLICE_WORDS] */                              \
+         float* __restrict y,                           /* [rows, value_heads, dim] */                           \
+         int key_heads, int value_heads, int gate_stride) {                                                      \
+    delta_net<dim>(BLOCK_INDEX, qkv, beta, alpha, rate, bias, states, replay, slices, y, key_heads, value_heads, \
+                   gate_stride);                                                                                 \
   }
 
 DELTA_NET(32)

@@ -19,10 +19,14 @@ KERNEL(keep_delta_rows, const float* __restrict x,  // [rows, channels], x_strid
   for (int i = first + thread_id(); i < end; i += BLOCK) {
     const int gate = i - 2 * channels;
     float value;
-    if (i < channels) value = x[far + i];
-    else if (gate < 0) value = qkv[row * channels + (i - channels)];
-    else if (gate < value_heads) value = beta[far + gate];
-    else value = alpha[far + (gate - value_heads)];
+    if (i < channels)
+      value = x[far + i];
+    else if (gate < 0)
+      value = qkv[row * channels + (i - channels)];
+    else if (gate < value_heads)
+      value = beta[far + gate];
+    else
+      value = alpha[far + (gate - value_heads)];
     replay[to * columns + i] = value;
   }
 }

@@ -18,8 +18,8 @@ KERNEL(short_conv, const float* __restrict gates,  // [rows, 3, columns]: b, c a
   const int end = min_of(columns, first + SHORT_CONV_PART);
   const StateSlice slice = state_slice(slices, row_slice[row]);
   const float* old = kept + static_cast<size_t>(max_of(slice.source, 0)) * before * columns;
-  // A product of the slice's row `place`, counted from its first; before it one of a replay row, and before those one that
-  // was kept. Absent ones are zero.
+  // A product of the slice's row `place`, counted from its first; before it one of a replay row, and before those one
+  // that was kept. Absent ones are zero.
   const auto at = [&](int place, int i) {
     const int back = place + slice.replayed;
     if (back < 0) return slice.source == NO_STATE ? 0.0f : old[static_cast<size_t>(before + back) * columns + i];

@@ -9,9 +9,9 @@ namespace forge {
 
 // Rows of one sequence in a step, and which states they go from and to.
 //
-// Draft tokens may turn out to be wrong, so the state after them is not written. The inputs of their rows are kept instead
-// (the replay rows), and the next slice replays those that were accepted before its own rows: the same operations on the
-// same values, so the same bits as without draft tokens.
+// Draft tokens may turn out to be wrong, so the state after them is not written. The inputs of their rows are kept
+// instead (the replay rows), and the next slice replays those that were accepted before its own rows: the same
+// operations on the same values, so the same bits as without draft tokens.
 struct StateSlice {
   int first, rows;
   int source;      // NO_STATE: nothing came before

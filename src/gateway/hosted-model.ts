@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { RocmForgeError } from '../shared/errors.js';
 import type { EventLoopBudget } from '../shared/event-loop-budget.js';
 import type { Fault } from '../shared/fault-log.js';
+import { PREDICTION } from '../shared/gguf/harmless.js';
 import { createLogger, type Logger } from '../shared/log.js';
 import { MOST_DRAFT_TOKENS } from '../shared/step-limits.js';
 import type { ChangeableLimits } from './api/admin/admin-server.js';
@@ -86,8 +87,10 @@ export function hostModel(
   observer: ModelObserver,
   shared: SharedParts,
 ): HostedModel {
-  const { file: modelFile, tokenizer, hasChatTemplate, facts, unused } = served;
+  const { file: modelFile, tokenizer, hasChatTemplate, facts } = served;
   const { trust, log } = shared;
+  const predicts = options.speculate === 'mtp' && served.predicts;
+  const unused = served.unused.filter(({ why }) => !predicts || why !== PREDICTION);
   if (unused.length > 0) {
     const tensors = unused.reduce((sum, { tensors }) => sum + tensors.length, 0);
     log.info({ tensors }, `not used of the model file: ${unused.map(({ why }) => why).join('; ')}`);
@@ -96,9 +99,11 @@ export function hostModel(
     ...{ modelFile, tokenizer, hasChatTemplate, facts, template: shared.template, budget: shared.budget },
     workerFile: encodeWorkerFile(),
   });
-  const predicts = options.speculate === 'mtp' && served.predicts;
   if (options.speculate === 'mtp' && !served.predicts) {
-    log.warn({ model: served.name }, 'the model file has no multi-token-prediction block: tokens are drafted by prompt lookup');
+    log.warn(
+      { model: served.name },
+      'the model file has no multi-token-prediction block: tokens are drafted by prompt lookup',
+    );
   }
   const { standby = 0, allowOtherArithmetic } = options;
   const executors = [options.executor, ...(options.moreExecutors ?? [])];

@@ -329,7 +329,7 @@ function promptOutputsOf({ known, promptTokens, promptTop }: Slot, { slot, posit
     logprob: -1,
     rank: 1,
     nonFinite: false,
-        predictedIds: [],
+    predictedIds: [],
     late: false,
     ...likeliest(promptTop),
   }));

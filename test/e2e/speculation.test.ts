@@ -163,56 +163,59 @@ async function run(of: Case, options: Partial<GatewayOptions>, kills = 0): Promi
   }
 }
 
-it.each(
-  Object.keys(CASES),
-)('drafted, preempted, cached and killed runs of %s give the tokens, probabilities and ends of the plain one', async (family) => {
-  if (DEVICE === 'hip') new HipDouble().install();
-  const of = CASES[family]!();
-  const plain = await run(of, { speculate: 'off', prefixCache: false });
-  expect([plain.draftTokens, plain.answers.length]).toEqual([0, REQUESTS]);
-  const answerOf = ({ completions, promptLogprobs }: Generated) => ({
-    promptLogprobs,
-    completions: completions.map(({ tokenIds, text, logprobs, end }) => ({
-      ...{ tokenIds, text, logprobs },
-      ...{ reason: end?.finishReason, match: end?.stopMatch, tokens: end?.usage?.completionTokens },
-    })),
-  });
-  /** A run whose answers are those of the plain one. */
-  const same = async (name: string, options: Partial<GatewayOptions>, kills?: number): Promise<Run> => {
-    const other = await run(of, options, kills);
-    for (const [i, answer] of other.answers.entries()) {
-      expect(answerOf(answer), `${name}, request ${i}`).toEqual(answerOf(plain.answers[i] as Generated));
-    }
+it.each(Object.keys(CASES))(
+  'drafted, preempted, cached and killed runs of %s give the tokens, probabilities and ends of the plain one',
+  async (family) => {
+    if (DEVICE === 'hip') new HipDouble().install();
+    const of = CASES[family]!();
+    const plain = await run(of, { speculate: 'off', prefixCache: false });
+    expect([plain.draftTokens, plain.answers.length]).toEqual([0, REQUESTS]);
+    const answerOf = ({ completions, promptLogprobs }: Generated) => ({
+      promptLogprobs,
+      completions: completions.map(({ tokenIds, text, logprobs, end }) => ({
+        ...{ tokenIds, text, logprobs },
+        ...{ reason: end?.finishReason, match: end?.stopMatch, tokens: end?.usage?.completionTokens },
+      })),
+    });
+    /** A run whose answers are those of the plain one. */
+    const same = async (name: string, options: Partial<GatewayOptions>, kills?: number): Promise<Run> => {
+      const other = await run(of, options, kills);
+      for (const [i, answer] of other.answers.entries()) {
+        expect(answerOf(answer), `${name}, request ${i}`).toEqual(answerOf(plain.answers[i] as Generated));
+      }
+      console.log(
+        `${DEVICE}, ${family}, ${name}: ${REQUESTS} requests, ${other.draftTokens} draftTokens, ${other.accepted} of them right; ${other.predicted} and ${other.acceptedPredicted} of them predicted`,
+      );
+      return other;
+    };
+    const { speculate = 'lookup' } = of;
+    const runs = {
+      drafted: await same('drafted', { speculate, prefixCache: false }),
+      alone: await same('alone', { speculate, pipelineDepth: 1 }),
+      preempted: await same('preempted', { speculate, kvMemoryBytes: 25 * of.blockBytes }),
+      killed: await same('killed', { speculate }, 5),
+    };
+    const accepted = Object.values(runs).reduce((sum, each) => sum + each.accepted, 0);
+    const draftTokens = Object.values(runs).reduce((sum, each) => sum + each.draftTokens, 0);
     console.log(
-      `${DEVICE}, ${family}, ${name}: ${REQUESTS} requests, ${other.draftTokens} draftTokens, ${other.accepted} of them right; ${other.predicted} and ${other.acceptedPredicted} of them predicted`,
+      `${DEVICE}, ${family}: ${4 * REQUESTS} requests, ${draftTokens} draftTokens, ${accepted} of them right`,
     );
-    return other;
-  };
-  const { speculate = 'lookup' } = of;
-  const runs = {
-    drafted: await same('drafted', { speculate, prefixCache: false }),
-    alone: await same('alone', { speculate, pipelineDepth: 1 }),
-    preempted: await same('preempted', { speculate, kvMemoryBytes: 25 * of.blockBytes }),
-    killed: await same('killed', { speculate }, 5),
-  };
-  const accepted = Object.values(runs).reduce((sum, each) => sum + each.accepted, 0);
-  const draftTokens = Object.values(runs).reduce((sum, each) => sum + each.draftTokens, 0);
-  console.log(`${DEVICE}, ${family}: ${4 * REQUESTS} requests, ${draftTokens} draftTokens, ${accepted} of them right`);
-  // The counts of each answer add up.
-  for (const run of Object.values(runs)) {
-    const usages = run.answers.flatMap(({ completions }) => completions.map(({ end }) => end?.usage));
-    const sum = (count: 'proposedTokens' | 'acceptedTokens' | 'predictedTokens' | 'acceptedPredictedTokens') =>
-      usages.reduce((total, usage) => total + (usage?.[count] ?? 0), 0);
-    expect([sum('proposedTokens'), sum('acceptedTokens')]).toEqual([run.draftTokens, run.accepted]);
-    expect([sum('predictedTokens'), sum('acceptedPredictedTokens')]).toEqual([run.predicted, run.acceptedPredicted]);
-    // Prompt lookup has made some of the others.
-    if (of.speculate === undefined) expect(run.predicted).toBe(0);
-    else expect(run.acceptedPredicted).toBeGreaterThan(REQUESTS);
-    expect(run.accepted).toBeGreaterThan(run.acceptedPredicted);
-  }
-  // Each run did what it is there for.
-  for (const { accepted } of Object.values(runs)) expect(accepted).toBeGreaterThan(of.accepted * REQUESTS);
-  expect(draftTokens).toBeGreaterThan(accepted);
-  expect(runs.preempted.preemptions).toBeGreaterThan(5);
-  expect(runs.killed.executors).toBe(6);
-});
+    // The counts of each answer add up.
+    for (const run of Object.values(runs)) {
+      const usages = run.answers.flatMap(({ completions }) => completions.map(({ end }) => end?.usage));
+      const sum = (count: 'proposedTokens' | 'acceptedTokens' | 'predictedTokens' | 'acceptedPredictedTokens') =>
+        usages.reduce((total, usage) => total + (usage?.[count] ?? 0), 0);
+      expect([sum('proposedTokens'), sum('acceptedTokens')]).toEqual([run.draftTokens, run.accepted]);
+      expect([sum('predictedTokens'), sum('acceptedPredictedTokens')]).toEqual([run.predicted, run.acceptedPredicted]);
+      // Prompt lookup has made some of the others.
+      if (of.speculate === undefined) expect(run.predicted).toBe(0);
+      else expect(run.acceptedPredicted).toBeGreaterThan(REQUESTS);
+      expect(run.accepted).toBeGreaterThan(run.acceptedPredicted);
+    }
+    // Each run did what it is there for.
+    for (const { accepted } of Object.values(runs)) expect(accepted).toBeGreaterThan(of.accepted * REQUESTS);
+    expect(draftTokens).toBeGreaterThan(accepted);
+    expect(runs.preempted.preemptions).toBeGreaterThan(5);
+    expect(runs.killed.executors).toBe(6);
+  },
+);

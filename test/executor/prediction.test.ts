@@ -34,17 +34,26 @@ class Driver {
 
   step(slices: readonly Partial<Slice>[], opens: readonly SlotOpen[] = []): Promise<ExecuteResponse> {
     this.stepId += 1n;
-    const all = slices.map((parts): Slice => ({
-      ...{ slot: 0, position: 0, count: 1, sample: true, promptLogprobs: false },
-      ...parts,
-    }));
+    const all = slices.map(
+      (parts): Slice => ({
+        ...{ slot: 0, position: 0, count: 1, sample: true, promptLogprobs: false },
+        ...parts,
+      }),
+    );
     const own = { stepId: this.stepId, epoch: this.epoch, slices: all, opens: [...opens] };
     return this.runner.submit({ ...ExecuteRequest.create(), ...own });
   }
 }
 
 // Weights with which a token alone decides what follows, nearly: the block, which is given the next token, then predicts it.
-const scaled = { attn_output: 0.02, ffn_down: 0.02, ssm_out: 0.02, ffn_down_exps: 0.02, ffn_down_shexp: 0.02, output: 10 };
+const scaled = {
+  attn_output: 0.02,
+  ffn_down: 0.02,
+  ssm_out: 0.02,
+  ffn_down_exps: 0.02,
+  ffn_down_shexp: 0.02,
+  output: 10,
+};
 
 describe.each(['qwen35', 'qwen35moe', 'glm4moe'] as const)('the prediction block of %s', (family) => {
   let model: LoadedModel;
@@ -110,7 +119,13 @@ describe.each(['qwen35', 'qwen35moe', 'glm4moe'] as const)('the prediction block
     const whole = await alone.step([{ count: PROMPT.length, predictedTokens: 3 }], [alone.open(0)]);
     const driver = new Driver(model);
     await driver.step([{ count: 7, sample: false }], [driver.open(0)]);
-    await driver.step([{ position: 7, count: 9, sample: false }, { slot: 1, count: 5, sample: false }], [driver.open(1)]);
+    await driver.step(
+      [
+        { position: 7, count: 9, sample: false },
+        { slot: 1, count: 5, sample: false },
+      ],
+      [driver.open(1)],
+    );
     const rest = [
       { position: 16, count: PROMPT.length - 16, predictedTokens: 3 },
       { slot: 1, position: 5, count: PROMPT.length - 5, predictedTokens: 3 },

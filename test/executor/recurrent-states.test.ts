@@ -33,7 +33,8 @@ const STATES = {
 } as const;
 
 /** States of a slice without draft tokens. */
-const plain = (source: number, target: number) => expect.objectContaining({ source, target, isBefore: false, replayed: 0 });
+const plain = (source: number, target: number) =>
+  expect.objectContaining({ source, target, isBefore: false, replayed: 0 });
 
 describe('a slice of a slot with states', () => {
   const limits = {
@@ -199,7 +200,9 @@ describe('a slice of a slot with states', () => {
       // Sent meanwhile, from the token that is missing.
       expect(states.of(slice(43, 1), true)).toEqual(plain(6, 7));
       expect(states.of(slice(42, 1), false)).toEqual(late);
-      expect(() => states.of(slice(44, 1), false)).toThrow(refusal(/from 44 on of slot 0, whose states belong to 40 and 43/));
+      expect(() => states.of(slice(44, 1), false)).toThrow(
+        refusal(/from 44 on of slot 0, whose states belong to 40 and 43/),
+      );
       expect(states.of(slice(43, 1), false)).toEqual(plain(1, 0));
     });
 
@@ -208,7 +211,9 @@ describe('a slice of a slot with states', () => {
       states.beginStep();
       states.of(slice(0, 32, { toSnapshot: 1 }), false);
       states.beginStep();
-      expect(states.of(drafted(32, 3), false)).toEqual(expect.objectContaining({ source: 8, target: 0, isBefore: true }));
+      expect(states.of(drafted(32, 3), false)).toEqual(
+        expect.objectContaining({ source: 8, target: 0, isBefore: true }),
+      );
       states.beginStep();
       // The snapshot may be another's by now.
       states.of(slice(0, 16, { slot: 1, toSnapshot: 1 }), false);
@@ -224,7 +229,9 @@ describe('a slice of a slot with states', () => {
       const table = opened(0);
       const { states } = table;
       states.of(slice(0, 40), false);
-      expect(() => states.of(drafted(40, 5), false)).toThrow(refusal(/4 draft tokens of slot 0, whose states can take back 3/));
+      expect(() => states.of(drafted(40, 5), false)).toThrow(
+        refusal(/4 draft tokens of slot 0, whose states can take back 3/),
+      );
       states.of(drafted(40, 4), false);
       table.close(0);
       open(table, 0);
@@ -243,9 +250,24 @@ describe.each(['qwen35', 'lfm2'] as const)('a recurrent model, %s', (family) => 
   const DRAFT_TOKENS = 4;
   /** Draft tokens that are right, and in all. */
   const ACCEPTED = [
-    ...([[0, 1], [1, 1], [0, 4], [4, 4]] as const),
-    ...([[0, 0], [1, 3], [3, 4], [2, 2]] as const),
-    ...([[0, 0], [0, 2], [2, 4], [1, 2]] as const),
+    ...([
+      [0, 1],
+      [1, 1],
+      [0, 4],
+      [4, 4],
+    ] as const),
+    ...([
+      [0, 0],
+      [1, 3],
+      [3, 4],
+      [2, 2],
+    ] as const),
+    ...([
+      [0, 0],
+      [0, 2],
+      [2, 4],
+      [1, 2],
+    ] as const),
   ];
   let model: LoadedModel;
   let epoch = 0n;

@@ -213,7 +213,8 @@ export class ExecutorModel {
     const standing = slot.states.filter(
       (state) => state.snapshot === undefined || this.snapshots.get(state.snapshot) === state,
     );
-    const state = named ?? standing.find((each) => each.position === position) ?? this.replayed(slot, position, standing);
+    const state =
+      named ?? standing.find((each) => each.position === position) ?? this.replayed(slot, position, standing);
     if (state === undefined || state.position !== position) {
       const known = standing.map((each) => each.position);
       throw new Error(`no state stands before position ${position}, but before ${named?.position ?? known}`);
@@ -231,7 +232,8 @@ export class ExecutorModel {
   private replayed({ replay }: Slot, position: number, standing: readonly State[]): State | undefined {
     const before = standing.find((state) => state.position === replay?.position);
     const replayed = position - (replay?.position ?? position);
-    if (replay === undefined || before === undefined || replayed < 1 || replayed > replay.contents.length) return undefined;
+    if (replay === undefined || before === undefined || replayed < 1 || replayed > replay.contents.length)
+      return undefined;
     this.replays.positions += replayed;
     // Those that follow were not accepted.
     replay.contents.length = replayed;
@@ -240,12 +242,7 @@ export class ExecutorModel {
   }
 
   /** @param contents of the positions up to the slice's end */
-  private writeState(
-    slot: Slot,
-    slice: PlannedSlice,
-    source: State | undefined,
-    contents: readonly number[],
-  ): void {
+  private writeState(slot: Slot, slice: PlannedSlice, source: State | undefined, contents: readonly number[]): void {
     const { position, count, toSnapshot } = slice;
     const hasDrafts = hasDraftTokens(slice);
     const end = hasDrafts ? position : position + count;

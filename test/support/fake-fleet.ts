@@ -38,7 +38,9 @@ export function replicaAt(executor: RemoteExecutor, maxSequences: number, log: L
     maxContext: CONTEXT,
     maxSequences,
     maxStepTokens: 64,
-    draftTokens: 0, predicts: false, kvMemoryBytes: 0n,
+    draftTokens: 0,
+    predicts: false,
+    kvMemoryBytes: 0n,
     fingerprint: 'model',
   };
   const supervisor = {

@@ -34,12 +34,12 @@ import {
   type Rescaled,
   type Residual,
   type RowGated,
+  x as residual,
   type ShortConv,
   type StageGraph,
   type Sum,
   type Value,
   valuesOf,
-  x as residual,
 } from '../model/values.js';
 import { AllReduce } from './all-reduce.js';
 import { AttentionLayers } from './attention-layers.js';

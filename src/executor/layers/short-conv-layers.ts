@@ -41,7 +41,10 @@ export class ShortConvLayers {
   record(value: ShortConv, product: (value: Linear, y: DeviceBuffer) => void): DeviceBuffer {
     const { plan, tables, weights, limits } = this.site;
     const { taps, columns } = value;
-    const { kept, replay } = this.layers.get(value.layer) as { readonly kept: DeviceBuffer; readonly replay: DeviceBuffer };
+    const { kept, replay } = this.layers.get(value.layer) as {
+      readonly kept: DeviceBuffer;
+      readonly replay: DeviceBuffer;
+    };
     const dims = { rows: this.tokens.count, replay_rows: replayRows(limits) };
     product(value.of, this.projected);
     plan.launch(

@@ -245,7 +245,16 @@ async function attempt(gpu: FitDevice, question: FitQuestion, context: number, s
   const { model, kvCacheType, stateSnapshots, split, shares } = question;
   const limits = { maxContext: context, maxSequences: sequences, maxStepTokens: 0, kvMemoryBytes: 0 };
   const draftTokens = MOST_DRAFT_TOKENS;
-  const options = { path: model.name, kvCacheType, stateSnapshots, draftTokens, split, shares, fingerprint: '', ...limits };
+  const options = {
+    path: model.name,
+    kvCacheType,
+    stateSnapshots,
+    draftTokens,
+    split,
+    shares,
+    fingerprint: '',
+    ...limits,
+  };
   const devices = gpu.devices();
   try {
     const loaded = await loadOpened(devices, { model, content: UNREAD, fingerprint: '' }, options, () => undefined);

@@ -16,8 +16,8 @@ import {
 } from '../model/step-counts.js';
 import { OUTPUT_HEADER } from '../model/step-tables.js';
 import { bytesOf } from '../parallel/model-devices.js';
-import { outputsOf } from './step-filler.js';
 import type { SlotTable } from './slots.js';
+import { outputsOf } from './step-filler.js';
 
 /** A slice as its prediction block sees it. */
 interface PredictedSlice {

@@ -3,7 +3,14 @@ import { SLICE_WORDS } from '../kernels/index.js';
 import { countsOf, samplingMode } from '../load/graph-buckets.js';
 import type { LoadedModel } from '../load/loaded-model.js';
 import { nullStates, sliceWords } from '../model/slot-layout.js';
-import { COUNT_HIDDEN, COUNT_KEPT, COUNT_PROMPT_ROWS, COUNT_SPLITS, COUNT_TOKENS, COUNT_WRITES } from '../model/step-counts.js';
+import {
+  COUNT_HIDDEN,
+  COUNT_KEPT,
+  COUNT_PROMPT_ROWS,
+  COUNT_SPLITS,
+  COUNT_TOKENS,
+  COUNT_WRITES,
+} from '../model/step-counts.js';
 import type { MicroBatch } from './micro-batches.js';
 import { outputsOf } from './step-filler.js';
 

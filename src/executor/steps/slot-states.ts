@@ -95,7 +95,9 @@ export class RecurrentStates {
     if (isVoid) return nullStates(this.limits);
     const hasDrafts = isDrafted(slice);
     if (hasDrafts && (count > this.rowsOfSlot || position === 0)) {
-      throw protocolError(`${count - 1} draft tokens of slot ${slot}, whose states can take back ${Math.max(0, this.rowsOfSlot - 1)}`);
+      throw protocolError(
+        `${count - 1} draft tokens of slot ${slot}, whose states can take back ${Math.max(0, this.rowsOfSlot - 1)}`,
+      );
     }
     const { state: source, replayed } = this.source(slice, from);
     if (source?.snapshot !== undefined) {

@@ -245,7 +245,10 @@ export class SlotTable {
    * The token after each position of a slice, as far as it is known, and positions in the slot's blocks from the slice's start on:
    * inputs of a prediction block.
    */
-  following({ slot: index, position, count }: Slice): { readonly tokens: readonly (number | undefined)[]; readonly room: number } {
+  following({ slot: index, position, count }: Slice): {
+    readonly tokens: readonly (number | undefined)[];
+    readonly room: number;
+  } {
     const { tokenIds, blocks } = this.get(index);
     const tokens = Array.from({ length: count }, (_, i) => tokenIds[position + 1 + i]);
     return { tokens, room: Math.min(blocks.size * KV_BLOCK_TOKENS, this.limits.maxContext) - position };

@@ -2,6 +2,7 @@ import type { ExecuteRequest, Slice } from '../../shared/generated/rocmforge/exe
 import { ATTENTION_SPLIT, SLICE_WORDS, splitsContexts } from '../kernels/index.js';
 import type { ForwardPass } from '../layers/forward-pass.js';
 import type { AttentionSplits } from '../layers/paged-attention.js';
+import { sliceWords } from '../model/slot-layout.js';
 import {
   COUNT_DRAWS,
   COUNT_HIDDEN,
@@ -18,7 +19,6 @@ import {
   STEP_COUNTS,
   settle,
 } from '../model/step-counts.js';
-import { sliceWords } from '../model/slot-layout.js';
 import type { MaskTable } from './mask-table.js';
 import { protocolError } from './protocol-error.js';
 import { isDrafted } from './slot-states.js';
@@ -138,7 +138,8 @@ export class StepFiller {
         const states = this.slots.states.of(slice, isVoid);
         words.set(sliceWords(row, slice.count, states), offsets.slices + SLICE_WORDS * slices);
         if (isDrafted(slice)) {
-          if (kept + slice.count > limits.maxSequences) throw protocolError(`more than ${limits.maxSequences} rows of logits`);
+          if (kept + slice.count > limits.maxSequences)
+            throw protocolError(`more than ${limits.maxSequences} rows of logits`);
           words.set(this.slots.states.keptRows(slice, row), offsets.keptRows + 2 * kept);
           kept += slice.count;
         }

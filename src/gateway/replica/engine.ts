@@ -214,7 +214,8 @@ export class Engine implements Backend {
   /** A new executor generation serves. */
   serve(session: ExecutorSession): void {
     this.endOthers(session.model.arithmetic);
-    const { maxSequences, maxStepTokens, kvBlocks, window, windowBlocks, recurrent, stateSnapshots, draftTokens } = session.model;
+    const { maxSequences, maxStepTokens, kvBlocks, window, windowBlocks, recurrent, stateSnapshots, draftTokens } =
+      session.model;
     const windowed = window === 0 ? undefined : { window, blocks: windowBlocks };
     const { predicts } = session.model;
     const states = { isRecurrent: recurrent, snapshots: stateSnapshots, draftTokens, predicts };

@@ -1,7 +1,7 @@
 import { NEUTRAL_SAMPLING, type SamplingValues } from '../../shared/sampling-schema.js';
 import type { TokenConstraint, TokenMask } from '../matching/token-constraint.js';
-import { type HeldSnapshot, type InFlightPrefix, NO_PREFIX } from './prefix.js';
 import { DraftLength } from './draft-length.js';
+import { type HeldSnapshot, type InFlightPrefix, NO_PREFIX } from './prefix.js';
 import { PromptLookupDrafter } from './prompt-lookup-drafter.js';
 
 let arrivals = 0;
@@ -175,9 +175,7 @@ export class Sequence {
       return this.isHeld || this.resendsLastToken || constraint.ahead.length > 0 ? 'coming' : [];
     }
     const draftTokens: readonly DraftToken[] =
-      constraint === undefined
-        ? this.guesses(left).map((tokenId) => ({ tokenId }))
-        : constraint.ahead.slice(0, left);
+      constraint === undefined ? this.guesses(left).map((tokenId) => ({ tokenId })) : constraint.ahead.slice(0, left);
     // It was held up for nothing, which costs as much as a wrong draft token.
     if (this.isHeld && draftTokens.every(({ isSure }) => isSure)) drafter.learn(0, 1);
     this.isHeld = false;

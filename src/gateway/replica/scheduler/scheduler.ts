@@ -10,6 +10,7 @@ import { holderOfTooMany, isProtected, unread, victimFor } from './preemption.js
 import { type FoundPrefix, PrefixCache } from './prefix-cache.js';
 import { Slots } from './slots.js';
 import { type SnapshotRule, StateSnapshots } from './state-snapshots.js';
+import { StepCost } from './step-cost.js';
 import {
   outputsOf,
   type PlannedAppend,
@@ -19,7 +20,6 @@ import {
   type StepResult,
   type StepToken,
 } from './step-plan.js';
-import { StepCost } from './step-cost.js';
 import { demandsOf, StepRows } from './step-rows.js';
 import { WindowBlocks, type WindowLimits } from './window-blocks.js';
 
@@ -279,7 +279,10 @@ export class Scheduler {
     if (plan === undefined) throw new Error('a result came for no step');
     const { slices } = plan;
     if (slices.every((slice) => slice.count === outputsOf(slice))) {
-      this.cost.observe(slices.reduce((rows, { count }) => rows + count, 0), deviceUs);
+      this.cost.observe(
+        slices.reduce((rows, { count }) => rows + count, 0),
+        deviceUs,
+      );
     }
     const wanted: StepToken[] = [];
     let index = 0;

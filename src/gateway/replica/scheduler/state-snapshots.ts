@@ -115,7 +115,8 @@ export class StateSnapshots {
   /** The snapshot of the sequence's next slice, which has draft tokens: it writes the states before it, if none is there. */
   takeBefore(sequence: Sequence): SnapshotsOfSlice {
     const { scheduled: position, snapshots } = sequence;
-    const isPlace = this.count > 0 && position % BLOCK_TOKENS === 0 && !snapshots.some((held) => held.position === position);
+    const isPlace =
+      this.count > 0 && position % BLOCK_TOKENS === 0 && !snapshots.some((held) => held.position === position);
     return { toSnapshot: isPlace ? this.roll(sequence, position) : undefined };
   }
 
