@@ -33,7 +33,7 @@ export const TIERS = {
     'test/gateway/api/protocols/answer-limits.test.ts',
     'test/gateway/matching/{grammar-cache,mask-fairness,mask-time,mask-turns,matchers,turns}.test.ts',
     'test/gateway/replica/{client-error,engine,queue-limits}.test.ts',
-    'test/gateway/replica/link/{line-splitter,loss,step-encoding,supervision}.test.ts',
+    'test/gateway/replica/link/{answer,line-splitter,loss,step-encoding,supervision}.test.ts',
     'test/gateway/replica/scheduler/**',
     'test/gateway/request/**',
     '!test/gateway/request/numbers.test.ts',

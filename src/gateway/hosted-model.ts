@@ -111,7 +111,7 @@ export function hostModel(
   const replicas = executors.map((executor, i): Replica => {
     const replicaOptions: ReplicaOptions & ChangeableLimits = {
       ...options,
-      // What is predicted behind a step's tokens belongs to the next one.
+      // Tokens predicted behind a step's belong to the next one.
       ...(predicts && { pipelineDepth: 1 }),
       supervisor: supervisorOptions({ ...options, executor }, served),
       queueShareOf: (principal) => trust.limiter.queueShareOf(principal),

@@ -1,3 +1,4 @@
+// One file because both parts drive the same slices: the table of states alone, and a model that computes with them.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { NO_STATE } from '../../src/executor/kernels/index.js';
 import { stateBytes } from '../../src/executor/layers/recurrent-layers.js';

@@ -13,7 +13,6 @@ import {
   type Linear,
   type ModelGraph,
   type Norm,
-  type PredictionGraph,
   type Residual,
   type Rope,
   type RowGated,
@@ -111,9 +110,7 @@ export class Layers {
   /** The layer among those of its kind: among gated delta nets, or among layers with keys and values. */
   amongItsKind(layer: number): number {
     const { layers } = this.recurrent;
-    // A block behind all layers, which predicts, has keys and values.
-    const isNet = layers[layer] ?? false;
-    return layers.slice(0, layer).filter((other) => other === isNet).length;
+    return layers.slice(0, layer).filter((isNet) => isNet === this.isRecurrent(layer)).length;
   }
 
   isRecurrent(layer: number): boolean {
@@ -321,36 +318,6 @@ export class Layers {
   /** Values that each of the model's blocks adds to the residual stream. */
   eachBlock(adds: (block: string, index: number) => readonly Value[]): readonly Value[] {
     return Array.from({ length: this.model.layers }, (_, index) => adds(`blk.${index}`, index)).flat();
-  }
-
-  /**
-   * The block behind the layers that predicts further tokens; undefined where the file has none, or several. Its embedding and
-   * output projection are the model's own if it has none.
-   *
-   * @param adds values of the block, as of any other
-   */
-  prediction(adds: (block: string, index: number) => readonly Value[]): PredictionGraph | undefined {
-    const { layers, predictionLayers, vocabularyRows, hiddenSize, rmsNormEpsilon: epsilon } = this.model;
-    if (predictionLayers !== 1) return undefined;
-    const block = `blk.${layers}`;
-    const own = (name: string): MatrixRef | undefined =>
-      this.tensors.has(`${block}.nextn.${name}.weight`)
-        ? this.matrix(`${block}.nextn.${name}`, vocabularyRows, hiddenSize)
-        : undefined;
-    const norm = (name: string): VectorRef => this.tensors.vector(`${block}.nextn.${name}.weight`, hiddenSize);
-    const hasNorm = this.tensors.has(`${block}.nextn.shared_head_norm.weight`);
-    return {
-      embedding: own('embed_tokens') ?? this.embedding(),
-      entry: {
-        ...{ tokenNorm: norm('enorm'), hiddenNorm: norm('hnorm'), epsilon },
-        projection: this.project([[`${block}.nextn.eh_proj`, hiddenSize]], 2 * hiddenSize, x),
-      },
-      additions: adds(block, layers),
-      logits: this.logits(
-        own('shared_head_head') ?? this.matrixOrEmbedding('output'),
-        this.rmsNorm(hasNorm ? `${block}.nextn.shared_head_norm` : 'output_norm'),
-      ),
-    };
   }
 
   private ropeDivisors(): Rope['divisors'] {

@@ -1,5 +1,6 @@
 import type { Value } from '../model/values.js';
-import { type Family, Layers } from './family.js';
+import type { Family } from './family.js';
+import { PredictingLayers } from './prediction.js';
 
 /**
  * glm4moe: pre-norm blocks (`post_attention_norm` is the norm before the FFN here), a part of each head rotated, experts behind
@@ -10,7 +11,7 @@ export const glm4moe: Family = {
   name: 'glm4moe',
 
   build(model, tensors, predicts) {
-    const l = new Layers(model, tensors);
+    const l = new PredictingLayers(model, tensors);
     const rope = l.rope('halves');
     const adds = (block: string, index: number): readonly Value[] => {
       const headNorms = tensors.has(`${block}.attn_q_norm.weight`) ? l.headNorms(block) : undefined;

@@ -64,7 +64,7 @@ export class Predictor {
     this.answer = new Int32Array(tables.answer.elements);
   }
 
-  /** What is known of a step's slices once it is filled in. */
+  /** A step's slices, once it is filled in. */
   slicesOf({ slices }: ExecuteRequest, slots: SlotTable): readonly PredictedSlice[] {
     let [first, output] = [0, 0];
     return slices.map((slice) => {

@@ -7,12 +7,13 @@ import {
   slotSamplingWords,
 } from '../../shared/sampling-schema.js';
 import { KV_BLOCK_TOKENS } from '../kernels/index.js';
-import type { Limits, WindowLimits } from '../model/limits.js';
+import type { Limits } from '../model/limits.js';
 import { type SlotArena, SlotWord, slotArena } from '../model/slot-layout.js';
 import type { SamplingNeeds } from '../model/step-counts.js';
 import { protocolError } from './protocol-error.js';
 import { biasesOf, checkIds, type SlotWriter, samplingNeeds, writeBiases, writeHistory } from './slot-adjustments.js';
 import { RecurrentStates } from './slot-states.js';
+import { checkWindow } from './slot-windows.js';
 import { words } from './words.js';
 
 /** Host side of a slot; the block table and the sampling parameters live on the device. */
@@ -220,7 +221,7 @@ export class SlotTable {
         `positions ${slice.position} to ${end} of slot ${slice.slot} with ${slot.blocks.size} blocks`,
       );
     }
-    if (this.limits.windowed !== undefined) this.checkWindow(slot, slice, this.limits.windowed);
+    if (this.limits.windowed !== undefined) checkWindow(slot, slice, this.limits.windowed);
     if (slice.tokenIds !== undefined) {
       this.draftTokens(slot, slice, slice.tokenIds).forEach((tokenId, i) => {
         row(tokenId, slice.position + i);
@@ -330,17 +331,6 @@ export class SlotTable {
     const { windowed, maxContext } = this.limits;
     if (windowed === undefined ? windowStart === 0 : windowStart * KV_BLOCK_TOKENS < maxContext) return windowStart;
     throw protocolError(`windowed blocks from ${windowStart} on in slot ${slot}`);
-  }
-
-  /** Every position that a row of the slice sees or writes must be in a block that is the slot's. */
-  private checkWindow({ windowStart, windowBlocks }: Slot, slice: Slice, { window }: WindowLimits): void {
-    const end = windowStart + windowBlocks.size;
-    const first = firstSeenBlock(slice.position, window, KV_BLOCK_TOKENS);
-    if (first >= windowStart && slice.position + slice.count <= end * KV_BLOCK_TOKENS) return;
-    throw protocolError(
-      `positions ${slice.position} to ${slice.position + slice.count} of slot ${slice.slot} with windowed blocks from ` +
-        `${windowStart} to ${end}`,
-    );
   }
 
   private writeBiases(slot: number, write: SlotWriter): void {

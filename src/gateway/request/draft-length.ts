@@ -9,7 +9,7 @@ const DECAY = 0.9;
 const FIRST_ACCEPTANCE = { right: 2, tried: 3 };
 
 /**
- * How many draft tokens of a method are worth a step's rows: follows how many were right, and what a row costs. Where none pays, it
+ * Number of draft tokens of a method that are worth a step's rows, by how many were right and what a row costs. Where none pays, it
  * rests, and tries a single one after that.
  */
 export class DraftLength {
@@ -48,7 +48,7 @@ export class DraftLength {
   learn(right: number, of: number, known: number): void {
     const { measured } = this;
     measured.right = DECAY * measured.right + right;
-    // What follows a wrong one says nothing.
+    // Draft tokens behind a wrong one say nothing.
     measured.tried = DECAY * measured.tried + Math.min(of, right + 1);
     this.isTrying = false;
     if (right > 0) {

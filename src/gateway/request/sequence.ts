@@ -175,7 +175,7 @@ export class Sequence {
       return this.isHeld || this.resendsLastToken || constraint.ahead.length > 0 ? 'coming' : [];
     }
     const draftTokens: readonly DraftToken[] =
-      constraint === undefined ? this.guesses(left).map((tokenId) => ({ tokenId })) : constraint.ahead.slice(0, left);
+      constraint === undefined ? this.proposals(left).map((tokenId) => ({ tokenId })) : constraint.ahead.slice(0, left);
     // It was held up for nothing, which costs as much as a wrong draft token.
     if (this.isHeld && draftTokens.every(({ isSure }) => isSure)) drafter.learn(0, 1);
     this.isHeld = false;
@@ -184,7 +184,7 @@ export class Sequence {
 
   /** Draft tokens for whoever works out masks ahead; none while the token that they follow is under way. */
   get draftIds(): readonly number[] {
-    return this.pending > 0 ? [] : this.guesses(Number.POSITIVE_INFINITY);
+    return this.pending > 0 ? [] : this.proposals(Number.POSITIVE_INFINITY);
   }
 
   /** Source of the draft tokens that come now, if they are not forced by a constraint. */
@@ -192,11 +192,11 @@ export class Sequence {
     return (this.drafter?.draftTokens(this.known, 1).length ?? 0) > 0 ? 'lookup' : 'mtp';
   }
 
-  /** What came before in the text is the surer source: where it is found nothing else is drafted. */
-  private guesses(most: number): readonly number[] {
-    const looked = this.drafter?.draftTokens(this.known, most) ?? [];
+  /** The text itself is the surer source: where its last tokens occurred before, nothing else is drafted. */
+  private proposals(most: number): readonly number[] {
+    const found = this.drafter?.draftTokens(this.known, most) ?? [];
     const { known, tokens } = this.expected;
-    if (looked.length > 0 || known !== this.known || this.prediction === undefined) return looked;
+    if (found.length > 0 || known !== this.known || this.prediction === undefined) return found;
     return tokens.slice(0, Math.min(most, this.prediction.at(known)));
   }
 
@@ -210,19 +210,19 @@ export class Sequence {
     this.expected = { known: this.known, tokens };
   }
 
-  /** So many of the draft tokens of a slice were right; of these `guessed` the method made the first, the others were forced. */
-  learn(right: number, of: number, guessed: number, method: DraftMethod = 'lookup'): void {
+  /** So many of the draft tokens of a slice were right; of these `proposed` the method made the first, the others were forced. */
+  learn(right: number, of: number, proposed: number, method: DraftMethod = 'lookup'): void {
     this.drafted += of;
     this.accepted += right;
-    if (guessed === 0) return;
-    const rightly = Math.min(right, guessed);
+    if (proposed === 0) return;
+    const rightly = Math.min(right, proposed);
     if (method === 'lookup') {
-      this.drafter?.learn(rightly, guessed);
+      this.drafter?.learn(rightly, proposed);
       return;
     }
-    this.predicted += guessed;
+    this.predicted += proposed;
     this.acceptedPredicted += rightly;
-    this.prediction?.learn(rightly, guessed, this.known);
+    this.prediction?.learn(rightly, proposed, this.known);
   }
 
   /** Mask of the token that would be sampled now; it may depend on one that is not known yet. */

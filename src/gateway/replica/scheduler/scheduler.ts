@@ -319,7 +319,7 @@ export class Scheduler {
 
   /** A slice has returned. @returns how many of its tokens are the sequence's */
   private advance(
-    { sequence, position, count, tokens, guessed = 0, draftMethod }: PlannedSlice,
+    { sequence, position, count, tokens, proposed = 0, draftMethod }: PlannedSlice,
     sampled: readonly (number | undefined)[],
   ): number {
     if (isLate(sampled)) {
@@ -338,10 +338,10 @@ export class Scheduler {
     while (right < sampled.length && tokens[right] === sampled[right - 1]) right += 1;
     sequence.computed = position + right;
     sequence.scheduled = position + right;
-    sequence.learn(right - 1, sampled.length - 1, guessed, draftMethod);
+    sequence.learn(right - 1, sampled.length - 1, proposed, draftMethod);
     if (draftMethod === 'mtp') {
-      this.counters.predictedTokens += guessed;
-      this.counters.acceptedPredictedTokens += Math.min(guessed, right - 1);
+      this.counters.predictedTokens += proposed;
+      this.counters.acceptedPredictedTokens += Math.min(proposed, right - 1);
     }
     this.counters.drafts += 1;
     this.counters.draftTokens += sampled.length - 1;
@@ -431,7 +431,7 @@ export class Scheduler {
     sequence.inFlight += 1;
     if (sample) sequence.pending += 1;
     const slot = sequence.slot as number;
-    const guessed = hasDrafts ? 1 + draftTokens.findLastIndex(({ isSure }) => !isSure) : undefined;
+    const proposed = hasDrafts ? 1 + draftTokens.findLastIndex(({ isSure }) => !isSure) : undefined;
     const draftMethod = hasDrafts ? sequence.draftMethod : undefined;
     const predictedTokens = sample && this.options.predicts ? sequence.predictedTokens : undefined;
     const draftTokenMasks =
@@ -446,7 +446,7 @@ export class Scheduler {
       promptLogprobs,
       tokens,
       mask: hasDrafts ? undefined : mask,
-      guessed,
+      proposed,
       draftMethod,
       predictedTokens,
       draftTokenMasks,

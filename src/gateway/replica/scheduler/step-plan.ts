@@ -43,7 +43,7 @@ export interface PlannedSlice {
   /** Masks of a constrained slice with draft tokens: one a position, instead. */
   readonly draftTokenMasks?: readonly TokenMask[] | undefined;
   /** Number of draft tokens that the method has made: those that follow are forced by their masks. */
-  readonly guessed?: number | undefined;
+  readonly proposed?: number | undefined;
   readonly draftMethod?: DraftMethod | undefined;
   /** Tokens that the prediction block drafts behind the sampled one. */
   readonly predictedTokens?: number | undefined;
