@@ -4,9 +4,27 @@ import { MOST_DRAFT_TOKENS } from '../../shared/step-limits.js';
 const MISSES = 3;
 const FIRST_REST = 16;
 const MOST_REST = 1024;
-/** Weight of earlier draft tokens in the measured acceptance, with each try; and what is assumed before the first. */
+/** Weight of earlier draft tokens in the measured acceptance, with each try. */
 const DECAY = 0.9;
-const FIRST_ACCEPTANCE = { right: 2, tried: 3 };
+
+/** Draft tokens that were right, and that could have been: those up to the first wrong one. Earlier ones weigh less. */
+export class Acceptance {
+  constructor(
+    private readonly decay: number,
+    public right = 0,
+    public tried = 0,
+  ) {}
+
+  /** So many of a slice's draft tokens were right. */
+  add(right: number, of: number): void {
+    this.right = this.decay * this.right + right;
+    // Draft tokens behind a wrong one say nothing.
+    this.tried = this.decay * this.tried + Math.min(of, right + 1);
+  }
+}
+
+/** Number of draft tokens that pay, by how many of a sequence were right. */
+export type DraftWorth = (acceptance: Pick<Acceptance, 'right' | 'tried'>) => number;
 
 /**
  * Number of draft tokens of a method that are worth a step's rows, by how many were right and what a row costs. Where none pays, it
@@ -17,15 +35,15 @@ export class DraftLength {
   private rest = FIRST_REST;
   private restsUntil = 0;
   private isTrying = false;
-  private readonly measured = { ...FIRST_ACCEPTANCE };
+  private readonly acceptance = new Acceptance(DECAY);
 
   /**
    * @param most draft tokens at first
-   * @param worth number of draft tokens that pay at such an acceptance, from 0 to 1
+   * @param worth default: any number pays
    */
   constructor(
     private most: number,
-    private readonly worth: (acceptance: number) => number = () => Number.POSITIVE_INFINITY,
+    private readonly worth: DraftWorth = () => Number.POSITIVE_INFINITY,
   ) {}
 
   /** Draft tokens after the first `known` tokens. */
@@ -39,17 +57,9 @@ export class DraftLength {
     return 0;
   }
 
-  /** Probability that a draft token is right if those before it are. */
-  get acceptance(): number {
-    return this.measured.right / this.measured.tried;
-  }
-
   /** Number of the last draft tokens that were accepted. @param known tokens, from which on it may rest */
   learn(right: number, of: number, known: number): void {
-    const { measured } = this;
-    measured.right = DECAY * measured.right + right;
-    // Draft tokens behind a wrong one say nothing.
-    measured.tried = DECAY * measured.tried + Math.min(of, right + 1);
+    this.acceptance.add(right, of);
     this.isTrying = false;
     if (right > 0) {
       this.misses = 0;

@@ -1,4 +1,4 @@
-import { DraftLength } from './draft-length.js';
+import { DraftLength, type DraftWorth } from './draft-length.js';
 
 /** Tokens that must be the same for what followed them to be a draft token. */
 const GRAM = 3;
@@ -17,11 +17,11 @@ export class PromptLookupDrafter {
 
   /**
    * @param token of a position below the known ones
-   * @param worth number of draft tokens that pay at such an acceptance; default: any
+   * @param worth default: any number of draft tokens pays
    */
   constructor(
     private readonly token: (position: number) => number,
-    worth?: (acceptance: number) => number,
+    worth?: DraftWorth,
   ) {
     this.length = new DraftLength(FIRST, worth);
   }

@@ -1,6 +1,6 @@
 import { NEUTRAL_SAMPLING, type SamplingValues } from '../../shared/sampling-schema.js';
 import type { TokenConstraint, TokenMask } from '../matching/token-constraint.js';
-import { DraftLength } from './draft-length.js';
+import { DraftLength, type DraftWorth } from './draft-length.js';
 import { type HeldSnapshot, type InFlightPrefix, NO_PREFIX } from './prefix.js';
 import { PromptLookupDrafter } from './prompt-lookup-drafter.js';
 
@@ -104,8 +104,8 @@ export class Sequence {
   resendsLastToken = false;
   /** Absent where nothing is drafted. */
   readonly drafter: PromptLookupDrafter | undefined;
-  /** Number of draft tokens that pay at such an acceptance, as the scheduler that has it measures. */
-  worth: (acceptance: number) => number = () => Number.POSITIVE_INFINITY;
+  /** Number of draft tokens of a method that pay, as the scheduler that has it measures. */
+  worth: (method: DraftMethod, ...acceptance: Parameters<DraftWorth>) => number = () => Number.POSITIVE_INFINITY;
   /** Draft tokens so far, and those that were right. */
   drafted = 0;
   accepted = 0;
@@ -119,9 +119,13 @@ export class Sequence {
   private isHeld = false;
 
   constructor(readonly options: SequenceOptions) {
-    const worth = (acceptance: number) => this.worth(acceptance);
-    if (options.speculates) this.drafter = new PromptLookupDrafter((position) => this.token(position), worth);
-    if (options.predicts) this.prediction = new DraftLength(FIRST_PREDICTED, worth);
+    const worthOf =
+      (method: DraftMethod): DraftWorth =>
+      (acceptance) =>
+        this.worth(method, acceptance);
+    if (options.speculates)
+      this.drafter = new PromptLookupDrafter((position) => this.token(position), worthOf('lookup'));
+    if (options.predicts) this.prediction = new DraftLength(FIRST_PREDICTED, worthOf('mtp'));
   }
 
   /** Tokens that are known: prompt and emitted. */
@@ -189,6 +193,7 @@ export class Sequence {
 
   /** Source of the draft tokens that come now, if they are not forced by a constraint. */
   get draftMethod(): DraftMethod {
+    if (this.prediction === undefined) return 'lookup';
     return (this.drafter?.draftTokens(this.known, 1).length ?? 0) > 0 ? 'lookup' : 'mtp';
   }
 

@@ -31,18 +31,19 @@ describe('the number of draft tokens', () => {
   });
 
   it('is limited to what pays at the measured acceptance, and is none where nothing does, but for one try after a rest', () => {
-    const asked: number[] = [];
+    const asked: (readonly [right: number, tried: number])[] = [];
     let pays = 2;
-    const length = new DraftLength(3, (acceptance) => {
-      asked.push(acceptance);
+    const length = new DraftLength(3, ({ right, tried }) => {
+      asked.push([right, tried]);
       return pays;
     });
     expect(length.at(5)).toBe(2);
-    expect(asked).toEqual([2 / 3]);
-    for (let i = 0; i < 40; i++) length.learn(1, 2, 6 + i);
-    expect(length.acceptance).toBeCloseTo(0.5, 2);
-    for (let i = 0; i < 40; i++) length.learn(2, 2, 50 + i);
-    expect(length.acceptance).toBeGreaterThan(0.95);
+    length.learn(1, 3, 6);
+    expect(length.at(6)).toBe(2);
+    length.learn(2, 2, 9);
+    expect(length.at(9)).toBe(2);
+    // Of three draft tokens the third followed a wrong one.
+    expect(asked).toEqual([[0, 0], [1, 2], [0.9 + 2, 1.8 + 2]]);
     pays = 0;
     expect(length.at(100)).toBe(0);
     // Asked again of the same tokens it says the same.

@@ -1,16 +1,15 @@
 // One file because each rule here changes the same books: who runs, who ends, which steps are under way. What can be decided
 // without them lies beside it.
-import { MOST_DRAFT_TOKENS } from '../../../shared/step-limits.js';
 import type { TokenMask } from '../../matching/token-constraint.js';
 import type { DraftToken, Sequence } from '../../request/sequence.js';
 import { BLOCK_TOKENS, BlockManager, blocksFor } from './block-manager.js';
+import { DraftPolicy } from './draft-policy.js';
 import { isPending } from './in-flight-prefixes.js';
 import { byPriority, PeerQueue } from './peer-queue.js';
 import { holderOfTooMany, isProtected, unread, victimFor } from './preemption.js';
 import { type FoundPrefix, PrefixCache } from './prefix-cache.js';
 import { Slots } from './slots.js';
 import { type SnapshotRule, StateSnapshots } from './state-snapshots.js';
-import { StepCost } from './step-cost.js';
 import {
   outputsOf,
   type PlannedAppend,
@@ -85,9 +84,7 @@ export class Scheduler {
   private inFlight: StepPlan[] = [];
   private readonly cache: PrefixCache;
   private steps = 0;
-  private readonly cost = new StepCost();
-  private readonly worth = (acceptance: number): number =>
-    this.cost.draftTokensThatPay(Math.max(1, this.running.length), acceptance, MOST_DRAFT_TOKENS);
+  private readonly drafts = new DraftPolicy(() => this.running.length);
 
   constructor(private readonly options: SchedulerOptions) {
     this.blocks = new BlockManager(options.kvBlocks);
@@ -156,7 +153,7 @@ export class Scheduler {
   }
 
   add(sequence: Sequence): void {
-    sequence.worth = this.worth;
+    sequence.worth = this.drafts.worth;
     this.queue.add(sequence);
   }
 
@@ -267,21 +264,21 @@ export class Scheduler {
    *
    * @param tokens the sampled token of each slice with `sample`, in order; undefined where its mask was late
    * @param predicted of each of them what the prediction block expects behind it
-   * @param deviceUs microseconds that the step took; 0: not known
+   * @param stepUs microseconds that the step took; 0: not known
    * @returns what the step computed, and the tokens that somebody still wants; they are emitted already
    */
   complete(
     tokens: readonly (number | undefined)[],
     predicted: readonly (readonly number[])[] = [],
-    deviceUs = 0,
+    stepUs = 0,
   ): StepResult {
     const plan = this.inFlight.shift();
     if (plan === undefined) throw new Error('a result came for no step');
     const { slices } = plan;
     if (slices.every((slice) => slice.count === outputsOf(slice))) {
-      this.cost.observe(
+      this.drafts.cost.observe(
         slices.reduce((rows, { count }) => rows + count, 0),
-        deviceUs,
+        stepUs,
       );
     }
     const wanted: StepToken[] = [];
@@ -339,6 +336,7 @@ export class Scheduler {
     sequence.computed = position + right;
     sequence.scheduled = position + right;
     sequence.learn(right - 1, sampled.length - 1, proposed, draftMethod);
+    this.drafts.learn(draftMethod, Math.min(proposed, right - 1), proposed);
     if (draftMethod === 'mtp') {
       this.counters.predictedTokens += proposed;
       this.counters.acceptedPredictedTokens += Math.min(proposed, right - 1);
