@@ -25,7 +25,7 @@ const slice = (position: number, count: number, rest: Partial<Slice> = {}): Slic
   ...rest,
 });
 
-/** Of each family: bytes of a state over all layers, and the size of a head of the one layer with attention. */
+/** Bytes of a state over all layers, and the size of a head of the one layer with attention. */
 const STATES = {
   // 3 layers of 4 heads of 32 · 32 and 3 rows of 256 channels.
   qwen35: { bytes: 3 * 4 * (4 * 32 * 32 + 3 * 256), kvHeadDim: 32 },
@@ -431,7 +431,7 @@ describe.each(['qwen35', 'lfm2'] as const)('a recurrent model, %s', (family) => 
       found.push(...sampled.slice(0, 1 + right));
       accepted.add(round % ACCEPTED.length);
       if (toSnapshot === undefined) continue;
-      // What stands there is the state before draft tokens: another continues from it, in blocks of the same contents.
+      // The state before the draft tokens stands there: another continues from it, in blocks of the same contents.
       const known = words(...PROMPT, ...expected.slice(0, position - 39).map(([id]) => id));
       const other = slice(position, 1, { ...last, slot: 2, fromSnapshot: toSnapshot });
       const token = await driver.stepOf([other], { opens: [{ ...opening(1), slot: 2, tokenIds: known }] });

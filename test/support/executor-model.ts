@@ -13,7 +13,7 @@ interface Slot {
   missing: number | undefined;
   /** Recurrent states that its last slice read and wrote. */
   states: State[];
-  /** What the tokens up to each position of its last slice with draft tokens amount to. */
+  /** Chains up to each position of its last slice with draft tokens. */
   replay: Replay | undefined;
 }
 

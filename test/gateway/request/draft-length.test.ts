@@ -43,7 +43,11 @@ describe('the number of draft tokens', () => {
     length.learn(2, 2, 9);
     expect(length.at(9)).toBe(2);
     // Of three draft tokens the third followed a wrong one.
-    expect(asked).toEqual([[0, 0], [1, 2], [0.9 + 2, 1.8 + 2]]);
+    expect(asked).toEqual([
+      [0, 0],
+      [1, 2],
+      [0.9 + 2, 1.8 + 2],
+    ]);
     pays = 0;
     expect(length.at(100)).toBe(0);
     // Asked again of the same tokens it says the same.
