@@ -1,13 +1,14 @@
 // delta_conv: q, k and v of a gated delta net: y = silu(sum_j weight[j] * x[t - 3 + j]), q and k then divided by their
 // length
 //
-// Rows before a slice are those that the one before it kept. A wave owns a head of a row.
+// Rows before a slice are those that the one before it kept, and replay rows after them. A wave owns a head of a row.
 #include "forge/delta.h"
 
 // Grid: x = ceil((2 * key_heads + value_heads) / WAVES), y = rows.
 KERNEL(delta_conv, const float* __restrict x,  // [rows, channels], x_stride apart
        const float* __restrict weight,         // [channels, DELTA_TAPS]
        float* __restrict kept,                 // [states, DELTA_TAPS - 1, channels]: rows before a slice, in order
+       const float* __restrict replay,         // [replay_rows, delta_replay_columns]
        const int32_t* __restrict row_slice,    // [rows]
        const int32_t* __restrict slices,       // [slices, SLICE_WORDS]
        float* __restrict y,                    // [rows, channels]
@@ -18,12 +19,16 @@ KERNEL(delta_conv, const float* __restrict x,  // [rows, channels], x_stride apa
   if (head >= 2 * key_heads + value_heads) return;
   const StateSlice slice = state_slice(slices, row_slice[row]);
   const int channels = (2 * key_heads + value_heads) * dim, channel = head * dim;
-  // A row of the slice, counted from its first; before it, one that was kept. Absent ones are zero.
+  // A row of the slice, counted from its first; before it a replay row, and before those one that was kept. Absent ones
+  // are zero.
   const float* old = kept + static_cast<size_t>(max_of(slice.source, 0)) * BEFORE * channels + channel;
+  const int columns = delta_replay_columns(channels, value_heads);
   const auto is_there = [&](int place) { return place >= 0 || slice.source != NO_STATE; };
   const auto at = [&](int place) {
-    return place >= 0 ? x + static_cast<size_t>(slice.first + place) * x_stride + channel
-                      : old + static_cast<size_t>(BEFORE + place) * channels;
+    if (place >= 0) return x + static_cast<size_t>(slice.first + place) * x_stride + channel;
+    const int back = place + slice.replayed;
+    return back >= 0 ? replay + static_cast<size_t>(slice.replay_row + back) * columns + channel
+                     : old + static_cast<size_t>(BEFORE + back) * channels;
   };
 
   const float* taps[DELTA_TAPS];
@@ -52,10 +57,10 @@ KERNEL(delta_conv, const float* __restrict x,  // [rows, channels], x_stride apa
     for (int i = lane_id(); i < dim; i += WAVE) out[i] *= scale;
   }
 
-  if (row != slice.first + slice.rows - 1) return;
+  if (row != slice.first + slice.rows - 1 || slice.target == NO_STATE) return;
   float* kept_next = kept + static_cast<size_t>(slice.target) * BEFORE * channels + channel;
   for (int j = 0; j < BEFORE; j++) {
-    const int place = slice.rows - BEFORE + j;
+    const int place = slice.stored - BEFORE + j;
     const bool is_present = is_there(place);
     const float* from = at(place);
     SIMD

@@ -17,8 +17,8 @@ struct Inputs {
 
 template <int N>
 DEVICE void delta_net(Dim3 block, const float* qkv, const float* beta, const float* alpha, const float* rate,
-                      const float* bias, float* states, const int32_t* slices, float* y, int key_heads, int value_heads,
-                      int gate_stride, int grouped) {
+                      const float* bias, float* states, const float* replay, const int32_t* slices, float* y,
+                      int key_heads, int value_heads, int gate_stride, int grouped) {
   constexpr int ROWS = DELTA_PART / WAVES;
   const StateSlice slice = state_slice(slices, block.z);
   // Value heads of a key head follow each other, and of each key head's their betas before their alphas; or neither.
@@ -42,23 +42,40 @@ DEVICE void delta_net(Dim3 block, const float* qkv, const float* beta, const flo
   const int channels = (2 * key_heads + value_heads) * N;
   const float scale = 1.0f / sqrt_of(static_cast<float>(N));
   const float head_rate = rate[head], head_bias = bias[head];
-  // A row's inputs are loaded while the row before it is computed.
+  // Inputs of a row of the slice, counted from its first; before it, a replay row. They are loaded while the row before
+  // it is computed.
   const auto bring = [&](int t, Inputs<N, ROWS>& in) {
-    const float* columns = qkv + static_cast<size_t>(t) * channels;
-    const size_t gates = static_cast<size_t>(t) * gate_stride + gate;
+    const float *columns, *beta_at, *alpha_at;
+    if (t >= 0) {
+      const size_t place = slice.first + t;
+      columns = qkv + place * channels;
+      beta_at = beta + place * gate_stride + gate;
+      alpha_at = alpha + place * gate_stride + gate;
+    } else {
+      const size_t place = slice.replay_row + slice.replayed + t;
+      columns = replay + place * delta_replay_columns(channels, value_heads) + channels;
+      beta_at = columns + channels + head;
+      alpha_at = beta_at + value_heads;
+    }
     load_row<N>(in.q, columns + key_head * N);
     load_row<N>(in.k, columns + (key_heads + key_head) * N);
     const float* v = columns + (2 * key_heads + head) * N + row;
     UNROLL
     for (int r = 0; r < ROWS; r++) in.v[r] = v[r];
-    in.alpha = alpha[gates];
-    in.beta = beta[gates];
+    in.alpha = *alpha_at;
+    in.beta = *beta_at;
   };
-  const int end = slice.first + slice.rows;
+  const auto store = [&] {
+    if (slice.target == NO_STATE) return;
+    float* next = states + (static_cast<size_t>(slice.target) * value_heads + head) * size + row * N;
+    UNROLL
+    for (int r = 0; r < ROWS; r++) store_row<N>(state[r], next + r * N);
+  };
   Inputs<N, ROWS> now, ahead;
-  bring(slice.first, now);
-  for (int t = slice.first; t < end; t++) {
-    if (t + 1 < end) bring(t + 1, ahead);
+  bring(-slice.replayed, now);
+  for (int t = -slice.replayed; t < slice.rows; t++) {
+    if (t == slice.stored) store();
+    if (t + 1 < slice.rows) bring(t + 1, ahead);
     const float decay = exp_of(head_rate * softplus(now.alpha + head_bias));
     const float share = 1.0f / (1.0f + exp_of(-now.beta));
     float given[ROWS];
@@ -68,34 +85,34 @@ DEVICE void delta_net(Dim3 block, const float* qkv, const float* beta, const flo
     for (int r = 0; r < ROWS; r++) given[r] = share * (now.v[r] - wave_sum(given[r]));
     UNROLL
     for (int r = 0; r < ROWS; r++) given[r] = learn_and_dot<N>(state[r], given[r], now.k, now.q);
-    float* out = y + (static_cast<size_t>(t) * value_heads + head) * N + row;
-    UNROLL
-    for (int r = 0; r < ROWS; r++) {
-      const float sum = wave_sum(given[r]);
-      if (WAVE == 1 || lane_id() == r) out[r] = sum * scale;
+    if (t >= 0) {
+      float* out = y + (static_cast<size_t>(slice.first + t) * value_heads + head) * N + row;
+      UNROLL
+      for (int r = 0; r < ROWS; r++) {
+        const float sum = wave_sum(given[r]);
+        if (WAVE == 1 || lane_id() == r) out[r] = sum * scale;
+      }
     }
     now = ahead;
   }
-
-  float* next = states + (static_cast<size_t>(slice.target) * value_heads + head) * size + row * N;
-  UNROLL
-  for (int r = 0; r < ROWS; r++) store_row<N>(state[r], next + r * N);
+  if (slice.stored == slice.rows) store();
 }
 }  // namespace
 
 // Grid: x = dim / DELTA_PART, y = value_heads, z = slices.
-#define DELTA_NET(dim)                                                                                                \
-  KERNEL(delta_net_d##dim, const float* __restrict qkv, /* [rows, 2 * key_heads + value_heads, dim] */                \
-         const float* __restrict beta,                  /* [rows, value_heads], gate_stride apart */                  \
-         const float* __restrict alpha,                 /* the same */                                                \
-         const float* __restrict rate,                  /* [value_heads], below zero */                               \
-         const float* __restrict bias,                  /* [value_heads] */                                           \
-         float* states,                                 /* [states, value_heads, dim, dim] */                         \
-         const int32_t* __restrict slices,              /* [slices, SLICE_WORDS] */                                   \
-         float* __restrict y,                           /* [rows, value_heads, dim] */                                \
-         int key_heads, int value_heads, int gate_stride, int grouped) {                                              \
-    delta_net<dim>(BLOCK_INDEX, qkv, beta, alpha, rate, bias, states, slices, y, key_heads, value_heads, gate_stride, \
-                   grouped);                                                                                          \
+#define DELTA_NET(dim)                                                                                           \
+  KERNEL(delta_net_d##dim, const float* __restrict qkv, /* [rows, 2 * key_heads + value_heads, dim] */           \
+         const float* __restrict beta,                  /* [rows, value_heads], gate_stride apart */             \
+         const float* __restrict alpha,                 /* the same */                                           \
+         const float* __restrict rate,                  /* [value_heads], below zero */                          \
+         const float* __restrict bias,                  /* [value_heads] */                                      \
+         float* states,                                 /* [states, value_heads, dim, dim] */                    \
+         const float* __restrict replay,                /* [replay_rows, delta_replay_columns] */                \
+         const int32_t* __restrict slices,              /* [slices, SLICE_WORDS] */                              \
+         float* __restrict y,                           /* [rows, value_heads, dim] */                           \
+         int key_heads, int value_heads, int gate_stride, int grouped) {                                         \
+    delta_net<dim>(BLOCK_INDEX, qkv, beta, alpha, rate, bias, states, replay, slices, y, key_heads, value_heads, \
+                   gate_stride, grouped);                                                                        \
   }
 
 DELTA_NET(32)

@@ -33,7 +33,7 @@ export const TIERS = {
     'test/gateway/api/protocols/answer-limits.test.ts',
     'test/gateway/matching/{grammar-cache,mask-fairness,mask-time,mask-turns,matchers,turns}.test.ts',
     'test/gateway/replica/{client-error,engine,queue-limits}.test.ts',
-    'test/gateway/replica/link/{line-splitter,loss,step-encoding,supervision}.test.ts',
+    'test/gateway/replica/link/{answer,line-splitter,loss,step-encoding,supervision}.test.ts',
     'test/gateway/replica/scheduler/**',
     'test/gateway/request/**',
     '!test/gateway/request/numbers.test.ts',
@@ -49,7 +49,7 @@ export const TIERS = {
   ],
   quick: [
     'test/executor/{batch-invariance,demo-oracle,families,families-invariance,failed-loads,fusions,granted-sequences}.test.ts',
-    'test/executor/{kv-cache-q8,large-steps,launch-plan,masked-steps,recurrent-states,refused-models,shared-norms}.test.ts',
+    'test/executor/{kv-cache-q8,large-steps,launch-plan,masked-steps,prediction,recurrent-states,refused-models,shared-norms}.test.ts',
     'test/executor/{unused-tensors,weight-chunks}.test.ts',
     'test/e2e/{demo,generation}.test.ts',
     'test/faults/kills.test.ts',

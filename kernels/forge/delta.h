@@ -8,15 +8,25 @@
 namespace forge {
 
 // Rows of one sequence in a step, and which states they go from and to.
+//
+// Draft tokens may turn out to be wrong, so the state after them is not written. The inputs of their rows are kept
+// instead (the replay rows), and the next slice replays those that were accepted before its own rows: the same
+// operations on the same values, so the same bits as without draft tokens.
 struct StateSlice {
   int first, rows;
-  int source;  // NO_STATE: nothing came before
-  int target;
+  int source;      // NO_STATE: nothing came before
+  int target;      // NO_STATE: none is written
+  int stored;      // rows of the slice after which the state is written: all; 0 with draft tokens
+  int replayed;    // rows that follow the source and come before the slice
+  int replay_row;  // the first of them among the replay rows
 };
 DEVICE StateSlice state_slice(const int32_t* slices, int slice) {
   const int32_t* words = slices + static_cast<size_t>(slice) * SLICE_WORDS;
-  return StateSlice{words[0], words[1], words[2], words[3]};
+  return StateSlice{words[0], words[1], words[2], words[3], words[4], words[5], words[6]};
 }
+
+// Elements of a replay row of a delta net: what its convolution takes, q, k and v, beta and alpha.
+DEVICE int delta_replay_columns(int channels, int value_heads) { return 2 * (channels + value_heads); }
 
 // ln(1 + e^x)
 DEVICE float softplus(float x) { return x > 20.0f ? x : log_of(1.0f + exp_of(x)); }

@@ -2,7 +2,9 @@ import { readFileSync } from 'node:fs';
 import { RocmForgeError } from '../shared/errors.js';
 import type { EventLoopBudget } from '../shared/event-loop-budget.js';
 import type { Fault } from '../shared/fault-log.js';
+import { PREDICTION } from '../shared/gguf/harmless.js';
 import { createLogger, type Logger } from '../shared/log.js';
+import { MOST_DRAFT_TOKENS } from '../shared/step-limits.js';
 import type { ChangeableLimits } from './api/admin/admin-server.js';
 import { Embeddings } from './api/embeddings.js';
 import { encodeWorkerFile } from './api/encode-worker-file.js';
@@ -85,8 +87,10 @@ export function hostModel(
   observer: ModelObserver,
   shared: SharedParts,
 ): HostedModel {
-  const { file: modelFile, tokenizer, hasChatTemplate, facts, unused } = served;
+  const { file: modelFile, tokenizer, hasChatTemplate, facts } = served;
   const { trust, log } = shared;
+  const predicts = options.speculate === 'mtp' && served.predicts;
+  const unused = served.unused.filter(({ why }) => !predicts || why !== PREDICTION);
   if (unused.length > 0) {
     const tensors = unused.reduce((sum, { tensors }) => sum + tensors.length, 0);
     log.info({ tensors }, `not used of the model file: ${unused.map(({ why }) => why).join('; ')}`);
@@ -95,12 +99,20 @@ export function hostModel(
     ...{ modelFile, tokenizer, hasChatTemplate, facts, template: shared.template, budget: shared.budget },
     workerFile: encodeWorkerFile(),
   });
+  if (options.speculate === 'mtp' && !served.predicts) {
+    log.warn(
+      { model: served.name },
+      'the model file has no multi-token-prediction block: tokens are drafted by prompt lookup',
+    );
+  }
   const { standby = 0, allowOtherArithmetic } = options;
   const executors = [options.executor, ...(options.moreExecutors ?? [])];
   const queueLimits: ChangeableLimits[] = [];
   const replicas = executors.map((executor, i): Replica => {
     const replicaOptions: ReplicaOptions & ChangeableLimits = {
       ...options,
+      // Tokens predicted behind a step's belong to the next one.
+      ...(predicts && { pipelineDepth: 1 }),
       supervisor: supervisorOptions({ ...options, executor }, served),
       queueShareOf: (principal) => trust.limiter.queueShareOf(principal),
     };
@@ -141,6 +153,7 @@ export function hostModel(
   const inference = new Inference(served, encoder, runner, matchers, readiness, {
     streamInterval: options.streamInterval,
     speculates: options.speculate !== 'off',
+    predicts,
   });
   return {
     ...{
@@ -222,6 +235,8 @@ function supervisorOptions(options: GatewayOptions, model: ServedModel): Supervi
       kvMemoryBytes: BigInt(options.kvMemoryBytes),
       // Without a prefix cache nobody would look for them.
       stateSnapshots: options.stateSnapshots ?? (model.isRecurrent && !options.prefixCache ? 0 : undefined),
+      predicts: options.speculate === 'mtp' && model.predicts,
+      draftTokens: options.speculate === 'off' ? 0 : MOST_DRAFT_TOKENS,
       fingerprint: model.file.identity,
     },
   };

@@ -102,6 +102,16 @@ export function watchModels(registry: Registry, models: readonly CountedModel[])
     (counts) => counts.acceptedDraftTokens,
   );
   total(
+    'spec_decode_num_mtp_draft_tokens_total',
+    'Draft tokens of the multi-token-prediction block',
+    (counts) => counts.predictedTokens,
+  );
+  total(
+    'spec_decode_num_mtp_accepted_tokens_total',
+    'Draft tokens of the multi-token-prediction block that were right',
+    (counts) => counts.acceptedPredictedTokens,
+  );
+  total(
     'mask_misses_total',
     'Tokens computed again because their mask had not come in time',
     (counts) => counts.maskMisses,

@@ -81,7 +81,7 @@ export interface GatewayOptions extends ModelOptions, HttpOptions, TrustOptions 
   readonly pipelineDepth: number;
   readonly prefixCache: boolean;
   /** Source of draft tokens; default: prompt lookup. */
-  readonly speculate?: 'lookup' | 'off' | undefined;
+  readonly speculate?: 'lookup' | 'mtp' | 'off' | undefined;
   /** Tokens of a completion that a stream gets together, after its first; default 1. */
   readonly streamInterval?: number | undefined;
   /** See `ReplicaOptions` of `replica/replica.ts`. */

@@ -7,6 +7,9 @@ export const MOST_SEQUENCES = 4096;
 /** The most snapshots of recurrent states: more would be tables that nothing bounds. */
 export const MOST_STATE_SNAPSHOTS = 16_384;
 
+/** The most draft tokens of a slice. */
+export const MOST_DRAFT_TOKENS = 7;
+
 /** The most tokens of one sequence where nobody asks for another number: contexts beyond are granted when asked for. */
 export const DEFAULT_CONTEXT = 8192;
 

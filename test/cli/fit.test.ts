@@ -5,6 +5,7 @@ import { type FitReport, fitReport, formatFitReport } from '../../src/cli/inspec
 import { largest } from '../../src/executor/load/fit.js';
 import { loadModel } from '../../src/executor/load/loaded-model.js';
 import { kvBlockBytes } from '../../src/executor/model/kv-cache.js';
+import { MOST_DRAFT_TOKENS } from '../../src/shared/step-limits.js';
 import { FakeNativeDevice, fakeGpu } from '../doubles/native-device.js';
 import { rocmforge } from '../support/command-line.js';
 import { RANDOM_FAMILY_NAMES } from '../support/random-families.js';
@@ -207,7 +208,9 @@ describe('inspect --fit', () => {
     const { devices, context } = await fitReport(file, { memory: 290 * MIB, kvCacheType: 'f16' });
     const limits = { maxContext: context, maxSequences: 0, maxStepTokens: 0, kvMemoryBytes: 0 };
     const gpu = fakeGpu(new FakeNativeDevice(290 * MIB));
-    const options = { path: file, kvCacheType: 'f16', fingerprint: '', ...limits } as const;
+    // As a gateway loads it that drafts tokens, which is the default.
+    const drafts = { draftTokens: MOST_DRAFT_TOKENS };
+    const options = { path: file, kvCacheType: 'f16', fingerprint: '', ...drafts, ...limits } as const;
     const model = await loadModel(gpu, options, () => undefined);
     const { maxSequences, kvBlocks } = model.forward.limits;
     expect(devices[0]!.granted).toMatchObject({ context, sequences: maxSequences, kvTokens: 16 * (kvBlocks - 1) });

@@ -131,7 +131,7 @@ export class FakeDevice {
         slot: slice.slot,
         logprob: 0,
         rank,
-        nonFinite: false,
+        ...{ nonFinite: false, predictedIds: [] },
         late: false,
         ...likeliest(slot.top, slot.given),
       };
@@ -327,7 +327,7 @@ function promptOutputsOf({ known, promptTokens, promptTop }: Slot, { slot, posit
     tokenId,
     logprob: -1,
     rank: 1,
-    nonFinite: false,
+    ...{ nonFinite: false, predictedIds: [] },
     late: false,
     ...likeliest(promptTop),
   }));

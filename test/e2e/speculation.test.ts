@@ -4,7 +4,7 @@ import type { GatewayOptions } from '../../src/gateway/options.js';
 import type { GenerateStreamRequest } from '../../src/shared/generated/rocmforge/v1/inference.js';
 import { type Generated, generate, request, startTestGateway } from '../support/gateway.js';
 import { HipDouble } from '../support/hip-double.js';
-import { writeRandomModel } from '../support/random-model.js';
+import { writeRandomFamily, writeRandomModel } from '../support/random-model.js';
 import { byTier, seed } from '../support/run-size.js';
 
 const REQUESTS = byTier({ quick: 66, default: 66, full: 264 });
@@ -25,8 +25,61 @@ const [PART, TOKENS] =
 const WORDS = 4;
 const SEED = seed(20261122);
 const CLIENTS = 6;
-/** Bytes of a KV block of the random model: two layers, keys and values, 2 heads of 16 f32. */
-const BLOCK_BYTES = 2 * 2 * 2 * 16 * 16 * 4;
+/** Bytes of a KV block of a layer with keys and values of 2 heads of so many f32. */
+const blockBytes = (headDim: number) => 2 * 2 * 16 * headDim * 4;
+
+interface Case {
+  readonly model: string;
+  readonly blockBytes: number;
+  /** Accepted draft tokens of a request, at least. */
+  readonly accepted: number;
+  /** Default: prompt lookup. */
+  readonly speculate?: 'mtp';
+}
+
+/** Weights with which a token alone decides what follows, nearly, and the prediction block predicts it. */
+const MARKOV = {
+  ...{ attn_output: 0.02, ffn_down: 0.02, ssm_out: 0.02, ffn_down_exps: 0.02, ffn_down_shexp: 0.02 },
+  output: 10,
+};
+
+/** Models that repeat themselves: the second one says by its last token alone what comes next, nearly. */
+const CASES: Readonly<Record<string, () => Case>> =
+  DEVICE === 'hip'
+    ? {
+        llama: () => ({
+          model: writeRandomModel({
+            contextLength: 256,
+            type: 'F16',
+            scaled: { attn_output: 0.05, ffn_down: 0.05, output: 10 },
+          }),
+          ...{ blockBytes: 2 * blockBytes(16), accepted: 2 },
+        }),
+      }
+    : {
+        llama: () => ({
+          model: writeRandomModel({ contextLength: 256 }),
+          ...{ blockBytes: 2 * blockBytes(16), accepted: 2 },
+        }),
+        // States of draft tokens that were wrong are not written: the next slice replays the rows that were right.
+        qwen35: () => ({
+          model: writeRandomFamily('qwen35', { contextLength: 256 }),
+          ...{ blockBytes: blockBytes(32), accepted: 1 },
+        }),
+        lfm2: () => ({
+          model: writeRandomFamily('lfm2', { contextLength: 256 }),
+          ...{ blockBytes: blockBytes(16), accepted: 1 },
+        }),
+        // The block behind the layers has keys and values, too.
+        'qwen35 with its prediction block': () => ({
+          model: writeRandomFamily('qwen35', { contextLength: 256, predicts: true, scaled: MARKOV }),
+          ...{ blockBytes: 2 * blockBytes(32), accepted: 1, speculate: 'mtp' },
+        }),
+        'glm4moe with its prediction block': () => ({
+          model: writeRandomFamily('glm4moe', { contextLength: 256, predicts: true, scaled: MARKOV }),
+          ...{ blockBytes: 5 * blockBytes(32), accepted: 1, speculate: 'mtp' },
+        }),
+      };
 /** Most of an answer of this form is decided by it. */
 const FORM = {
   type: 'object',
@@ -71,14 +124,16 @@ interface Run {
   readonly answers: readonly Generated[];
   readonly draftTokens: number;
   readonly accepted: number;
+  readonly predicted: number;
+  readonly acceptedPredicted: number;
   readonly preemptions: number;
   readonly executors: number;
 }
 
-async function run(options: Partial<GatewayOptions>, kills = 0): Promise<Run> {
-  const server = await startTestGateway(model, {
+async function run(of: Case, options: Partial<GatewayOptions>, kills = 0): Promise<Run> {
+  const server = await startTestGateway(of.model, {
     executor: { spawn: { device: DEVICE } },
-    kvMemoryBytes: 600 * BLOCK_BYTES,
+    kvMemoryBytes: 600 * of.blockBytes,
     maxRestarts: 100,
     ...options,
   });
@@ -101,60 +156,66 @@ async function run(options: Partial<GatewayOptions>, kills = 0): Promise<Run> {
     };
     await Promise.all([killer(), ...Array.from({ length: CLIENTS }, client)]);
     const { draftTokens, acceptedDraftTokens: accepted, preemptions, executors } = server.gateway.replica.counts;
-    return { answers, draftTokens, accepted, preemptions, executors };
+    const { predictedTokens: predicted, acceptedPredictedTokens: acceptedPredicted } = server.gateway.replica.counts;
+    return { answers, draftTokens, accepted, predicted, acceptedPredicted, preemptions, executors };
   } finally {
     await server.stop();
   }
 }
 
-// The second one says by its last token alone what comes next, nearly: it soon repeats itself, and draft tokens are right.
-const model = writeRandomModel(
-  DEVICE === 'hip'
-    ? { contextLength: 256, type: 'F16', scaled: { attn_output: 0.05, ffn_down: 0.05, output: 10 } }
-    : { contextLength: 256 },
-);
-
-it('drafted, preempted, cached and killed runs give the tokens, probabilities and ends of the plain one', async () => {
-  if (DEVICE === 'hip') new HipDouble().install();
-  const plain = await run({ speculate: 'off', prefixCache: false });
-  expect([plain.draftTokens, plain.answers.length]).toEqual([0, REQUESTS]);
-  const answerOf = ({ completions, promptLogprobs }: Generated) => ({
-    promptLogprobs,
-    completions: completions.map(({ tokenIds, text, logprobs, end }) => ({
-      ...{ tokenIds, text, logprobs },
-      ...{ reason: end?.finishReason, match: end?.stopMatch, tokens: end?.usage?.completionTokens },
-    })),
-  });
-  /** A run whose answers are those of the plain one. */
-  const same = async (name: string, ...how: Parameters<typeof run>): Promise<Run> => {
-    const other = await run(...how);
-    for (const [i, answer] of other.answers.entries()) {
-      expect(answerOf(answer), `${name}, request ${i}`).toEqual(answerOf(plain.answers[i] as Generated));
-    }
+it.each(Object.keys(CASES))(
+  'drafted, preempted, cached and killed runs of %s give the tokens, probabilities and ends of the plain one',
+  async (family) => {
+    if (DEVICE === 'hip') new HipDouble().install();
+    const of = CASES[family]!();
+    const plain = await run(of, { speculate: 'off', prefixCache: false });
+    expect([plain.draftTokens, plain.answers.length]).toEqual([0, REQUESTS]);
+    const answerOf = ({ completions, promptLogprobs }: Generated) => ({
+      promptLogprobs,
+      completions: completions.map(({ tokenIds, text, logprobs, end }) => ({
+        ...{ tokenIds, text, logprobs },
+        ...{ reason: end?.finishReason, match: end?.stopMatch, tokens: end?.usage?.completionTokens },
+      })),
+    });
+    /** A run whose answers are those of the plain one. */
+    const same = async (name: string, options: Partial<GatewayOptions>, kills?: number): Promise<Run> => {
+      const other = await run(of, options, kills);
+      for (const [i, answer] of other.answers.entries()) {
+        expect(answerOf(answer), `${name}, request ${i}`).toEqual(answerOf(plain.answers[i] as Generated));
+      }
+      console.log(
+        `${DEVICE}, ${family}, ${name}: ${REQUESTS} requests, ${other.draftTokens} draftTokens, ${other.accepted} of them right; ${other.predicted} and ${other.acceptedPredicted} of them predicted`,
+      );
+      return other;
+    };
+    const { speculate = 'lookup' } = of;
+    const runs = {
+      drafted: await same('drafted', { speculate, prefixCache: false }),
+      alone: await same('alone', { speculate, pipelineDepth: 1 }),
+      preempted: await same('preempted', { speculate, kvMemoryBytes: 25 * of.blockBytes }),
+      killed: await same('killed', { speculate }, 5),
+    };
+    const accepted = Object.values(runs).reduce((sum, each) => sum + each.accepted, 0);
+    const draftTokens = Object.values(runs).reduce((sum, each) => sum + each.draftTokens, 0);
     console.log(
-      `${DEVICE}, ${name}: ${REQUESTS} requests, ${other.draftTokens} draftTokens, ${other.accepted} of them right`,
+      `${DEVICE}, ${family}: ${4 * REQUESTS} requests, ${draftTokens} draftTokens, ${accepted} of them right`,
     );
-    return other;
-  };
-  const runs = {
-    drafted: await same('drafted', { speculate: 'lookup', prefixCache: false }),
-    alone: await same('alone', { speculate: 'lookup', pipelineDepth: 1 }),
-    preempted: await same('preempted', { speculate: 'lookup', kvMemoryBytes: 25 * BLOCK_BYTES }),
-    killed: await same('killed', { speculate: 'lookup' }, 5),
-  };
-  const accepted = Object.values(runs).reduce((sum, each) => sum + each.accepted, 0);
-  const draftTokens = Object.values(runs).reduce((sum, each) => sum + each.draftTokens, 0);
-  console.log(`${DEVICE}: ${4 * REQUESTS} requests, ${draftTokens} draftTokens, ${accepted} of them right`);
-  // The counts of each answer add up.
-  for (const run of Object.values(runs)) {
-    const usages = run.answers.flatMap(({ completions }) => completions.map(({ end }) => end?.usage));
-    const sum = (count: 'proposedTokens' | 'acceptedTokens') =>
-      usages.reduce((total, usage) => total + (usage?.[count] ?? 0), 0);
-    expect([sum('proposedTokens'), sum('acceptedTokens')]).toEqual([run.draftTokens, run.accepted]);
-  }
-  // Each run did what it is there for.
-  for (const { accepted } of Object.values(runs)) expect(accepted).toBeGreaterThan(2 * REQUESTS);
-  expect(draftTokens).toBeGreaterThan(accepted);
-  expect(runs.preempted.preemptions).toBeGreaterThan(5);
-  expect(runs.killed.executors).toBe(6);
-});
+    // The counts of each answer add up.
+    for (const run of Object.values(runs)) {
+      const usages = run.answers.flatMap(({ completions }) => completions.map(({ end }) => end?.usage));
+      const sum = (count: 'proposedTokens' | 'acceptedTokens' | 'predictedTokens' | 'acceptedPredictedTokens') =>
+        usages.reduce((total, usage) => total + (usage?.[count] ?? 0), 0);
+      expect([sum('proposedTokens'), sum('acceptedTokens')]).toEqual([run.draftTokens, run.accepted]);
+      expect([sum('predictedTokens'), sum('acceptedPredictedTokens')]).toEqual([run.predicted, run.acceptedPredicted]);
+      // Prompt lookup has made some of the others.
+      if (of.speculate === undefined) expect(run.predicted).toBe(0);
+      else expect(run.acceptedPredicted).toBeGreaterThan(REQUESTS);
+      expect(run.accepted).toBeGreaterThan(run.acceptedPredicted);
+    }
+    // Each run did what it is there for.
+    for (const { accepted } of Object.values(runs)) expect(accepted).toBeGreaterThan(of.accepted * REQUESTS);
+    expect(draftTokens).toBeGreaterThan(accepted);
+    expect(runs.preempted.preemptions).toBeGreaterThan(5);
+    expect(runs.killed.executors).toBe(6);
+  },
+);

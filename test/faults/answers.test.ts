@@ -47,6 +47,7 @@ const MISTAKES: Readonly<Record<string, Mistake>> = {
   'likeliest tokens that nobody asked for': output({ topIds: [300], topLogprobs: [-1] }),
   'likeliest tokens without their log probabilities': output({ topIds: [260] }),
   'a named token’s log probability that nobody asked for': output({ chosenLogprobs: [-1], chosenRanks: [1] }),
+  'predicted tokens that nobody asked for': output({ predictedIds: [260] }),
   'prompt tokens that nobody asked for': ({ outputs }) => ({ promptOutputs: outputs }),
 };
 const NAMED_MISTAKES: Readonly<Record<string, Mistake>> = {
@@ -132,6 +133,8 @@ describe('an executor that is not what was asked for', () => {
     'room for a window': { window: 16, windowBlocks: 2 },
     'snapshots of states': { stateSnapshots: 1 },
     'more snapshots of states': { recurrent: true, stateSnapshots: 1_000_000 },
+    'more draft tokens': { recurrent: true, draftTokens: 8 },
+    'prediction block': { predicts: true },
   };
   it.each(Object.entries(CLAIMS))('but has another %s is refused', async (_name, claims) => {
     await expect(startFakeGateway({ claims })).rejects.toMatchObject({ reason: 'EXECUTOR_PROTOCOL' });

@@ -24,7 +24,7 @@ const NOTHING: ReplicaCounts = {
   slices: 0,
   drafts: 0,
   draftTokens: 0,
-  acceptedDraftTokens: 0,
+  ...{ acceptedDraftTokens: 0, predictedTokens: 0, acceptedPredictedTokens: 0 },
   discardedTokens: 0,
   replayed: 0,
   quarantined: 0,

@@ -2,13 +2,14 @@ import fc from 'fast-check';
 import { it } from 'vitest';
 import { deltaConv as contractOf } from '../../src/executor/kernels/index.js';
 import { deltaConv } from './reference/delta_conv.js';
+import { replayRowsIn } from './reference/delta_net.js';
 import { expectClose } from './support/compare.js';
-import { slices, sliceTables } from './support/slices.js';
+import { replayRowsOf, slices, sliceTables } from './support/slices.js';
 import { onEachTarget } from './support/targets.js';
 import { fill, fills, Random, seed, size } from './support/values.js';
 
 onEachTarget('delta_conv', (target) => {
-  it('convolves each row with those before it, and keeps the last for the next slice', () =>
+  it('convolves each row with those before it, replay rows among them, and keeps the last for the next slice', () =>
     target.check(
       fc.tuple(
         slices(3, target.simulated ? 5 : 20),
@@ -28,15 +29,17 @@ onEachTarget('delta_conv', (target) => {
         const states = 2 * of.length;
         const kept = fill('normal', states * 3 * channels, random);
         const sizes = { key_heads: keyHeads, value_heads: valueHeads, dim };
+        const replay = fill(kind, replayRowsOf(of) * 2 * (channels + valueHeads), random);
         const { y, kept: after } = await target.launch<typeof contractOf.arguments>(
           contractOf,
-          { x, weight, kept: kept.slice(), ...sliceTables(of), ...sizes, x_stride: stride, eps },
-          { rows, states, slices: of.length },
+          { x, weight, kept: kept.slice(), replay, ...sliceTables(of), ...sizes, x_stride: stride, eps },
+          { rows, states, slices: of.length, replay_rows: replayRowsOf(of) },
         );
         const close = Float32Array.from({ length: rows * channels }, (_, i) => {
           return x[Math.floor(i / channels) * stride + (i % channels)]!;
         });
-        const expected = deltaConv(close, weight, kept, of, { keyHeads, valueHeads, dim, eps });
+        const shape = { keyHeads, valueHeads, dim, eps };
+        const expected = deltaConv(close, weight, kept, of, replayRowsIn(replay, shape), shape);
         expectClose(contractOf, y!, expected.y, { dim });
         expectClose(contractOf, after!, { values: expected.kept }, { dim: -8 * 40 });
       },

@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { deltaNet as contractOf, DELTA_DIMS } from '../../src/executor/kernels/index.js';
-import { deltaNet, type StateSlice } from './reference/delta_net.js';
+import { deltaNet, replayRowsIn, type StateSlice } from './reference/delta_net.js';
 import { expectClose } from './support/compare.js';
-import { slices, sliceTables } from './support/slices.js';
+import { replayRowsOf, slices, sliceTables } from './support/slices.js';
 import { onEachTarget, type Target } from './support/targets.js';
 import { fill, fills, Random, seed, size } from './support/values.js';
 
@@ -60,7 +60,9 @@ async function run(target: Target, dim: number, [of, [keyHeads, times, apart, is
   const bias = fill('normal', valueHeads, random);
   const qkv = inputs(random, rows, keyHeads, valueHeads, dim);
   const states = fill('normal', 2 * of.length * valueHeads * dim * dim, random);
-  const launched = (cut: readonly StateSlice[], before: Float32Array, first = 0, last = rows) =>
+  const replayRows = replayRowsOf(of);
+  const replay = replayed(random, replayRows, keyHeads, valueHeads, dim);
+  const launched = (cut: readonly StateSlice[], before: Float32Array, first = 0, last = rows, rowsToReplay = replay) =>
     target.launch<typeof contract.arguments>(
       contract,
       {
@@ -70,22 +72,41 @@ async function run(target: Target, dim: number, [of, [keyHeads, times, apart, is
         rate,
         bias,
         states: before.slice(),
+        replay: rowsToReplay,
         slices: sliceTables(cut).slices,
         key_heads: keyHeads,
         value_heads: valueHeads,
         gate_stride: stride,
         grouped: Number(isGrouped),
       },
-      { rows: last - first, states: 2 * of.length, slices: cut.length },
+      { rows: last - first, states: 2 * of.length, slices: cut.length, replay_rows: replayRows },
     );
+  const shape = { keyHeads, valueHeads, dim, isGrouped };
   const expected = () =>
-    deltaNet(qkv, { beta: beta.close, alpha: alpha.close, rate, bias }, states, of, {
-      keyHeads,
-      valueHeads,
-      dim,
-      isGrouped,
-    });
-  return { contract, rows, states, launched, expected };
+    deltaNet(qkv, { beta: beta.close, alpha: alpha.close, rate, bias }, states, of, replayRowsIn(replay, shape), shape);
+  /** The rows of the step as replay rows. */
+  const asReplay = (): Float32Array => {
+    const width = (2 * keyHeads + valueHeads) * dim;
+    const columns = 2 * (width + valueHeads);
+    const own = new Float32Array(Math.max(replayRows, rows) * columns);
+    for (let row = 0; row < rows; row++) {
+      own.set(qkv.subarray(row * width, (row + 1) * width), row * columns + width);
+      own.set(beta.close.subarray(row * valueHeads, (row + 1) * valueHeads), row * columns + 2 * width);
+      own.set(alpha.close.subarray(row * valueHeads, (row + 1) * valueHeads), row * columns + 2 * width + valueHeads);
+    }
+    return own;
+  };
+  return { contract, rows, states, launched, expected, asReplay };
+}
+
+/** Replay rows as the kernel that keeps them writes them. */
+function replayed(random: Random, rows: number, keyHeads: number, valueHeads: number, dim: number): Float32Array {
+  const width = (2 * keyHeads + valueHeads) * dim;
+  const columns = 2 * (width + valueHeads);
+  const replay = fill('normal', rows * columns, random);
+  const qkv = inputs(random, rows, keyHeads, valueHeads, dim);
+  for (let row = 0; row < rows; row++) replay.set(qkv.subarray(row * width, (row + 1) * width), row * columns + width);
+  return replay;
 }
 
 const cases = (target: Target, most: number) =>
@@ -97,8 +118,9 @@ onEachTarget('delta_net', (target) => {
       const { contract, rows, states, launched, expected } = await run(target, dim, generated);
       const { y, states: after } = await launched(generated[0], states);
       const wanted = expected();
-      expectClose(contract, y!, wanted.y, { rows });
-      expectClose(contract, after!, wanted.states, { rows });
+      const most = rows + Math.max(...generated[0].map((slice) => slice.replayed));
+      expectClose(contract, y!, wanted.y, { rows: most });
+      expectClose(contract, after!, wanted.states, { rows: most });
     }),
   );
 
@@ -107,18 +129,48 @@ onEachTarget('delta_net', (target) => {
       fc.tuple(cases(target, 1), fills('normal')),
       async ([generated]) => {
         const { rows, states, launched } = await run(target, dim, generated);
-        const [slice] = generated[0] as [StateSlice];
+        const [{ source, replayed }] = generated[0] as [StateSlice];
+        const slice = { first: 0, rows, source, target: source === 0 ? 1 : 0, isBefore: false, replayed, replayRow: 0 };
         const whole = await launched([slice], states);
         let [before, from, to] = [states, slice.source, slice.target];
         const parts: number[] = [];
         for (let row = 0; row < rows; row++) {
-          const one = { first: 0, rows: 1, source: from, target: to };
+          const one = { ...slice, rows: 1, source: from, target: to, replayed: row === 0 ? replayed : 0 };
           const part = await launched([one], before, row, row + 1);
           parts.push(...(part.y as Float32Array));
           before = part.states as Float32Array;
           [from, to] = [to, 1 - to];
         }
         expect(Float32Array.from(parts)).toEqual(whole.y);
+        const stateAt = (all: Float32Array, index: number) =>
+          all.subarray((index * states.length) / 2, ((index + 1) * states.length) / 2);
+        expect(stateAt(before, from as number)).toEqual(stateAt(whole.states as Float32Array, slice.target));
+      },
+      Math.ceil(target.runs / 4),
+    ),
+  );
+
+  it.each(DELTA_DIMS)('has the same bits of %i rows where some of them are replayed', (dim) =>
+    target.check(
+      fc.tuple(cases(target, 1), fc.nat()),
+      async ([generated, cut]) => {
+        const { rows, states, launched, asReplay } = await run(target, dim, generated);
+        const plain = { first: 0, rows, source: 0, target: 1, isBefore: false, replayed: 0, replayRow: 0 };
+        const whole = await launched([plain], states);
+        // Of a slice all of which was drafted, so many were accepted: the state before them is all that there is.
+        const accepted = cut % rows;
+        const drafted = await launched([{ ...plain, isBefore: true }], states);
+        expect(drafted.y).toEqual(whole.y);
+        const size = states.length / 2;
+        expect((drafted.states as Float32Array).subarray(size)).toEqual(states.subarray(0, size));
+        const rest = { ...plain, rows: rows - accepted, replayed: accepted };
+        const replay = await launched([rest], states, accepted, rows, asReplay());
+        expect(replay.y).toEqual((whole.y as Float32Array).subarray((accepted * whole.y!.length) / rows));
+        expect(replay.states).toEqual(whole.states);
+        // Before what is drafted anew the state is the one after the accepted rows.
+        const before = await launched([{ ...rest, isBefore: true }], states, accepted, rows, asReplay());
+        const prefix = accepted === 0 ? undefined : await launched([{ ...plain, rows: accepted }], states, 0, accepted);
+        expect(before.states).toEqual(prefix?.states ?? drafted.states);
       },
       Math.ceil(target.runs / 4),
     ),

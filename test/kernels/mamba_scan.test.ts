@@ -1,15 +1,14 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { mambaScan as contractOf, MAMBA_STATES } from '../../src/executor/kernels/index.js';
-import type { StateSlice } from './reference/delta_net.js';
 import { mambaScan } from './reference/mamba_scan.js';
 import { expectClose } from './support/compare.js';
-import { slices, sliceTables } from './support/slices.js';
+import { type PlainSlice, plainSlices, sliceTables } from './support/slices.js';
 import { onEachTarget, type Target } from './support/targets.js';
 import { fill, Random, seed, size } from './support/values.js';
 
 type Case = readonly [
-  of: readonly StateSlice[],
+  of: readonly PlainSlice[],
   shape: readonly [groups: number, times: number, parts: number, apart: number],
   start: number,
 ];
@@ -34,7 +33,7 @@ function run(target: Target, state: number, [of, [groups, times, parts, apart], 
   const rate = fill('normal', heads, random).map((value) => -Math.abs(value));
   const [bias, skip] = [fill('normal', heads, random), fill('normal', heads, random)];
   const states = fill('normal', 2 * of.length * inner * state, random);
-  const launched = (cut: readonly StateSlice[], before: Float32Array, first = 0, last = rows) =>
+  const launched = (cut: readonly PlainSlice[], before: Float32Array, first = 0, last = rows) =>
     target.launch<typeof contract.arguments>(
       contract,
       {
@@ -52,7 +51,7 @@ function run(target: Target, state: number, [of, [groups, times, parts, apart], 
 }
 
 const cases = (target: Target, most: number) =>
-  fc.tuple(slices(most, target.simulated ? 3 : 9), fc.tuple(size(2), size(2), size(2), size(5)), seed);
+  fc.tuple(plainSlices(most, target.simulated ? 3 : 9), fc.tuple(size(2), size(2), size(2), size(5)), seed);
 
 onEachTarget('mamba_scan', (target) => {
   it.each(MAMBA_STATES)('changes a state of %i columns, row by row, and reads it', (state) =>
@@ -74,12 +73,12 @@ onEachTarget('mamba_scan', (target) => {
       cases(target, 1),
       async (generated) => {
         const { rows, states, launched } = run(target, state, generated);
-        const [slice] = generated[0] as [StateSlice];
+        const [slice] = generated[0] as [PlainSlice];
         const whole = await launched([slice], states);
         let [before, from, to] = [states, slice.source, slice.target];
         const parts: number[] = [];
         for (let row = 0; row < rows; row++) {
-          const one = { first: 0, rows: 1, source: from, target: to };
+          const one = { ...slice, first: 0, rows: 1, source: from, target: to };
           const part = await launched([one], before, row, row + 1);
           parts.push(...(part.y as Float32Array));
           before = part.states as Float32Array;

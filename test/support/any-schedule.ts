@@ -51,6 +51,8 @@ export class ScheduleTotals {
   maskMisses = 0;
   snapshotsRead = 0;
   snapshotsWritten = 0;
+  replayedPositions = 0;
+  snapshotsBeforeDrafts = 0;
 }
 
 /** Does one thing after another, lets everything come to its end, and expects the tokens of a plain run. */
@@ -60,8 +62,8 @@ export function play(world: World, operations: readonly Operation[], totals: Sch
   for (const step of operations) {
     if (step.kind === 'add') {
       const { priority, peer, draftTokens } = step;
-      // If nothing can be drafted, tokens are constrained instead: some masks come late.
-      const isConstrained = draftTokens && world.options.isRecurrent === true;
+      // With states, tokens of half of them are constrained instead: some masks come late.
+      const isConstrained = draftTokens && world.options.isRecurrent === true && step.length % 2 === 0;
       const options = {
         priority,
         peer,
@@ -105,6 +107,8 @@ export function play(world: World, operations: readonly Operation[], totals: Sch
   totals.maskMisses += maskMisses;
   totals.snapshotsRead += world.executor.snapshotCounts.read;
   totals.snapshotsWritten += world.executor.snapshotCounts.written;
+  totals.replayedPositions += world.executor.replays.positions;
+  totals.snapshotsBeforeDrafts += world.executor.replays.snapshots;
   totals.draftTokens += draftTokens;
   totals.acceptedDraftTokens += acceptedDraftTokens;
   totals.yields += slotPreemptions;

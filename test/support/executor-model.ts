@@ -1,5 +1,5 @@
 import { BLOCK_TOKENS } from '../../src/gateway/replica/scheduler/block-manager.js';
-import type { PlannedSlice, StepPlan } from '../../src/gateway/replica/scheduler/step-plan.js';
+import { hasDraftTokens, type PlannedSlice, type StepPlan } from '../../src/gateway/replica/scheduler/step-plan.js';
 import type { WindowLimits } from '../../src/gateway/replica/scheduler/window-blocks.js';
 import type { Sequence } from '../../src/gateway/request/sequence.js';
 import { WindowModel } from './window-model.js';
@@ -13,6 +13,14 @@ interface Slot {
   missing: number | undefined;
   /** Recurrent states that its last slice read and wrote. */
   states: State[];
+  /** Chains up to each position of its last slice with draft tokens. */
+  replay: Replay | undefined;
+}
+
+/** Positions that the next slice may replay, from one on that a state stands before. */
+interface Replay {
+  readonly position: number;
+  readonly contents: number[];
 }
 
 /** A recurrent state: what the tokens before a position amount to. */
@@ -21,6 +29,8 @@ interface State {
   readonly content: number;
   /** Its snapshot, if it is one; another's write of it makes it another. */
   readonly snapshot?: number;
+  /** The state that stands, if this one is reached from it by replaying. */
+  readonly base?: State;
 }
 
 /** State of a chain of tokens: the KV content of its last position, and the seed of the token after it. */
@@ -54,6 +64,8 @@ export class ExecutorModel {
   private lastStep = 0;
   /** Slices that went on from a snapshot, and that wrote one. */
   readonly snapshotCounts = { read: 0, written: 0 };
+  /** Positions that slices replayed, and snapshots that slices with draft tokens wrote. */
+  readonly replays = { positions: 0, snapshots: 0 };
   /** Slices whose mask was not there yet, and those of them that were late for it. */
   readonly masks = { pending: 0, late: 0 };
   /** Rows of every step so far. */
@@ -67,6 +79,7 @@ export class ExecutorModel {
       kvBlocks: number;
       windowed?: WindowLimits | undefined;
       isRecurrent?: boolean;
+      draftTokens?: number;
       snapshots?: number;
     },
   ) {
@@ -101,6 +114,7 @@ export class ExecutorModel {
         lastToken: -1,
         missing: undefined,
         states: [],
+        replay: undefined,
       });
     }
     for (const { slot, blocks } of plan.appends) this.get(slot).blocks.push(...blocks);
@@ -120,7 +134,8 @@ export class ExecutorModel {
       if (slot.sequence !== sequence) throw new Error(`slot ${index} belongs to another sequence`);
       if (seen.has(index)) throw new Error(`two slices of slot ${index}`);
       seen.add(index);
-      if (this.limits.isRecurrent && said !== undefined) throw new Error('states cannot forget a draft');
+      if (this.limits.isRecurrent && (said?.length ?? 0) > 1 + (this.limits.draftTokens ?? 0))
+        throw new Error('states cannot take back so many draft tokens');
       const source = this.limits.isRecurrent ? this.stateBefore(slot, slice) : undefined;
       rows += count;
       logits += promptLogprobs || said !== undefined ? count : Number(sample);
@@ -136,11 +151,13 @@ export class ExecutorModel {
         content.push(state);
         if (said !== undefined) tokens.push(state % this.vocabulary);
       }
-      if (this.limits.isRecurrent) this.writeState(slot, slice, source, state);
+      if (this.limits.isRecurrent) this.writeState(slot, slice, source, content);
       this.windows?.run(index, content);
       // Which of several was the last is not the slot's to know.
       if (said !== undefined) slot.lastToken = said.length > 1 ? -1 : state % this.vocabulary;
-      if (!sample || said !== undefined) continue;
+      // A token of a slice that states its own is sampled already, unless its mask is late.
+      if (!sample || (said !== undefined && (said.length > 1 || slice.mask !== 'pending'))) continue;
+      if (said !== undefined) tokens.pop();
       if (this.isLate(slice)) {
         slot.missing = position + count;
         tokens.push(undefined);
@@ -196,7 +213,8 @@ export class ExecutorModel {
     const standing = slot.states.filter(
       (state) => state.snapshot === undefined || this.snapshots.get(state.snapshot) === state,
     );
-    const state = named ?? standing.find((each) => each.position === position);
+    const state =
+      named ?? standing.find((each) => each.position === position) ?? this.replayed(slot, position, standing);
     if (state === undefined || state.position !== position) {
       const known = standing.map((each) => each.position);
       throw new Error(`no state stands before position ${position}, but before ${named?.position ?? known}`);
@@ -210,13 +228,25 @@ export class ExecutorModel {
     return state;
   }
 
-  private writeState(
-    slot: Slot,
-    { position, count, toSnapshot }: PlannedSlice,
-    source: State | undefined,
-    content: number,
-  ): void {
-    let target: State = { position: position + count, content };
+  /** The state after the positions of a slice with draft tokens that were accepted. */
+  private replayed({ replay }: Slot, position: number, standing: readonly State[]): State | undefined {
+    const before = standing.find((state) => state.position === replay?.position);
+    const replayed = position - (replay?.position ?? position);
+    if (replay === undefined || before === undefined || replayed < 1 || replayed > replay.contents.length)
+      return undefined;
+    this.replays.positions += replayed;
+    // Those that follow were not accepted.
+    replay.contents.length = replayed;
+    const { snapshot } = before;
+    return { position, content: replay.contents.at(-1) as number, base: before, ...(snapshot && { snapshot }) };
+  }
+
+  /** @param contents of the positions up to the slice's end */
+  private writeState(slot: Slot, slice: PlannedSlice, source: State | undefined, contents: readonly number[]): void {
+    const { position, count, toSnapshot } = slice;
+    const hasDrafts = hasDraftTokens(slice);
+    const end = hasDrafts ? position : position + count;
+    let target: State = { position: end, content: contents[end - 1] as number };
     if (toSnapshot !== undefined) {
       if (toSnapshot < 1 || toSnapshot > (this.limits.snapshots ?? 0)) throw new Error(`there is no ${toSnapshot}`);
       if (this.touched.written.has(toSnapshot) || this.touched.read.has(toSnapshot))
@@ -225,8 +255,16 @@ export class ExecutorModel {
       target = { ...target, snapshot: toSnapshot };
       this.snapshots.set(toSnapshot, target);
       this.snapshotCounts.written += 1;
+      this.replays.snapshots += Number(hasDrafts);
     }
-    slot.states = source === undefined ? [target] : [source, target];
+    if (hasDrafts) {
+      slot.states = [target];
+      slot.replay = { position, contents: contents.slice(position) };
+      return;
+    }
+    // The slice may be sent again: from the state before what it replayed.
+    const from = source?.base ?? source;
+    slot.states = from === undefined ? [target] : [from, target];
   }
 
   private get(index: number): Slot {

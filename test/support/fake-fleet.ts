@@ -38,6 +38,8 @@ export function replicaAt(executor: RemoteExecutor, maxSequences: number, log: L
     maxContext: CONTEXT,
     maxSequences,
     maxStepTokens: 64,
+    draftTokens: 0,
+    predicts: false,
     kvMemoryBytes: 0n,
     fingerprint: 'model',
   };

@@ -30,6 +30,8 @@ export interface RandomModelOptions {
   /** Sizes of latent attention, and columns of the states of state-space layers, in place of the family's. */
   readonly latents?: NonNullable<RandomFamily['latents']>;
   readonly stateColumns?: number;
+  /** A block behind the layers that predicts further tokens, mostly from the next token. */
+  readonly predicts?: boolean;
   /** Tensors that are multiplied by a number. */
   readonly scaled?: Readonly<Record<string, number>>;
 }
@@ -92,7 +94,8 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
     'general.architecture': architecture,
     // llama.cpp looks for tokens of Phi 3 in a file of that name.
     'general.name': `random ${architecture === 'phi3' ? 'phi' : architecture}`,
-    [`${architecture}.block_count`]: layers,
+    [`${architecture}.block_count`]: layers + Number(options.predicts ?? false),
+    ...(options.predicts && { [`${architecture}.nextn_predict_layers`]: 1 }),
     [`${architecture}.context_length`]: contextLength,
     [`${architecture}.embedding_length`]: hidden,
     [`${architecture}.feed_forward_length`]: ffn,
@@ -158,11 +161,13 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
     scale = 1 / Math.sqrt(columns),
     padded = 0,
     experts?: number,
+    diagonal = 0,
   ): void => {
     // Padding is large: whoever computes with it notices.
     const values = new Float32Array(columns * (rows + padded) * (experts ?? 1)).fill(3);
     const factor = scaled[name] ?? scaled[kindOf(name)] ?? 1;
     for (let i = 0; i < columns * rows * (experts ?? 1); i++) values[i] = random() * scale * factor;
+    for (let row = 0; row < rows && diagonal !== 0; row++) values[row * columns + row]! += diagonal;
     if (options.swapsGateAndUp && kindOf(name) === 'ffn_up')
       values.set([...values.subarray(values.length / 2), ...values.subarray(0, values.length / 2)]);
     // Routers are f32 in every file.
@@ -187,13 +192,19 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
     if (family.biases?.includes(kindOf(name))) vector(`${name}.bias`, rows, 0);
   };
   const norms = family.norms ?? ['attn_norm', 'ffn_norm'];
-  for (let layer = 0; layer < layers; layer++) {
+  for (let layer = 0; layer < layers + Number(options.predicts ?? false); layer++) {
     const block = `blk.${layer}`;
     const own = shapes?.[layer] ?? { kvHeads, headDim, ffn };
     const { headDim: dim, isShared = false, hasNoValues = false } = own;
     const kvWidth = own.kvHeads * dim;
     if (norms.includes('attn_norm')) norm(`${block}.attn_norm.weight`);
-    const isNet = nets !== undefined && (layer + 1) % 4 !== 0;
+    const isPrediction = layer === layers;
+    if (isPrediction) {
+      for (const name of ['enorm', 'hnorm', 'shared_head_norm']) norm(`${block}.nextn.${name}.weight`);
+      // Of the next token more than of the hidden state: where a token alone decides what follows, it predicts that.
+      matrix(`${block}.nextn.eh_proj.weight`, 2 * hidden, hidden, 0.05 / Math.sqrt(hidden), 0, undefined, 1);
+    }
+    const isNet = nets !== undefined && (layer + 1) % 4 !== 0 && !isPrediction;
     const isStateSpace = mamba !== undefined && !mamba.isBeside && layer % 3 !== 2;
     if (mamba !== undefined && (isStateSpace || mamba.isBeside)) {
       const [mambaHeads, inner] = [mamba.heads * times, mamba.heads * times * mamba.dim];

@@ -52,7 +52,7 @@ export function gatewayOptions(
       readonly executorCert?: string;
       readonly executorKey?: string;
       readonly pipelineDepth?: number;
-      readonly speculate?: 'lookup' | 'off';
+      readonly speculate?: 'lookup' | 'mtp' | 'off';
       readonly prefixCache?: boolean;
       readonly streamInterval?: number;
       readonly stepTimeoutMs?: number;

@@ -107,8 +107,11 @@ export function addServeCommand(serve: Command): void {
     )
     .optionsGroup('Performance:')
     .addOption(
-      new Option('--speculate <how>', 'lookup: speculative decoding by prompt lookup (n-gram)')
-        .choices(['lookup', 'off'])
+      new Option(
+        '--speculate <how>',
+        'speculative decoding: by prompt lookup (n-gram), or also by the multi-token-prediction block of the model file (mtp)',
+      )
+        .choices(['lookup', 'mtp', 'off'])
         .default('lookup'),
     )
     .option('--no-prefix-cache', 'disable prefix caching')

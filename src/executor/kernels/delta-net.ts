@@ -8,10 +8,19 @@ export const DELTA_DIMS: readonly number[] = [32, 128];
 export const DELTA_TAPS = 4;
 /** Rows of a head's state that a block takes. */
 export const DELTA_PART = 32;
-/** Words of a slice: first row, rows, the state before it, the state after it. */
-export const SLICE_WORDS = 4;
-/** The state before a slice that begins a sequence: all zero. */
+/**
+ * Words of a slice: first row, rows, the state that it continues from, the state that it writes, after how many of its rows,
+ * the number of replay rows before it, and the first of those. `StateSlice` of kernels/forge/delta.h says what they mean.
+ */
+export const SLICE_WORDS = 7;
+/** No state: before a slice that begins a sequence, all zero; or none that is written. */
 export const NO_STATE = -1;
+/** Columns of a replay row that one block writes. */
+export const REPLAY_PART = 256;
+/** Elements of a replay row of a delta net. */
+const REPLAY_COLUMNS = '2 * ((2 * key_heads + value_heads) * dim + value_heads)';
+/** Rows of a step whose inputs are kept, and their replay rows. */
+export const keptIndex = input('index', 'i32', 'kept', '2');
 
 export const splitQueryGates = defineKernel({
   name: 'split_query_gates',
@@ -46,6 +55,7 @@ export const deltaConv = defineKernel({
     rowsApart('x_stride', input('x', 'f32', 'rows', '(2 * key_heads + value_heads) * dim')),
     input('weight', 'f32', '(2 * key_heads + value_heads) * dim', `${DELTA_TAPS}`),
     inout('kept', 'f32', 'states', `${DELTA_TAPS - 1}`, '(2 * key_heads + value_heads) * dim'),
+    input('replay', 'f32', 'replay_rows', REPLAY_COLUMNS),
     input('row_slice', 'i32', 'rows'),
     input('slices', 'i32', 'slices', `${SLICE_WORDS}`),
     output('y', 'f32', 'rows', '(2 * key_heads + value_heads) * dim'),
@@ -79,6 +89,7 @@ export const deltaNet = (dim: number) =>
       input('rate', 'f32', 'value_heads'),
       input('bias', 'f32', 'value_heads'),
       inout('states', 'f32', 'states', 'value_heads', `${dim}`, `${dim}`),
+      input('replay', 'f32', 'replay_rows', REPLAY_COLUMNS.replace('dim', `${dim}`)),
       input('slices', 'i32', 'slices', `${SLICE_WORDS}`),
       output('y', 'f32', 'rows', 'value_heads', `${dim}`),
       i32('key_heads'),
@@ -93,6 +104,26 @@ export const deltaNet = (dim: number) =>
       ({ rows }) => (dim / 8 + 40) * (rows! + 1),
     ),
   });
+
+export const keepDeltaRows = defineKernel({
+  name: 'keep_delta_rows',
+  source: 'keep_delta_rows.hip',
+  summary: 'the inputs of rows with draft tokens, for the slice after them',
+  arguments: [
+    rowsApart('x_stride', input('x', 'f32', 'rows', '(2 * key_heads + value_heads) * dim')),
+    input('qkv', 'f32', 'rows', '(2 * key_heads + value_heads) * dim'),
+    rowsApart('x_stride', input('beta', 'f32', 'rows', 'value_heads')),
+    rowsApart('x_stride', input('alpha', 'f32', 'rows', 'value_heads')),
+    keptIndex,
+    inout('replay', 'f32', 'replay_rows', REPLAY_COLUMNS),
+    i32('key_heads'),
+    i32('value_heads'),
+    i32('dim'),
+    i32('x_stride'),
+  ],
+  grid: [{ of: REPLAY_COLUMNS, per: REPLAY_PART }, { of: 'kept' }],
+  tolerance: moved,
+});
 
 export const gatedNorm = defineKernel({
   name: 'gated_norm',
@@ -120,5 +151,6 @@ export const deltaNetContracts: readonly KernelContract[] = [
   sigmoidGate,
   deltaConv,
   ...DELTA_DIMS.map(deltaNet),
+  keepDeltaRows,
   gatedNorm,
 ];

@@ -19,6 +19,7 @@ import { gateUpSwigluContracts } from './gate-up-swiglu.js';
 import { gatherRowsContracts } from './gather-rows.js';
 import { gemmContracts } from './gemm.js';
 import { headNormContracts } from './head-norm.js';
+import { joinRowsContracts } from './join-rows.js';
 import { kvAppendContracts } from './kv-append.js';
 import { latentAttentionContracts } from './latent-attention.js';
 import { layerNormContracts } from './layer-norm.js';
@@ -71,6 +72,7 @@ export * from './gate-up-swiglu.js';
 export * from './gather-rows.js';
 export * from './gemm.js';
 export * from './head-norm.js';
+export * from './join-rows.js';
 export * from './kv-append.js';
 export * from './latent-attention.js';
 export * from './layer-norm.js';
@@ -108,6 +110,7 @@ export const operations: Readonly<Record<string, readonly KernelContract[]>> = {
   'slot-write': slotWriteContracts,
   'embedding-gather': embeddingGatherContracts,
   'gather-rows': gatherRowsContracts,
+  'join-rows': joinRowsContracts,
   'rms-norm': rmsNormContracts,
   'layer-norm': layerNormContracts,
   'head-norm': headNormContracts,

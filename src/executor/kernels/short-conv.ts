@@ -1,6 +1,6 @@
 import { defineKernel, i32, inout, input, type KernelContract, output } from '../device/contract.js';
-import { roundings } from '../device/tolerance.js';
-import { SLICE_WORDS } from './delta-net.js';
+import { elementwise, roundings } from '../device/tolerance.js';
+import { keptIndex, REPLAY_PART, SLICE_WORDS } from './delta-net.js';
 import { ORDER } from './reduction-order.js';
 
 /** Columns of a row that one block of short_conv writes. */
@@ -15,6 +15,7 @@ export const shortConv = defineKernel({
     input('gates', 'f32', 'rows', '3', 'columns'),
     input('weight', 'f32', 'columns', 'taps'),
     inout('kept', 'f32', 'states', 'taps - 1', 'columns'),
+    input('replay', 'f32', 'replay_rows', 'columns'),
     input('row_slice', 'i32', 'rows'),
     input('slices', 'i32', 'slices', `${SLICE_WORDS}`),
     output('y', 'f32', 'rows', 'columns'),
@@ -29,4 +30,18 @@ export const shortConv = defineKernel({
   ),
 });
 
-export const shortConvContracts: readonly KernelContract[] = [shortConv];
+export const keepConvRows = defineKernel({
+  name: 'keep_conv_rows',
+  source: 'keep_conv_rows.hip',
+  summary: 'the products b * x of rows with draft tokens, for the slice after them',
+  arguments: [
+    input('gates', 'f32', 'rows', '3', 'columns'),
+    keptIndex,
+    inout('replay', 'f32', 'replay_rows', 'columns'),
+    i32('columns'),
+  ],
+  grid: [{ of: 'columns', per: REPLAY_PART }, { of: 'kept' }],
+  tolerance: elementwise,
+});
+
+export const shortConvContracts: readonly KernelContract[] = [shortConv, keepConvRows];

@@ -7,8 +7,8 @@ import { type LaunchCondition, LaunchPlanRecorder, type Rows, type StepCount } f
 import type { KvCache } from '../model/kv-cache.js';
 import type { Limits } from '../model/limits.js';
 import { joined, type Matrix } from '../model/matrix.js';
-import { Sampling } from '../model/sampling.js';
-import { emptySlots, type SlotArena, SlotWord, slotArena } from '../model/slot-layout.js';
+import { Sampling, type Slots } from '../model/sampling.js';
+import { emptySlots, neutralSlots, type SlotArena, SlotWord, slotArena } from '../model/slot-layout.js';
 import {
   COUNT_GATHERED,
   COUNT_HIDDEN,
@@ -20,6 +20,7 @@ import {
 } from '../model/step-counts.js';
 import { StepMasks } from '../model/step-masks.js';
 import { StepTables } from '../model/step-tables.js';
+import type { MatrixRef, VectorRef } from '../model/tensors.js';
 import {
   type Attention,
   columnsOf,
@@ -30,10 +31,12 @@ import {
   type Linear,
   type Mamba,
   type Norm,
+  type PredictionEntry,
   type RankSum,
   type Rescaled,
   type Residual,
   type RowGated,
+  x as residual,
   type ShortConv,
   type StageGraph,
   type Sum,
@@ -154,10 +157,11 @@ export class ForwardPass {
     this.gateUp = f32(rows * 2 * widest('gated'));
     this.plan = new LaunchPlanRecorder(this.device, STEP_COUNTS);
     const attended = widest('attention');
+    const joined = graph.entry === undefined ? 0 : 2 * hiddenSize;
     const inputs = (
       ['norm', 'gated', 'delta-net', 'short-conv', 'mamba', 'layer-gated', 'latent-attention'] as const
     ).map((kind) => widest(kind));
-    const widestInput = Math.max(hiddenSize, attended, ...inputs);
+    const widestInput = Math.max(hiddenSize, attended, joined, ...inputs);
     this.tables = new StepTables(this.memory, limits, this.hiddenSizeOf(graph));
     this.masks = new StepMasks(this.memory, limits, vocabularySize);
     const { saturated } = this.tables;
@@ -176,7 +180,7 @@ export class ForwardPass {
     this.receiveBuffers = Array.from({ length: stage?.receiveBuffers ?? 0 }, () =>
       this.memory.allocate(arrives?.dtype ?? 'f32', arrives?.elements ?? 0),
     );
-    this.slots = this.memory.upload(emptySlots(this.arena));
+    this.slots = recorded.slots ?? this.memory.upload(emptySlots(this.arena));
     this.tokens = { count: { index: COUNT_TOKENS, max: rows }, present: this.tables.at('tokens') };
     this.samples = { count: { index: COUNT_SAMPLES, max: maxSequences }, present: this.tables.at('samples') };
     if (this.fusions.has(SINGLE_TOKEN))
@@ -254,13 +258,19 @@ export class ForwardPass {
   private record(graph: StageGraph): void {
     const { embedding, embeddingScale, additions, logits } = graph;
     const writes: StepCount = { index: COUNT_WRITES, max: this.tables.maxWrites };
-    this.plan.launch(
-      kernels.slotWrite,
-      { slots: this.slots, writes: this.tables.at('writePairs'), count: this.tables.at('writes') },
-      { slot_count: this.arena.slots, slot_words: this.arena.slotWords, writes },
-    );
+    const { entry } = graph;
+    const { hiddenRows } = this.recorded;
+    // The slots of a prediction block are the model's, which are written already.
+    if (entry === undefined) {
+      this.plan.launch(
+        kernels.slotWrite,
+        { slots: this.slots, writes: this.tables.at('writePairs'), count: this.tables.at('writes') },
+        { slot_count: this.arena.slots, slot_words: this.arena.slotWords, writes },
+      );
+    }
     this.plan.captureFromHere();
-    if (embedding !== undefined) this.embed(this.recorded.weights.table(embedding), this.x);
+    if (entry !== undefined) this.enter(entry, this.recorded.weights.table(embedding as MatrixRef));
+    else if (embedding !== undefined) this.embed(this.recorded.weights.table(embedding), this.x);
     if (embeddingScale !== undefined) this.scale(this.x, this.model.hiddenSize, embeddingScale, this.tokens);
     const stream = { x: this.x, rows: this.tokens };
     this.layerInputs?.record(
@@ -274,9 +284,30 @@ export class ForwardPass {
       this.latestNorm = undefined;
     }
     if (logits === undefined) return;
+    if (hiddenRows !== undefined && entry === undefined) {
+      this.plainNorm(logits.of as Norm, this.x, hiddenRows, this.tokens);
+    }
     if (logits.of.kind === 'norm' && this.hiddenSizeOf(graph) > 0) this.returnHidden(logits.of);
     this.sampleLogits(logits, graph);
+    if (hiddenRows !== undefined && entry !== undefined) {
+      this.plainNorm(logits.of as Norm, this.sampled, hiddenRows, this.samples);
+    }
     if (embedding === undefined) this.gatherLastTokens();
+  }
+
+  /** x = projection · [norm(table[token of each row]), norm(hidden state of each row)] */
+  private enter({ tokenNorm, hiddenNorm, epsilon, projection }: PredictionEntry, table: Matrix): void {
+    const { hiddenSize } = this.model;
+    const { count } = this.tokens;
+    const f32 = (elements: number) => this.memory.allocate('f32', count.max * elements);
+    const [token, hidden, both] = [f32(hiddenSize), f32(hiddenSize), f32(2 * hiddenSize)];
+    this.embed(table, this.delta);
+    const norm = (weight: VectorRef): Norm => ({ kind: 'norm', weight, epsilon, of: residual });
+    this.plainNorm(norm(tokenNorm), this.delta, token, this.tokens);
+    this.plainNorm(norm(hiddenNorm), this.recorded.hiddenRows as DeviceBuffer, hidden, this.tokens);
+    this.plan.launch(kernels.joinRows, { a: token, b: hidden, y: both, columns: hiddenSize }, { rows: count });
+    const input = { columns: 2 * hiddenSize, rows: this.tokens, forms: { f32: both } };
+    this.products.multiplyEach(this.matricesOf(projection), input, this.x, undefined, hiddenSize);
   }
 
   /** y = table[token of each row] */
@@ -370,9 +401,15 @@ export class ForwardPass {
       this.plan.launch(kernels.softcap, { x: this.logits, columns, cap }, { rows: this.samples.count });
     this.plan.secondPartFromHere();
     const { device, memory, plan, tables, masks, limits } = this;
-    const slots = { buffer: this.slots, arena: this.arena };
+    const slots = this.recorded.slots === undefined ? { buffer: this.slots, arena: this.arena } : this.neutral();
     this.sampling = new Sampling(device, memory, plan, tables, masks, slots, limits, columns);
     this.sampling.record(this.logits);
+  }
+
+  /** Slots whose tokens are the likeliest: drafts are not sampled as their slots wish, whose last token stays. */
+  private neutral(): Slots {
+    const arena = slotArena({ maxSequences: this.limits.maxSequences, maxContext: 1 });
+    return { buffer: this.memory.upload(neutralSlots(arena)), arena };
   }
 
   /** Elements of the hidden states that this stage returns; 0: none. */

@@ -27,6 +27,13 @@ export interface RecordedModel {
   readonly ropes: ReadonlyMap<Attention['rope'], RopeTables>;
   readonly limits: Limits;
   readonly cache: KvCache;
+  /**
+   * Hidden states of a step's rows after the output norm, `[max_step_tokens, hidden]` f32: a model with a prediction block writes
+   * them; the block reads them and writes those of its sampled rows to the first.
+   */
+  readonly hiddenRows?: DeviceBuffer | undefined;
+  /** Of a prediction block: the model's slots, whose block tables it reads. */
+  readonly slots?: DeviceBuffer | undefined;
   /** Fusions that are not to be used; for tests, which hold each against the launches it replaces. */
   readonly without?: readonly Fusion[];
 }

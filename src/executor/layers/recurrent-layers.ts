@@ -2,8 +2,8 @@ import { bufferFrom, type DeviceBuffer, type DeviceScope } from '../device/devic
 import * as kernels from '../kernels/index.js';
 import type { LaunchPlanRecorder, Rows, StepCount } from '../kernels/launch-plan.js';
 import type { Limits } from '../model/limits.js';
-import { stateCopies } from '../model/slot-layout.js';
-import { COUNT_SLICES } from '../model/step-counts.js';
+import { replayRows, stateCopies } from '../model/slot-layout.js';
+import { COUNT_KEPT, COUNT_SLICES } from '../model/step-counts.js';
 import type { StepTables } from '../model/step-tables.js';
 import {
   type Attention,
@@ -31,6 +31,8 @@ interface LayerStates {
   readonly kept: DeviceBuffer;
   /** `[states, value_heads, dim, dim]` */
   readonly states: DeviceBuffer;
+  /** `[replay_rows, 2 * (channels + value_heads)]`: inputs of rows with draft tokens. */
+  readonly replay: DeviceBuffer;
 }
 
 const channelsOf = ({ keyHeads, valueHeads, dim }: DeltaNet): number => (2 * keyHeads + valueHeads) * dim;
@@ -46,6 +48,9 @@ export const mambaElements = (value: Mamba): { readonly kept: number; readonly s
   kept: (value.taps - 1) * mambaChannels(value),
   states: value.heads * value.dim * value.state,
 });
+
+/** Rows of a step whose inputs are kept. */
+export const keptRows = ({ maxSequences }: Limits): StepCount => ({ index: COUNT_KEPT, max: maxSequences });
 
 /** Bytes of one state over all layers: a snapshot, or one of a slot's two copies. */
 export function stateBytes(layers: readonly Recurrent[]): number {
@@ -84,7 +89,8 @@ export class RecurrentLayers {
     this.layers = new Map(
       nets.map((net) => {
         const { kept, states } = elementsOf(net);
-        return [net.layer, { kept: f32(copies * kept), states: f32(copies * states) }];
+        const replay = replayRows(limits) * 2 * (channelsOf(net) + net.valueHeads);
+        return [net.layer, { kept: f32(copies * kept), states: f32(copies * states), replay: f32(replay) }];
       }),
     );
     this.projected = f32(most(({ of }) => columnsOf(of, 0)));
@@ -97,32 +103,45 @@ export class RecurrentLayers {
   record(net: DeltaNet, product: (value: Linear, y: DeviceBuffer) => void): DeviceBuffer {
     const { plan, tables, weights, limits } = this.site;
     const { keyHeads: key_heads, valueHeads: value_heads, dim, epsilon: eps } = net;
-    const { kept, states } = this.layers.get(net.layer) as LayerStates;
+    const { kept, states, replay } = this.layers.get(net.layer) as LayerStates;
     const columns = columnsOf(net.of, 0);
     const [values, channels] = [columnsOf(net, 0), channelsOf(net)];
     // Of a group its betas come first.
     const alphas = net.isGrouped ? value_heads / key_heads : value_heads;
     const from = (column: number) => bufferFrom(this.projected, column);
     const slices = tables.at('slices');
-    const dims = { rows: this.tokens.count, states: stateCopies(limits), slices: this.slices };
+    const dims = { rows: this.tokens.count, replay_rows: replayRows(limits) };
+    const sliced = { ...dims, states: stateCopies(limits), slices: this.slices };
+    const gates = { beta: from(channels + values), alpha: from(channels + values + alphas) };
     product(net.of, this.projected);
     plan.launch(
       kernels.deltaConv,
       {
-        ...{ x: this.projected, x_stride: columns, weight: weights.vector(net.convolution), kept },
+        ...{ x: this.projected, x_stride: columns, weight: weights.vector(net.convolution), kept, replay },
         ...{ row_slice: tables.at('rowSlice'), slices, y: this.convolved, key_heads, value_heads, dim, eps },
       },
-      dims,
+      sliced,
     );
     plan.launch(
       kernels.deltaNet(dim),
       {
-        ...{ qkv: this.convolved, rate: weights.vector(net.rate), bias: weights.vector(net.bias), states, slices },
-        ...{ beta: from(channels + values), alpha: from(channels + values + alphas), gate_stride: columns },
-        ...{ y: this.out, key_heads, value_heads, grouped: Number(net.isGrouped ?? false) },
+        ...{ qkv: this.convolved, rate: weights.vector(net.rate), bias: weights.vector(net.bias), states, replay },
+        grouped: Number(net.isGrouped ?? false),
+        ...{ ...gates, gate_stride: columns, slices, y: this.out, key_heads, value_heads },
       },
-      dims,
+      sliced,
     );
+    // When both have read those of the slice before.
+    if (limits.draftTokens !== undefined) {
+      plan.launch(
+        kernels.keepDeltaRows,
+        {
+          ...{ x: this.projected, qkv: this.convolved, ...gates, index: tables.at('keptRows'), replay },
+          ...{ key_heads, value_heads, dim, x_stride: columns },
+        },
+        { ...dims, kept: keptRows(limits) },
+      );
+    }
     const gate = { gate: from(channels), gate_stride: columns };
     plan.launch(
       kernels.gatedNorm,

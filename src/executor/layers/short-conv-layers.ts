@@ -1,15 +1,17 @@
 import type { DeviceBuffer } from '../device/device.js';
 import * as kernels from '../kernels/index.js';
 import type { Rows } from '../kernels/launch-plan.js';
-import { stateCopies } from '../model/slot-layout.js';
+import { replayRows, stateCopies } from '../model/slot-layout.js';
 import { COUNT_SLICES } from '../model/step-counts.js';
 import type { Linear, ShortConv } from '../model/values.js';
-import type { RecurrentSite } from './recurrent-layers.js';
+import { keptRows, type RecurrentSite } from './recurrent-layers.js';
 
 /** Gated short convolutions, whose state is the products of the latest rows. */
 export class ShortConvLayers {
-  /** Of each layer `[states, taps - 1, columns]`. */
-  private readonly kept: ReadonlyMap<number, DeviceBuffer>;
+  /**
+   * Of each layer `[states, taps - 1, columns]`, and `[replay_rows, columns]`: products of rows with draft tokens.
+   */
+  private readonly layers: ReadonlyMap<number, { readonly kept: DeviceBuffer; readonly replay: DeviceBuffer }>;
   /** `[rows, 3, columns]`: b, c and x of each row. */
   private readonly projected: DeviceBuffer;
   /** `[rows, columns]` */
@@ -24,8 +26,11 @@ export class ShortConvLayers {
     const { memory, limits } = site;
     const f32 = (elements: number) => memory.allocate('f32', elements);
     const copies = stateCopies(limits);
-    this.kept = new Map(
-      convolutions.map(({ layer, taps, columns }) => [layer, f32(copies * (taps - 1) * columns)] as const),
+    this.layers = new Map(
+      convolutions.map(({ layer, taps, columns }) => [
+        layer,
+        { kept: f32(copies * (taps - 1) * columns), replay: f32(replayRows(limits) * columns) },
+      ]),
     );
     const columns = limits.maxStepTokens * Math.max(...convolutions.map((value) => value.columns));
     this.projected = f32(3 * columns);
@@ -36,20 +41,28 @@ export class ShortConvLayers {
   record(value: ShortConv, product: (value: Linear, y: DeviceBuffer) => void): DeviceBuffer {
     const { plan, tables, weights, limits } = this.site;
     const { taps, columns } = value;
+    const { kept, replay } = this.layers.get(value.layer) as {
+      readonly kept: DeviceBuffer;
+      readonly replay: DeviceBuffer;
+    };
+    const dims = { rows: this.tokens.count, replay_rows: replayRows(limits) };
     product(value.of, this.projected);
     plan.launch(
       kernels.shortConv,
       {
         ...{ gates: this.projected, weight: weights.vector(value.convolution), y: this.out, columns, taps },
-        ...{ kept: this.kept.get(value.layer) as DeviceBuffer },
-        ...{ row_slice: tables.at('rowSlice'), slices: tables.at('slices') },
+        ...{ kept, replay, row_slice: tables.at('rowSlice'), slices: tables.at('slices') },
       },
-      {
-        rows: this.tokens.count,
-        states: stateCopies(limits),
-        slices: { index: COUNT_SLICES, max: limits.maxSequences },
-      },
+      { ...dims, states: stateCopies(limits), slices: { index: COUNT_SLICES, max: limits.maxSequences } },
     );
+    // When it has read those of the slice before.
+    if (limits.draftTokens !== undefined) {
+      plan.launch(
+        kernels.keepConvRows,
+        { gates: this.projected, index: tables.at('keptRows'), replay, columns },
+        { ...dims, kept: keptRows(limits) },
+      );
+    }
     return this.out;
   }
 }

@@ -1,7 +1,7 @@
 import { RocmForgeError } from '../../shared/errors.js';
 import type { GgufModel } from '../../shared/gguf/reader.js';
 import { readServableModel } from '../../shared/gguf/servable-model.js';
-import { MOST_SEQUENCES } from '../../shared/step-limits.js';
+import { MOST_DRAFT_TOKENS, MOST_SEQUENCES } from '../../shared/step-limits.js';
 import { Device } from '../device/device.js';
 import { KV_BLOCK_TOKENS } from '../kernels/index.js';
 import type { Limits } from '../model/limits.js';
@@ -244,7 +244,17 @@ type Attempt =
 async function attempt(gpu: FitDevice, question: FitQuestion, context: number, sequences: number): Promise<Attempt> {
   const { model, kvCacheType, stateSnapshots, split, shares } = question;
   const limits = { maxContext: context, maxSequences: sequences, maxStepTokens: 0, kvMemoryBytes: 0 };
-  const options = { path: model.name, kvCacheType, stateSnapshots, split, shares, fingerprint: '', ...limits };
+  const draftTokens = MOST_DRAFT_TOKENS;
+  const options = {
+    path: model.name,
+    kvCacheType,
+    stateSnapshots,
+    draftTokens,
+    split,
+    shares,
+    fingerprint: '',
+    ...limits,
+  };
   const devices = gpu.devices();
   try {
     const loaded = await loadOpened(devices, { model, content: UNREAD, fingerprint: '' }, options, () => undefined);

@@ -26,6 +26,10 @@ export interface LoadOptions {
   readonly kvMemoryBytes: number;
   /** Number of recurrent states; absent: as fits the device. */
   readonly stateSnapshots?: number | undefined;
+  /** The most draft tokens in a slice of a model with recurrent states; absent: none. Other models take any number. */
+  readonly draftTokens?: number | undefined;
+  /** Load the block that predicts further tokens, if the file has one and the model is not split. */
+  readonly predicts?: boolean | undefined;
   /** Refuse a file with another content identity; empty: take any. */
   readonly fingerprint: string;
   /** Default: fused. */

@@ -13,6 +13,12 @@ import type { GraphBuckets } from './graph-buckets.js';
 import type { LoadOptions } from './load-options.js';
 import { ModelLoader } from './model-loader.js';
 
+/** The block of a model that predicts further tokens. */
+export interface Prediction {
+  readonly forward: ForwardPass;
+  readonly plan: number;
+}
+
 /** A model whose plan is recorded: ready to run steps. */
 export interface LoadedModel {
   readonly options: LoadOptions;
@@ -31,6 +37,8 @@ export interface LoadedModel {
   /** Forward pass of the last stage, which samples; the only one if the model is not split. */
   readonly forward: ForwardPass;
   readonly plan: number;
+  /** Prediction block, and its plan; undefined: none is loaded. */
+  readonly prediction?: Prediction | undefined;
   /** All stages. */
   readonly pipeline: ModelDevices;
   /** Split of contexts by attention, on every stage; undefined if it does not split. */

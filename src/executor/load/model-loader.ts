@@ -1,15 +1,17 @@
 // One file because a load is one row of decisions, each of which needs what those before it found.
 import { RocmForgeError } from '../../shared/errors.js';
 import type { GgufModel } from '../../shared/gguf/reader.js';
+import { canReplay } from '../../shared/gguf/recurrent.js';
 import { readServableModel, type ServableModel } from '../../shared/gguf/servable-model.js';
 import type { Device, DeviceScope } from '../device/device.js';
 import type { RankPlace } from '../layers/all-reduce.js';
 import { ForwardPass } from '../layers/forward-pass.js';
+import { SINGLE_TOKEN } from '../layers/fusions.js';
 import type { RopeTables } from '../layers/paged-attention.js';
 import { uploadRopes } from '../layers/rope.js';
 import { checkKvCache, KvCache } from '../model/kv-cache.js';
 import type { Limits } from '../model/limits.js';
-import { nullStates, stateCopies } from '../model/slot-layout.js';
+import { nullStates, sliceWords, stateCopies } from '../model/slot-layout.js';
 import { stageTensors } from '../model/stages.js';
 import { COUNT_DRAWS, COUNT_SAMPLES, COUNT_SLICES, settle } from '../model/step-counts.js';
 import { parameterCount, tensorBytes } from '../model/tensors.js';
@@ -66,7 +68,7 @@ export class ModelLoader {
     const own = this.limitsOf(parameters, isHost ? HOST_SEQUENCES : 1);
     checkContext(parameters, own.maxContext);
     const snapshots = snapshotsFor(options, own);
-    const graph = readGraph(file, parameters);
+    const graph = readGraph(file, parameters, options.predicts === true && memory.length === 1);
     for (const { headDim } of kvLayers(graph).values()) checkKvCache({ ...parameters, headDim }, own);
     // Attention written out reads what a window hides.
     const windows = own.attention === 'unfused' ? undefined : windowedLayers(graph, own.maxContext);
@@ -74,6 +76,7 @@ export class ModelLoader {
     const stages = stageLoads(memory, options, graph, blocks, windows);
     if (!isHost) for (const stage of stages) refuseWhatCannotFit(file, stage, own);
     const brought = await this.bring(stages, own.maxContext, onProgress);
+    const predictions = new Map<ForwardPass, ForwardPass>();
     const record = (
       stage: StageLoad,
       within: DeviceScope,
@@ -85,15 +88,24 @@ export class ModelLoader {
       const cache = new KvCache(within, stage.layers, options.kvCacheType, kvBlocks, windowedBlocks);
       const { without } = options;
       const place = stage.receiveBuffers === undefined ? undefined : { receiveBuffers: stage.receiveBuffers };
+      const { prediction, ...graph } = stage.graph;
+      const hiddenRows = prediction && within.allocate('f32', limits.maxStepTokens * parameters.hiddenSize);
       const recorded = {
-        graph: stage.graph,
-        ...{ stage: place, rank },
+        graph,
+        ...{ stage: place, rank, hiddenRows },
         parameters,
         limits,
         cache,
         ...(brought.get(stage) as Brought),
       };
-      return new ForwardPass(within, { ...recorded, ...(without && { without }) });
+      const forward = new ForwardPass(within, { ...recorded, ...(without && { without }) });
+      if (prediction !== undefined) {
+        const { slots } = forward;
+        // It has one row a slot where the model has one: its launches are those of any step.
+        const own = { ...recorded, graph: prediction, slots, without: [...(without ?? []), SINGLE_TOKEN] };
+        predictions.set(forward, new ForwardPass(within, own));
+      }
+      return forward;
     };
     const recordAll: RecordPasses = (within, limits) => {
       const places = rankPlaces(stages, within, limits, parameters);
@@ -109,6 +121,7 @@ export class ModelLoader {
       return { device, graph, forward, plan: forward.finish(), planParts };
     });
     const forward = passes.at(-1) as ForwardPass;
+    const predicting = predictions.get(forward);
     const splits = passes.find((pass) => pass.splits !== undefined)?.splits;
     const isSharded = stages.some(({ rank }) => rank !== undefined);
     const links = running.length === 1 || isSharded ? undefined : linkStages(running, memory);
@@ -127,6 +140,7 @@ export class ModelLoader {
       graph,
       forward,
       plan: pipeline.last.plan,
+      prediction: predicting && { forward: predicting, plan: predicting.finish() },
       pipeline,
       splits,
       weights: (brought.get(stages.at(-1) as StageLoad) as Brought).weights,
@@ -161,7 +175,10 @@ export class ModelLoader {
   }
 
   private limitsOf({ traits }: ServableModel, sequences: number): OwnLimits {
-    return { ...limitsFor(this.options, sequences), ...(traits.recurrent && { isRecurrent: true }) };
+    const { draftTokens = 0 } = this.options;
+    const { recurrent } = traits;
+    const states = recurrent && { isRecurrent: true, ...(draftTokens > 0 && canReplay(recurrent) && { draftTokens }) };
+    return { ...limitsFor(this.options, sequences), ...states };
   }
 
   /** Number of sequences granted on GPUs: the first of {@link GPU_SEQUENCES} that fits, if no number is requested. */
@@ -328,8 +345,7 @@ async function runNullStep(device: Device, forward: ForwardPass, plan: number, r
   for (let row = 0; row < rows; row++) input.set([row, 1], tables.offsets.tiles + 2 * row);
   if (limits.isRecurrent) {
     // One slice: each row's place among them is 0.
-    const { source, target } = nullStates(limits);
-    input.set([0, rows, source, target], tables.offsets.slices);
+    input.set(sliceWords(0, rows, nullStates(limits)), tables.offsets.slices);
     counts[COUNT_SLICES] = 1;
   }
   return device.native.run({

@@ -24,6 +24,8 @@ export interface Limits {
   readonly isRecurrent?: boolean;
   /** Snapshots of such states, beside those of slots; absent: none. */
   readonly stateSnapshots?: number;
+  /** The most draft tokens in a slice of a slot with such states, whose rows' inputs are kept; absent: none. */
+  readonly draftTokens?: number;
   /** Element type of the KV cache. */
   readonly kvCacheType: KvCacheType;
   /** `unfused`: attention written out, one kernel an operation, to hold the fused kernels against. */

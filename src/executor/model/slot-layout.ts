@@ -83,6 +83,17 @@ export function emptySlots(arena: SlotArena): Int32Array {
   return words;
 }
 
+/** An arena in which every slot is neutral, as the null slot is. */
+export function neutralSlots(arena: SlotArena): Int32Array {
+  const words = new Int32Array(arena.words);
+  const neutral = slotSamplingWords(encodeSampling(NEUTRAL_SAMPLING));
+  for (let slot = 0; slot < arena.slots; slot++) {
+    words.set(neutral, slot * arena.slotWords + FIRST_SAMPLING_WORD);
+    words[arena.historyOffset + slot * (1 + 2 * arena.historyEntries)] = -1;
+  }
+  return words;
+}
+
 type StateLimits = Pick<Limits, 'maxSequences' | 'stateSnapshots'>;
 
 /** States on the device: two copies of each slot's, those of the null slot included, and the snapshots. */
@@ -92,10 +103,34 @@ export const stateCopies = ({ maxSequences, stateSnapshots = 0 }: StateLimits): 
 /** Index of a snapshot among the states. @param id from 1 */
 export const snapshotState = ({ maxSequences }: StateLimits, id: number): number => 2 * (maxSequences + 1) + id - 1;
 
-/** The states of the null slot. */
-export function nullStates({ maxSequences }: StateLimits): {
+/** A slice's states, as kernels take them: `SLICE_WORDS` without its rows. */
+export interface SliceStates {
+  /** Numbers of states. No source: the slice begins its sequence; no target: none is written. */
   readonly source: number;
   readonly target: number;
-} {
-  return { source: 2 * maxSequences, target: 2 * maxSequences + 1 };
+  /** True if the state before the slice's own rows is written, in place of the one after them. */
+  readonly isBefore: boolean;
+  /** Replay rows between the source and the slice, and the first of them. */
+  readonly replayed: number;
+  readonly replayRow: number;
 }
+
+/** The states of the null slot. */
+export const nullStates = ({ maxSequences }: StateLimits): SliceStates => ({
+  ...{ source: 2 * maxSequences, target: 2 * maxSequences + 1 },
+  ...{ isBefore: false, replayed: 0, replayRow: 0 },
+});
+
+/** Words of a slice. @param first its first row in the step @param rows number of its rows */
+export const sliceWords = (first: number, rows: number, states: SliceStates): readonly number[] => [
+  ...[first, rows, states.source, states.target],
+  ...[states.isBefore ? 0 : rows, states.replayed, states.replayRow],
+];
+
+/** Replay rows of a slot: its last known token, and the draft tokens after it. */
+export const replayRowsOfSlot = ({ draftTokens = 0 }: Pick<Limits, 'draftTokens'>): number =>
+  draftTokens === 0 ? 0 : 1 + draftTokens;
+
+/** Replay rows of all slots. One if there are none: buffers are not empty. */
+export const replayRows = (limits: Pick<Limits, 'maxSequences' | 'draftTokens'>): number =>
+  Math.max(1, limits.maxSequences * replayRowsOfSlot(limits));

@@ -53,7 +53,7 @@ export function cutGraph(graph: ModelGraph, shares: readonly number[]): readonly
 
 /** The tensors of a stage, in the file's order; of a whole model all that are wanted, of a shard its parts of them. */
 export function stageTensors(file: GgufModel, graph: StageGraph): readonly GgufTensor[] {
-  const wanted = wantedTensors(file);
+  const wanted = wantedTensors(file, graph.prediction !== undefined);
   if (graph.embedding !== undefined && graph.logits !== undefined && !graph.isShard) return wanted;
   const used = tensorsOf([...graph.additions, ...(graph.logits ? [graph.logits] : [])]);
   if (graph.embedding !== undefined) used.add(graph.embedding.tensor);

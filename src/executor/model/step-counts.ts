@@ -31,8 +31,10 @@ export const COUNT_COMBINED = 16;
 export const COUNT_PARTED = 17;
 /** Sampled rows whose hidden states are returned. */
 export const COUNT_HIDDEN = 18;
+/** Rows with draft tokens of a model whose layers have states: their inputs are kept. */
+export const COUNT_KEPT = 19;
 /** Number of counts. */
-export const STEP_COUNTS = 19;
+export const STEP_COUNTS = 20;
 
 /** Sampling needs of a slot beyond its largest logit; launches that no row of a step needs are left out. */
 export interface SamplingNeeds {

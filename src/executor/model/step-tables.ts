@@ -21,7 +21,8 @@ const MAX_WRITES = 65_536;
  *
  *   [counts 16] [row_token] [row_position] [row_slot] (max_step_tokens each) [sample_row max_sequences]
  *   [prompt_target 2 * max_sequences] [tiles 2 * max_step_tokens] [row_slice max_step_tokens] [slices SLICE_WORDS *
- *   max_sequences] [hidden_row max_sequences] [writes ...], the slices of models whose layers have states alone
+ *   max_sequences] [kept_rows 2 * max_sequences] [hidden_row max_sequences] [writes ...]; from row_slice to kept_rows only of models
+ *   whose layers have states
  *
  * All words are int32. Slot writes come last: only those a step has are copied.
  */
@@ -45,8 +46,10 @@ export class StepTables {
     readonly tiles: number;
     /** Index of each row's slice. */
     readonly rowSlice: number;
-    /** First row, rows, the states that it goes from and to: `SLICE_WORDS` each. */
+    /** Rows and states of each slice: `SLICE_WORDS` each. */
     readonly slices: number;
+    /** Pairs of a row with a draft token and its replay row. */
+    readonly keptRows: number;
     /** Rows of the step whose hidden states are returned. */
     readonly hiddenRow: number;
     readonly writePairs: number;
@@ -71,6 +74,8 @@ export class StepTables {
     const rows = 16;
     const { maxStepTokens, maxSequences, isRecurrent = false } = limits;
     const slices = rows + 5 * maxStepTokens + 3 * maxSequences;
+    const states = Number(isRecurrent);
+    const hiddenRow = slices + states * (maxStepTokens + (SLICE_WORDS + 2) * maxSequences);
     this.offsets = {
       tokens: 0,
       samples: 1,
@@ -84,9 +89,10 @@ export class StepTables {
       promptTarget: rows + 3 * maxStepTokens + maxSequences,
       tiles: rows + 3 * maxStepTokens + 3 * maxSequences,
       rowSlice: slices,
-      slices: slices + Number(isRecurrent) * maxStepTokens,
-      hiddenRow: slices + Number(isRecurrent) * (maxStepTokens + SLICE_WORDS * maxSequences),
-      writePairs: slices + Number(isRecurrent) * (maxStepTokens + SLICE_WORDS * maxSequences) + maxSequences,
+      slices: slices + states * maxStepTokens,
+      keptRows: slices + states * (maxStepTokens + SLICE_WORDS * maxSequences),
+      hiddenRow,
+      writePairs: hiddenRow + maxSequences,
     };
     this.maxWrites = Math.min(slotArena(limits).words, MAX_WRITES + 16 * maxSequences);
     this.words = this.offsets.writePairs + 2 * this.maxWrites;

@@ -1,5 +1,5 @@
 import { RocmForgeError } from '../../shared/errors.js';
-import { unusedTensors } from '../../shared/gguf/harmless.js';
+import { PREDICTION, unusedTensors } from '../../shared/gguf/harmless.js';
 import type { GgufModel, GgufTensor } from '../../shared/gguf/reader.js';
 import { BLOCK_TYPES, type BlockType, type WeightFloatType } from '../kernels/index.js';
 
@@ -144,8 +144,9 @@ export class TensorCatalog {
 }
 
 /** The tensors that are brought to a device: all that are not known to be of no use. */
-export function wantedTensors(file: GgufModel): GgufTensor[] {
-  const unused = new Set(unusedTensors(file).flatMap(({ tensors }) => tensors));
+export function wantedTensors(file: GgufModel, predicts = false): GgufTensor[] {
+  const ignored = unusedTensors(file).filter(({ why }) => !predicts || why !== PREDICTION);
+  const unused = new Set(ignored.flatMap(({ tensors }) => tensors));
   return [...file.tensors.values()].filter((tensor) => !unused.has(tensor));
 }
 

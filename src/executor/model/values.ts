@@ -386,6 +386,27 @@ export interface ModelGraph {
   /** Factor of the logits, and then their cap: softcap · tanh(logit / softcap). */
   readonly logitsScale?: number | undefined;
   readonly logitsSoftcap?: number | undefined;
+  /** Block that drafts tokens: multi-token prediction. Absent: the file has none, or it is not loaded. */
+  readonly prediction?: PredictionGraph | undefined;
+}
+
+/**
+ * A block behind a model that predicts the token after the next; DeepSeek-AI (2024), "DeepSeek-V3 technical report", section 2.2.
+ * Applied to its own hidden state and prediction, it predicts further ones.
+ */
+export interface PredictionGraph extends Pick<ModelGraph, 'embedding' | 'additions' | 'logits'> {
+  readonly entry: PredictionEntry;
+}
+
+/** Residual stream before a prediction block: projection · [norm(embedding of the next token), norm(hidden state)]. */
+export interface PredictionEntry {
+  /** `[hidden]` */
+  readonly tokenNorm: VectorRef;
+  /** `[hidden]`, of the hidden state after the output norm. */
+  readonly hiddenNorm: VectorRef;
+  readonly epsilon: number;
+  /** `[hidden, 2 * hidden]`. What it is computed from is not a value. */
+  readonly projection: Linear;
 }
 
 /**
@@ -393,7 +414,7 @@ export interface ModelGraph {
  * device has of a tensor split: all layers, and of their matrices parts.
  */
 export type StageGraph = Omit<ModelGraph, 'embedding' | 'logits'> &
-  Partial<Pick<ModelGraph, 'embedding' | 'logits'>> & { readonly isShard?: true };
+  Partial<Pick<ModelGraph, 'embedding' | 'logits'>> & { readonly isShard?: true; readonly entry?: PredictionEntry };
 
 /** Width of a value's rows. */
 export function columnsOf(value: Residual | Value, hidden: number): number {
@@ -445,11 +466,12 @@ export function* withInputs(value: Residual | Value): Generator<Value> {
   yield value;
 }
 
-/** Every value of a model or of a stage of it, in the order in which they are computed. */
-export function* valuesOf({ layerInputs, additions, logits }: StageGraph): Generator<Value> {
-  const first = layerInputs === undefined ? [] : [layerInputs.projection];
+/** Every value of a model or of a stage of it, in the order in which they are computed; those of its prediction block at the end. */
+export function* valuesOf({ entry, layerInputs, additions, logits, prediction }: StageGraph): Generator<Value> {
+  const first = [entry?.projection, layerInputs?.projection].filter((value) => value !== undefined);
   const last = logits === undefined ? [] : [logits];
   for (const value of [...first, ...additions, ...last]) yield* withInputs(value);
+  if (prediction !== undefined) yield* valuesOf(prediction);
 }
 
 /** Heads of keys and values of a layer. */

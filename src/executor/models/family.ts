@@ -25,7 +25,8 @@ import {
 export interface Family {
   /** `general.architecture` of its files. */
   readonly name: string;
-  build(model: ServableModel, tensors: TensorCatalog): ModelGraph;
+  /** @param predicts with the block that predicts further tokens, if the family and the file have one */
+  build(model: ServableModel, tensors: TensorCatalog, predicts?: boolean): ModelGraph;
 }
 
 /** Optional parts of an attention layer beside its projections. */
@@ -109,7 +110,7 @@ export class Layers {
   /** The layer among those of its kind: among gated delta nets, or among layers with keys and values. */
   amongItsKind(layer: number): number {
     const { layers } = this.recurrent;
-    return layers.slice(0, layer).filter((isNet) => isNet === layers[layer]).length;
+    return layers.slice(0, layer).filter((isNet) => isNet === this.isRecurrent(layer)).length;
   }
 
   isRecurrent(layer: number): boolean {

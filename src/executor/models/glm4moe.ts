@@ -1,4 +1,6 @@
-import { type Family, Layers } from './family.js';
+import type { Value } from '../model/values.js';
+import type { Family } from './family.js';
+import { PredictingLayers } from './prediction.js';
 
 /**
  * glm4moe: pre-norm blocks (`post_attention_norm` is the norm before the FFN here), a part of each head rotated, experts behind
@@ -8,19 +10,21 @@ import { type Family, Layers } from './family.js';
 export const glm4moe: Family = {
   name: 'glm4moe',
 
-  build(model, tensors) {
-    const l = new Layers(model, tensors);
+  build(model, tensors, predicts) {
+    const l = new PredictingLayers(model, tensors);
     const rope = l.rope('halves');
+    const adds = (block: string, index: number): readonly Value[] => {
+      const headNorms = tensors.has(`${block}.attn_q_norm.weight`) ? l.headNorms(block) : undefined;
+      const qkv = l.qkv(block, l.rmsNorm(`${block}.attn_norm`));
+      return [
+        l.attended(block, l.attention(index, qkv, rope, headNorms && { headNorms })),
+        l.ffn(block, index, l.rmsNorm(`${block}.post_attention_norm`)),
+      ];
+    };
     return {
       embedding: l.embedding(),
-      additions: l.eachBlock((block, index) => {
-        const headNorms = tensors.has(`${block}.attn_q_norm.weight`) ? l.headNorms(block) : undefined;
-        const qkv = l.qkv(block, l.rmsNorm(`${block}.attn_norm`));
-        return [
-          l.attended(block, l.attention(index, qkv, rope, headNorms && { headNorms })),
-          l.ffn(block, index, l.rmsNorm(`${block}.post_attention_norm`)),
-        ];
-      }),
+      additions: l.eachBlock(adds),
+      prediction: predicts ? l.prediction(adds) : undefined,
       logits: l.logits(l.matrixOrEmbedding('output'), l.rmsNorm('output_norm')),
     };
   },

@@ -77,11 +77,12 @@ export const families: Readonly<Record<ArchitectureName, Family>> = {
 /**
  * Graph of a file's model, from its header.
  *
+ * @param predicts with its block that predicts further tokens, if there is one
  * @throws RocmForgeError `GGUF_INVALID` for a tensor that is missing or shaped otherwise; `MODEL_UNSUPPORTED` for one whose type has no kernels, or that nothing here computes with
  */
-export function readGraph(file: GgufModel, model: ServableModel): ModelGraph {
+export function readGraph(file: GgufModel, model: ServableModel, predicts = false): ModelGraph {
   const tensors = new TensorCatalog(file);
-  const graph = families[model.family].build(model, tensors);
+  const graph = families[model.family].build(model, tensors, predicts);
   tensors.refuseUnread();
   return graph;
 }

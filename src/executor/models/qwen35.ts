@@ -1,4 +1,6 @@
-import { type Family, Layers } from './family.js';
+import type { Value } from '../model/values.js';
+import type { Family } from './family.js';
+import { PredictingLayers } from './prediction.js';
 
 /**
  * qwen35: of four layers three are gated delta nets and one is attention, whose heads gate what they attend to and turn a part
@@ -7,22 +9,24 @@ import { type Family, Layers } from './family.js';
 export const qwen35: Family = {
   name: 'qwen35',
 
-  build(model, tensors) {
-    const l = new Layers(model, tensors);
+  build(model, tensors, predicts) {
+    const l = new PredictingLayers(model, tensors);
     const rope = l.rope('halves');
+    const adds = (block: string, index: number): readonly Value[] => {
+      const normed = l.rmsNorm(`${block}.attn_norm`);
+      const attended = () => {
+        const options = { headNorms: l.headNorms(block), isGated: true } as const;
+        return l.attended(block, l.attention(l.amongItsKind(index), l.gatedQkv(block, normed), rope, options));
+      };
+      return [
+        l.isRecurrent(index) ? l.deltaNet(block, index, normed) : attended(),
+        l.ffn(block, index, l.rmsNorm(`${block}.post_attention_norm`)),
+      ];
+    };
     return {
       embedding: l.embedding(),
-      additions: l.eachBlock((block, index) => {
-        const normed = l.rmsNorm(`${block}.attn_norm`);
-        const attended = () => {
-          const options = { headNorms: l.headNorms(block), isGated: true } as const;
-          return l.attended(block, l.attention(l.amongItsKind(index), l.gatedQkv(block, normed), rope, options));
-        };
-        return [
-          l.isRecurrent(index) ? l.deltaNet(block, index, normed) : attended(),
-          l.ffn(block, index, l.rmsNorm(`${block}.post_attention_norm`)),
-        ];
-      }),
+      additions: l.eachBlock(adds),
+      prediction: predicts ? l.prediction(adds) : undefined,
       logits: l.logits(l.matrixOrEmbedding('output'), l.rmsNorm('output_norm')),
     };
   },

@@ -1,6 +1,7 @@
 import { RocmForgeError } from '../../shared/errors.js';
 import { KvCacheType, type LoadModelRequest } from '../../shared/generated/rocmforge/executor/v1/executor.js';
 import { packageVersion } from '../../shared/package.js';
+import { MOST_DRAFT_TOKENS } from '../../shared/step-limits.js';
 import type { LoadOptions } from '../load/load-options.js';
 
 /** @throws RocmForgeError `EXECUTOR_PROTOCOL`: what two releases mean by a step differs */
@@ -26,6 +27,9 @@ export function loadOptions(request: LoadModelRequest): LoadOptions {
   if (kvCacheType === undefined) {
     throw new RocmForgeError('INVALID_OPTION', `no type ${request.kvCacheType} of KV cache`);
   }
+  if (request.draftTokens > MOST_DRAFT_TOKENS) {
+    throw new RocmForgeError('INVALID_OPTION', `${request.draftTokens} draft tokens; at most ${MOST_DRAFT_TOKENS}`);
+  }
   return {
     path: request.path,
     kvCacheType,
@@ -34,6 +38,8 @@ export function loadOptions(request: LoadModelRequest): LoadOptions {
     maxStepTokens: request.maxStepTokens,
     kvMemoryBytes: Number(request.kvMemoryBytes),
     stateSnapshots: request.stateSnapshots,
+    draftTokens: request.draftTokens,
+    predicts: request.predicts,
     fingerprint: request.fingerprint,
   };
 }

@@ -16,6 +16,8 @@ export function describeModel(model: LoadedModel, device: Device): LoadedModelMe
     maskIds: maskIdsFor(limits.maxSequences),
     recurrent: limits.isRecurrent ?? false,
     stateSnapshots: limits.stateSnapshots ?? 0,
+    draftTokens: limits.draftTokens ?? 0,
+    predicts: model.prediction !== undefined,
     stateBytes: BigInt(model.stateBytes),
     maxStepTokens: limits.maxStepTokens,
     kvBlocks: limits.kvBlocks,

@@ -2,14 +2,25 @@ import type { ExecuteRequest } from '../../shared/generated/rocmforge/executor/v
 import { SLICE_WORDS } from '../kernels/index.js';
 import { countsOf, samplingMode } from '../load/graph-buckets.js';
 import type { LoadedModel } from '../load/loaded-model.js';
-import { nullStates } from '../model/slot-layout.js';
-import { COUNT_HIDDEN, COUNT_PROMPT_ROWS, COUNT_SPLITS, COUNT_TOKENS, COUNT_WRITES } from '../model/step-counts.js';
+import { nullStates, sliceWords } from '../model/slot-layout.js';
+import {
+  COUNT_HIDDEN,
+  COUNT_KEPT,
+  COUNT_PROMPT_ROWS,
+  COUNT_SPLITS,
+  COUNT_TOKENS,
+  COUNT_WRITES,
+} from '../model/step-counts.js';
 import type { MicroBatch } from './micro-batches.js';
 import { outputsOf } from './step-filler.js';
 
-/** True if a step is of a kind that comes again and again on a GPU: one token of each of some sequences. */
+/**
+ * True if a step is of a kind that comes again and again on a GPU: one token of each of some sequences, and draft tokens, which are
+ * as tokens of others except where slots have states.
+ */
 export function isRecurring({ slices }: ExecuteRequest, counts: Int32Array): boolean {
   if (slices.length === 0 || counts[COUNT_PROMPT_ROWS] !== 0 || counts[COUNT_HIDDEN] !== 0) return false;
+  if (counts[COUNT_KEPT] !== 0) return false;
   return slices.every((slice) => slice.sample && slice.count === outputsOf(slice));
 }
 
@@ -21,7 +32,7 @@ export function filledUp({ forward, buckets }: LoadedModel, { input: words, coun
   const { limits, tables } = forward;
   const { offsets } = tables;
   const rows = counts[COUNT_TOKENS] as number;
-  const { source, target } = nullStates(limits);
+  const states = nullStates(limits);
   const bucket = buckets.of(rows, counts[COUNT_SPLITS] as number, samplingMode(counts));
   for (let row = rows; row < bucket.rows; row++) {
     words[offsets.rowToken + row] = 0;
@@ -32,7 +43,7 @@ export function filledUp({ forward, buckets }: LoadedModel, { input: words, coun
     words[offsets.tiles + 2 * row + 1] = 1;
     if (!limits.isRecurrent) continue;
     words[offsets.rowSlice + row] = row;
-    words.set([row, 1, source, target], offsets.slices + SLICE_WORDS * row);
+    words.set(sliceWords(row, 1, states), offsets.slices + SLICE_WORDS * row);
   }
   const filled = countsOf(bucket);
   filled[COUNT_WRITES] = counts[COUNT_WRITES] as number;

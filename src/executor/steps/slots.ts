@@ -7,12 +7,13 @@ import {
   slotSamplingWords,
 } from '../../shared/sampling-schema.js';
 import { KV_BLOCK_TOKENS } from '../kernels/index.js';
-import type { Limits, WindowLimits } from '../model/limits.js';
+import type { Limits } from '../model/limits.js';
 import { type SlotArena, SlotWord, slotArena } from '../model/slot-layout.js';
 import type { SamplingNeeds } from '../model/step-counts.js';
 import { protocolError } from './protocol-error.js';
 import { biasesOf, checkIds, type SlotWriter, samplingNeeds, writeBiases, writeHistory } from './slot-adjustments.js';
 import { RecurrentStates } from './slot-states.js';
+import { checkWindow } from './slot-windows.js';
 import { words } from './words.js';
 
 /** Host side of a slot; the block table and the sampling parameters live on the device. */
@@ -220,7 +221,7 @@ export class SlotTable {
         `positions ${slice.position} to ${end} of slot ${slice.slot} with ${slot.blocks.size} blocks`,
       );
     }
-    if (this.limits.windowed !== undefined) this.checkWindow(slot, slice, this.limits.windowed);
+    if (this.limits.windowed !== undefined) checkWindow(slot, slice, this.limits.windowed);
     if (slice.tokenIds !== undefined) {
       this.draftTokens(slot, slice, slice.tokenIds).forEach((tokenId, i) => {
         row(tokenId, slice.position + i);
@@ -241,9 +242,21 @@ export class SlotTable {
     for (let position = slice.position; position < end; position++) row(slot.tokenIds[position] ?? last, position);
   }
 
+  /**
+   * The token after each position of a slice, as far as it is known, and positions in the slot's blocks from the slice's start on:
+   * inputs of a prediction block.
+   */
+  following({ slot: index, position, count }: Slice): {
+    readonly tokens: readonly (number | undefined)[];
+    readonly room: number;
+  } {
+    const { tokenIds, blocks } = this.get(index);
+    const tokens = Array.from({ length: count }, (_, i) => tokenIds[position + 1 + i]);
+    return { tokens, room: Math.min(blocks.size * KV_BLOCK_TOKENS, this.limits.maxContext) - position };
+  }
+
   /** The tokens that a slice brings itself. */
   private draftTokens(slot: Slot, { slot: index, position, count, sample }: Slice, tokenIds: Uint8Array): Uint32Array {
-    if (this.limits.isRecurrent) throw protocolError(`draft tokens of slot ${index}, whose states cannot roll back`);
     const ids = words(tokenIds);
     if (!sample || ids.length !== count || position < slot.tokenIds.length) {
       throw protocolError(`${ids.length} tokens for ${count} positions from ${position} on of slot ${index}`);
@@ -318,17 +331,6 @@ export class SlotTable {
     const { windowed, maxContext } = this.limits;
     if (windowed === undefined ? windowStart === 0 : windowStart * KV_BLOCK_TOKENS < maxContext) return windowStart;
     throw protocolError(`windowed blocks from ${windowStart} on in slot ${slot}`);
-  }
-
-  /** Every position that a row of the slice sees or writes must be in a block that is the slot's. */
-  private checkWindow({ windowStart, windowBlocks }: Slot, slice: Slice, { window }: WindowLimits): void {
-    const end = windowStart + windowBlocks.size;
-    const first = firstSeenBlock(slice.position, window, KV_BLOCK_TOKENS);
-    if (first >= windowStart && slice.position + slice.count <= end * KV_BLOCK_TOKENS) return;
-    throw protocolError(
-      `positions ${slice.position} to ${slice.position + slice.count} of slot ${slice.slot} with windowed blocks from ` +
-        `${windowStart} to ${end}`,
-    );
   }
 
   private writeBiases(slot: number, write: SlotWriter): void {

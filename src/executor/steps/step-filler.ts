@@ -2,9 +2,11 @@ import type { ExecuteRequest, Slice } from '../../shared/generated/rocmforge/exe
 import { ATTENTION_SPLIT, SLICE_WORDS, splitsContexts } from '../kernels/index.js';
 import type { ForwardPass } from '../layers/forward-pass.js';
 import type { AttentionSplits } from '../layers/paged-attention.js';
+import { sliceWords } from '../model/slot-layout.js';
 import {
   COUNT_DRAWS,
   COUNT_HIDDEN,
+  COUNT_KEPT,
   COUNT_PROMPT_ROWS,
   COUNT_SAMPLES,
   COUNT_SLICES,
@@ -19,6 +21,7 @@ import {
 } from '../model/step-counts.js';
 import type { MaskTable } from './mask-table.js';
 import { protocolError } from './protocol-error.js';
+import { isDrafted } from './slot-states.js';
 import { SlotTable } from './slots.js';
 import { words } from './words.js';
 
@@ -118,6 +121,7 @@ export class StepFiller {
     let tiles = 0;
     let slices = 0;
     let hidden = 0;
+    let kept = 0;
     const seen = new Set<number>();
     for (const slice of step.slices) {
       if (seen.has(slice.slot)) throw protocolError(`two slices of slot ${slice.slot}`);
@@ -131,8 +135,14 @@ export class StepFiller {
       }
       const isVoid = this.slots.isVoid(slice);
       if (limits.isRecurrent) {
-        const { source, target } = this.slots.states.of(slice, isVoid);
-        words.set([row, slice.count, source, target], offsets.slices + SLICE_WORDS * slices);
+        const states = this.slots.states.of(slice, isVoid);
+        words.set(sliceWords(row, slice.count, states), offsets.slices + SLICE_WORDS * slices);
+        if (isDrafted(slice)) {
+          if (kept + slice.count > limits.maxSequences)
+            throw protocolError(`more than ${limits.maxSequences} rows of logits`);
+          words.set(this.slots.states.keptRows(slice, row), offsets.keptRows + 2 * kept);
+          kept += slice.count;
+        }
         words.fill(slices, offsets.rowSlice + row, offsets.rowSlice + row + slice.count);
         slices += 1;
       } else if (slice.fromSnapshot !== undefined || slice.toSnapshot !== undefined) {
@@ -195,6 +205,7 @@ export class StepFiller {
     this.counts[COUNT_WRITES] = writes;
     this.counts[COUNT_SLICES] = slices;
     this.counts[COUNT_HIDDEN] = hidden;
+    this.counts[COUNT_KEPT] = kept;
     this.counts[COUNT_SPLITS] = Math.ceil(furthest / ATTENTION_SPLIT);
     this.counts[COUNT_SPLIT_ROWS] = isSplit ? row : 0;
     this.counts[COUNT_TILES] = isSplit ? 0 : tiles;

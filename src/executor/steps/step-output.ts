@@ -37,5 +37,6 @@ export function readOutput(
     nonFinite,
     late: false,
     hiddenState: undefined,
+    predictedIds: [],
   };
 }

@@ -22,6 +22,7 @@ import type { Pass } from '../parallel/model-devices.js';
 import { headerOf } from '../parallel/pipeline.js';
 import { MaskTable, maskIdsFor, writeMasks } from './mask-table.js';
 import { type MicroBatch, microBatches } from './micro-batches.js';
+import { Predictor } from './prediction.js';
 import { protocolError } from './protocol-error.js';
 import { filledUp, isRecurring } from './recurring-steps.js';
 import { type FilledStep, outputsOf, PENDING, StepFiller } from './step-filler.js';
@@ -56,6 +57,8 @@ export class StepRunner {
   private awaitingMasks: Promise<void> | undefined;
   /** Steps that were submitted and have not ended. */
   private submitted = 0;
+  /** Undefined where the model has no prediction block. */
+  private readonly predictor: Predictor | undefined;
   private readonly watch: StepWatch;
   private stepsDone = 0;
   private lastStepId: bigint | undefined;
@@ -74,6 +77,7 @@ export class StepRunner {
     this.masks = new MaskTable(maskIdsFor(limits.maxSequences), masks.words);
     const writeAhead = (input: Int32Array, writes: number) => this.writeAhead(input, writes);
     this.filler = new StepFiller(model.forward, this.masks, model.splits, writeAhead);
+    this.predictor = model.prediction && new Predictor(device, model.prediction);
     const headers = model.pipeline.stages.length * OUTPUT_HEADER;
     const part = (): Part => ({
       input: new Int32Array(tables.words),
@@ -155,6 +159,11 @@ export class StepRunner {
     try {
       const filled = this.filler.fill(step, staging.input);
       const samples = this.filler.counts[COUNT_SAMPLES] as number;
+      const counts = this.filler.counts.slice();
+      const predicted = this.predictor?.slicesOf(step, this.filler.slots);
+      if (predicted === undefined && step.slices.some(({ predictedTokens = 0 }) => predictedTokens > 0)) {
+        throw protocolError('predicted tokens of a model without a prediction block');
+      }
       // The outputs' meaning is settled now: a later frame may close these slots before this step has run.
       const sampled = step.slices.flatMap((slice) => Array<Slice>(outputsOf(slice)).fill(slice));
       const asked = sampled.map(({ slot }) => ({
@@ -186,12 +195,13 @@ export class StepRunner {
       const promptOutputs = filled.promptRows.map(({ slot, top }, i) =>
         readOutput(staging, outputs.length + i, slot, 1 + top),
       );
+      const predictUs = predicted ? await this.predictor?.predict(staging.input, counts, predicted, outputs) : 0;
       return ExecuteResponse.fromPartial({
         stepId: step.stepId,
         epoch: step.epoch,
         outputs,
         promptOutputs,
-        deviceUs: Math.round(deviceUs),
+        deviceUs: Math.round(deviceUs + (predictUs ?? 0)),
         saturatedActivations: samples > 0 ? saturated : 0,
       });
     } finally {

@@ -59,6 +59,8 @@ export interface InferenceOptions {
   readonly streamInterval?: number | undefined;
   /** True if draft tokens are used; default: false. */
   readonly speculates?: boolean;
+  /** And by the model's prediction block. */
+  readonly predicts?: boolean;
 }
 
 /** A request that can run. */
@@ -292,8 +294,8 @@ export class Inference {
       const constraint = constraintOf(request, facts, parameters.answer);
       const opened = await this.matchers.openEach(constraint, parameters.n, caller);
       const constraints = this.held(request, parameters, constraint, opened);
-      const speculates = this.options.speculates ?? false;
-      return { parameters: { ...parameters, constraints, speculates }, context, toldPrompt };
+      const { speculates = false, predicts = false } = this.options;
+      return { parameters: { ...parameters, constraints, speculates, predicts }, context, toldPrompt };
     } catch (error) {
       this.runner.notRun(parameters, context, signal.aborted ? 'cancelled' : asRocmForgeError(error).reason);
       throw error;

@@ -77,6 +77,8 @@ export function together(one: Usage, other: Usage): Usage {
     reasoningTokens: one.reasoningTokens + other.reasoningTokens,
     proposedTokens: one.proposedTokens + other.proposedTokens,
     acceptedTokens: one.acceptedTokens + other.acceptedTokens,
+    predictedTokens: one.predictedTokens + other.predictedTokens,
+    acceptedPredictedTokens: one.acceptedPredictedTokens + other.acceptedPredictedTokens,
     queuedUs: longer(one.queuedUs, other.queuedUs),
     prefillUs: longer(one.prefillUs, other.prefillUs),
     decodeUs: longer(one.decodeUs, other.decodeUs),

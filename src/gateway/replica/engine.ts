@@ -61,6 +61,8 @@ export class Engine implements Backend {
   /** Sequences in the steps of the lost executor, until its loss is explained. */
   private suspicions: readonly Suspicion[] = [];
   readonly counters = { quarantined: 0, replayed: 0, nonFinite: 0, saturatedActivations: 0 };
+  /** When the last result came, if another step was under way then. */
+  private busySince: number | undefined;
   private readonly paused: PausedReaders;
   /** When the sequences came that never had a slot. */
   private readonly queuedAt = new Map<Sequence, number>();
@@ -214,9 +216,11 @@ export class Engine implements Backend {
   /** A new executor generation serves. */
   serve(session: ExecutorSession): void {
     this.endOthers(session.model.arithmetic);
-    const { maxSequences, maxStepTokens, kvBlocks, window, windowBlocks, recurrent, stateSnapshots } = session.model;
+    const { maxSequences, maxStepTokens, kvBlocks, window, windowBlocks, recurrent, stateSnapshots, draftTokens } =
+      session.model;
     const windowed = window === 0 ? undefined : { window, blocks: windowBlocks };
-    const states = { isRecurrent: recurrent, snapshots: stateSnapshots };
+    const { predicts } = session.model;
+    const states = { isRecurrent: recurrent, snapshots: stateSnapshots, draftTokens, predicts };
     const { prefixCache } = this.options;
     const scheduler = this.schedulerFor({ maxSequences, maxStepTokens, kvBlocks, windowed, ...states, prefixCache });
     for (const sequence of this.early.takeAll()) scheduler.add(sequence);
@@ -265,6 +269,7 @@ export class Engine implements Backend {
   lose(): void {
     this.session = undefined;
     this.masking = undefined;
+    this.busySince = undefined;
     const { scheduler } = this;
     if (!scheduler) return;
     this.counters.replayed += scheduler.runningCount;
@@ -411,6 +416,7 @@ export class Engine implements Backend {
   private result(response: ExecuteResponse): void {
     const { scheduler, session } = this;
     if (!scheduler || !session) return;
+    const resultAt = performance.now();
     checkAnswer(scheduler.oldestStep, response, session.model);
     countSaturated(this.counters, response.saturatedActivations, this.log);
     const { slices, tokens } = this.complete(scheduler, response);
@@ -439,6 +445,7 @@ export class Engine implements Backend {
     if (this.mayWait(slices, scheduler, response.deviceUs)) {
       this.waiting = setTimeout(() => this.pump(), MASKS_MS);
     } else this.pump();
+    this.busySince = scheduler.stepsInFlight > 0 ? resultAt : undefined;
     if (this.freeSlots > 0 && this.sequences === scheduler.runningCount) this.listener.hasRoom();
   }
 
@@ -447,10 +454,22 @@ export class Engine implements Backend {
     return this.session === undefined ? 0 : (this.scheduler?.freeSlots ?? 0);
   }
 
-  private complete(scheduler: Scheduler, { outputs }: ExecuteResponse): StepResult {
+  private complete(scheduler: Scheduler, { outputs, deviceUs }: ExecuteResponse): StepResult {
     const sampled = outputs.some(({ late }) => late) ? sampledSlices(scheduler.oldestStep) : [];
     this.masking?.completed(sampled.filter((_, i) => outputs[i]?.late).map(({ sequence }) => sequence));
-    return scheduler.complete(outputs.map(({ late, tokenId }) => (late ? undefined : tokenId)));
+    return scheduler.complete(
+      outputs.map(({ late, tokenId }) => (late ? undefined : tokenId)),
+      outputs.map(({ predictedIds }) => predictedIds),
+      this.durationOf(deviceUs),
+    );
+  }
+
+  /** Microseconds of a step whose result came: from the one before, if it was under way by then, as that is what a step costs. */
+  private durationOf(deviceUs: number): number {
+    const now = performance.now();
+    const since = this.busySince === undefined ? 0 : 1000 * (now - this.busySince);
+    this.busySince = undefined;
+    return Math.max(deviceUs, since);
   }
 
   /** A sequence's next mask is known. */

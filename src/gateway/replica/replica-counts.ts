@@ -25,6 +25,9 @@ export interface ReplicaCounts {
   /** Tokens that were drafted at and computed, and those of them that were right. */
   readonly draftTokens: number;
   readonly acceptedDraftTokens: number;
+  /** Those of them that a prediction block has made. */
+  readonly predictedTokens: number;
+  readonly acceptedPredictedTokens: number;
   readonly replayed: number;
   readonly quarantined: number;
   readonly nonFinite: number;
@@ -60,4 +63,6 @@ export const NOTHING_SCHEDULED = {
   drafts: 0,
   draftTokens: 0,
   acceptedDraftTokens: 0,
+  predictedTokens: 0,
+  acceptedPredictedTokens: 0,
 };

@@ -23,6 +23,8 @@ export interface GenerationParameters {
   readonly returnsHidden?: boolean;
   /** May draft token at next tokens; default false. */
   readonly speculates?: boolean;
+  /** Takes draft tokens of the model's prediction block, too; default false. */
+  readonly predicts?: boolean;
   /** Constraint on the tokens of each completion. */
   readonly constraints?: readonly TokenConstraint[] | undefined;
   /** The prompt's text, where it comes in front of each completion's; else absent. */
@@ -91,6 +93,9 @@ export interface CompletionCounts {
   /** Draft tokens at its tokens, and those that were right. */
   readonly proposedTokens: number;
   readonly acceptedTokens: number;
+  /** Those of them that the model's prediction block made. */
+  readonly predictedTokens: number;
+  readonly acceptedPredictedTokens: number;
   /** Until it first had a slot, from then until its first token, and from then until its end. */
   readonly queuedUs: number;
   readonly prefillUs: number;
@@ -129,7 +134,7 @@ export class Generation {
     private readonly sink: GenerationSink,
   ) {
     const { n, promptIds, sampling: shared, promptText, stop, answer, priority } = parameters;
-    const { constraints, speculates = false, returnsHidden = false } = parameters;
+    const { constraints, speculates = false, predicts = false, returnsHidden = false } = parameters;
     this.promptProbabilities.push({ tokenId: promptIds[0] as number });
     const indices = Array.from({ length: n }, (_, i) => i);
     this.completions = indices.map(() => new Completion(tokenizer, stop, answer && answerParser(answer)));
@@ -150,6 +155,7 @@ export class Generation {
         takesPrefix,
         constraint: constraints?.[sampleIndex],
         speculates,
+        predicts,
         returnsHidden,
       };
       sequences.push(new Sequence({ ...options, ...(leader && { leader }) }));
@@ -273,6 +279,8 @@ export class Generation {
     this.sink.complete(sampling.sampleIndex, finish, {
       proposedTokens: sequence.drafted,
       acceptedTokens: sequence.accepted,
+      predictedTokens: sequence.predicted,
+      acceptedPredictedTokens: sequence.acceptedPredicted,
       queuedUs: us(this.began, placedAt),
       prefillUs: us(placedAt, firstTokenAt),
       decodeUs: us(firstTokenAt, now),

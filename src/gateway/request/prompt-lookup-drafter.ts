@@ -1,12 +1,9 @@
+import { DraftLength, type DraftWorth } from './draft-length.js';
+
 /** Tokens that must be the same for what followed them to be a draft token. */
 const GRAM = 3;
-/** The most draft tokens at once, and how many at first. */
-const MOST = 7;
+/** Draft tokens at first. */
 const FIRST = 3;
-/** After this many tries in a row of which no draft token was right, none is made for a while, twice as long each time. */
-const MISSES = 3;
-const FIRST_REST = 16;
-const MOST_REST = 1024;
 
 /**
  * Draft tokens at the next tokens by looking for the last ones in what came before (Saxena, "Prompt lookup decoding", 2023): texts
@@ -16,18 +13,23 @@ export class PromptLookupDrafter {
   /** Position behind the last occurrence of a gram, by the gram's hash. */
   private readonly followers = new Map<number, number>();
   private indexed = GRAM - 1;
-  private most = FIRST;
-  private misses = 0;
-  private rest = FIRST_REST;
-  private restsUntil = 0;
+  private readonly length: DraftLength;
 
-  /** @param token of a position below the known ones */
-  constructor(private readonly token: (position: number) => number) {}
+  /**
+   * @param token of a position below the known ones
+   * @param worth default: any number of draft tokens pays
+   */
+  constructor(
+    private readonly token: (position: number) => number,
+    worth?: DraftWorth,
+  ) {
+    this.length = new DraftLength(FIRST, worth);
+  }
 
   /** At most so many draft tokens after the first `known` tokens. */
   draftTokens(known: number, most: number): number[] {
-    const count = Math.min(most, this.most);
-    if (count <= 0 || known < this.restsUntil) return [];
+    const count = Math.min(most, this.length.at(known));
+    if (count <= 0) return [];
     const from = this.find(known);
     if (from === undefined) return [];
     const draftTokens: number[] = [];
@@ -40,17 +42,7 @@ export class PromptLookupDrafter {
 
   /** Number of the last draft tokens that were accepted. */
   learn(right: number, of: number): void {
-    if (right > 0) {
-      this.misses = 0;
-      this.rest = FIRST_REST;
-    } else {
-      this.misses += 1;
-    }
-    this.most = right === of ? Math.min(2 * this.most, MOST) : Math.max(1, right + 1);
-    if (this.misses < MISSES) return;
-    this.misses = 0;
-    this.restsUntil = this.indexed + this.rest;
-    this.rest = Math.min(2 * this.rest, MOST_REST);
+    this.length.learn(right, of, this.indexed);
   }
 
   /** Position at which the end of the first `known` tokens was continued before. */

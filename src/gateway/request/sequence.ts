@@ -1,5 +1,6 @@
 import { NEUTRAL_SAMPLING, type SamplingValues } from '../../shared/sampling-schema.js';
 import type { TokenConstraint, TokenMask } from '../matching/token-constraint.js';
+import { DraftLength, type DraftWorth } from './draft-length.js';
 import { type HeldSnapshot, type InFlightPrefix, NO_PREFIX } from './prefix.js';
 import { PromptLookupDrafter } from './prompt-lookup-drafter.js';
 
@@ -29,6 +30,8 @@ export interface SequenceOptions {
   readonly leader?: Sequence;
   /** May draft token at its next tokens; default false. What is computed is the same. */
   readonly speculates?: boolean;
+  /** Takes draft tokens of the model's prediction block, too; default false. */
+  readonly predicts?: boolean;
   /** Constraint on its tokens. */
   readonly constraint?: TokenConstraint | undefined;
   /** May take what it finds in the prefix cache; default true. What it computes is left there in any case. */
@@ -36,6 +39,12 @@ export interface SequenceOptions {
   /** True if the hidden state at which each token is sampled is returned; default false. */
   readonly returnsHidden?: boolean;
 }
+
+/** Source of draft tokens: what came before in the text, or the model's prediction block. */
+export type DraftMethod = 'lookup' | 'mtp';
+
+/** Draft tokens of the prediction block when nothing is known of how many are right. */
+const FIRST_PREDICTED = 3;
 
 /** A token that may follow; with a constraint also what may follow it then. */
 export type DraftToken = { readonly tokenId: number; readonly mask?: TokenMask; readonly isSure?: boolean };
@@ -95,14 +104,28 @@ export class Sequence {
   resendsLastToken = false;
   /** Absent where nothing is drafted. */
   readonly drafter: PromptLookupDrafter | undefined;
+  /** Number of draft tokens of a method that pay, as the scheduler that has it measures. */
+  worth: (method: DraftMethod, ...acceptance: Parameters<DraftWorth>) => number = () => Number.POSITIVE_INFINITY;
   /** Draft tokens so far, and those that were right. */
   drafted = 0;
   accepted = 0;
+  /** Those of them that the prediction block has made. */
+  predicted = 0;
+  acceptedPredicted = 0;
+  /** Tokens that the prediction block expects after the first `known` ones. */
+  private expected: { readonly known: number; readonly tokens: readonly number[] } = { known: 0, tokens: [] };
+  private readonly prediction: DraftLength | undefined;
   /** Nothing is computed for it until draft tokens that the lookup expects can be made. */
   private isHeld = false;
 
   constructor(readonly options: SequenceOptions) {
-    if (options.speculates) this.drafter = new PromptLookupDrafter((position) => this.token(position));
+    const worthOf =
+      (method: DraftMethod): DraftWorth =>
+      (acceptance) =>
+        this.worth(method, acceptance);
+    if (options.speculates)
+      this.drafter = new PromptLookupDrafter((position) => this.token(position), worthOf('lookup'));
+    if (options.predicts) this.prediction = new DraftLength(FIRST_PREDICTED, worthOf('mtp'));
   }
 
   /** Tokens that are known: prompt and emitted. */
@@ -156,9 +179,7 @@ export class Sequence {
       return this.isHeld || this.resendsLastToken || constraint.ahead.length > 0 ? 'coming' : [];
     }
     const draftTokens: readonly DraftToken[] =
-      constraint === undefined
-        ? drafter.draftTokens(known, left).map((tokenId) => ({ tokenId }))
-        : constraint.ahead.slice(0, left);
+      constraint === undefined ? this.proposals(left).map((tokenId) => ({ tokenId })) : constraint.ahead.slice(0, left);
     // It was held up for nothing, which costs as much as a wrong draft token.
     if (this.isHeld && draftTokens.every(({ isSure }) => isSure)) drafter.learn(0, 1);
     this.isHeld = false;
@@ -167,14 +188,46 @@ export class Sequence {
 
   /** Draft tokens for whoever works out masks ahead; none while the token that they follow is under way. */
   get draftIds(): readonly number[] {
-    return this.pending > 0 ? [] : (this.drafter?.draftTokens(this.known, Number.POSITIVE_INFINITY) ?? []);
+    return this.pending > 0 ? [] : this.proposals(Number.POSITIVE_INFINITY);
   }
 
-  /** So many of the draft tokens of a slice were right; of these `looked` the lookup made the last. */
-  learn(right: number, of: number, fromLookup: number): void {
+  /** Source of the draft tokens that come now, if they are not forced by a constraint. */
+  get draftMethod(): DraftMethod {
+    if (this.prediction === undefined) return 'lookup';
+    return (this.drafter?.draftTokens(this.known, 1).length ?? 0) > 0 ? 'lookup' : 'mtp';
+  }
+
+  /** The text itself is the surer source: where its last tokens occurred before, nothing else is drafted. */
+  private proposals(most: number): readonly number[] {
+    const found = this.drafter?.draftTokens(this.known, most) ?? [];
+    const { known, tokens } = this.expected;
+    if (found.length > 0 || known !== this.known || this.prediction === undefined) return found;
+    return tokens.slice(0, Math.min(most, this.prediction.at(known)));
+  }
+
+  /** Tokens that the prediction block is to draft behind the next sampled token. */
+  get predictedTokens(): number {
+    return this.complete ? 0 : (this.prediction?.at(this.known) ?? 0);
+  }
+
+  /** The prediction block expects these tokens after the known ones. */
+  expect(tokens: readonly number[]): void {
+    this.expected = { known: this.known, tokens };
+  }
+
+  /** So many of the draft tokens of a slice were right; of these `proposed` the method made the first, the others were forced. */
+  learn(right: number, of: number, proposed: number, method: DraftMethod = 'lookup'): void {
     this.drafted += of;
     this.accepted += right;
-    if (fromLookup > 0) this.drafter?.learn(Math.min(right, fromLookup), fromLookup);
+    if (proposed === 0) return;
+    const rightly = Math.min(right, proposed);
+    if (method === 'lookup') {
+      this.drafter?.learn(rightly, proposed);
+      return;
+    }
+    this.predicted += proposed;
+    this.acceptedPredicted += rightly;
+    this.prediction?.learn(rightly, proposed, this.known);
   }
 
   /** Mask of the token that would be sampled now; it may depend on one that is not known yet. */
@@ -227,6 +280,7 @@ export class Sequence {
     this.isLate = false;
     this.resendsLastToken = false;
     this.isHeld = false;
+    this.expected = { known: 0, tokens: [] };
     this.registeredBlocks = 0;
     this.registeredPrefix = NO_PREFIX;
     this.waitsFor = undefined;

@@ -38,6 +38,8 @@ export interface ServedModel {
   readonly chatTemplate: string | undefined;
   /** Layers have states, which an executor keeps a slot, and snapshots of. */
   readonly isRecurrent: boolean;
+  /** The file has a block that predicts further tokens, and its family runs it. */
+  readonly predicts: boolean;
   /** Tokens to fill in the middle of a text; absent for a model that was not trained for it. */
   readonly fillIn: FillInTokens | undefined;
   /** Rows of the matrix that makes scores of hidden states; absent in a file without one. */
@@ -45,6 +47,9 @@ export interface ServedModel {
   /** Tensors of the file that its texts are not computed with. */
   readonly unused: readonly UnusedTensors[];
 }
+
+/** Families whose prediction block the executor runs. */
+const PREDICTING_FAMILIES: readonly string[] = ['qwen35', 'qwen35moe', 'glm4moe'];
 
 export interface ServedModelOptions {
   readonly name?: string;
@@ -120,6 +125,7 @@ export function readServedModel(file: string, options: ServedModelOptions): Serv
       hasChatTemplate,
       chatTemplate: options.template?.source ?? gguf.metadata.string('tokenizer.chat_template'),
       isRecurrent: parameters.traits.recurrent !== undefined,
+      predicts: parameters.predictionLayers === 1 && PREDICTING_FAMILIES.includes(parameters.family),
       fillIn: fillInTokens(gguf.metadata, tokenizer),
       classifier: opened.smallMatrix('cls.output.weight'),
       unused: unusedTensors(gguf),

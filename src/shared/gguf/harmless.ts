@@ -133,7 +133,8 @@ const HARMLESS_TENSORS: readonly Harmless[] = [
   { name: /^(v|mm|a|resampler)\./, why: 'a tower that encodes images or sound, which no request can bring here' },
 ];
 
-const PREDICTION = 'layers behind the last that predict tokens beyond the next one, which are not drafted here';
+export const PREDICTION =
+  'layers behind the last that predict tokens beyond the next one, which only --speculate mtp uses';
 
 const SHARED = 'projections of keys and values of layers that attend to those of an earlier one';
 

@@ -38,6 +38,10 @@ export interface MambaStates {
   readonly layers: readonly boolean[];
 }
 
+/** True if kernels can compute accepted rows again from inputs that were kept: only then slices may have draft tokens. */
+export const canReplay = (recurrent: Recurrent | ShortConvolutions | MambaStates): boolean =>
+  !('groups' in recurrent || 'isGrouped' in recurrent);
+
 /**
  * State-space layers of the sizes that a file has.
  *

@@ -1,5 +1,5 @@
 import type { Reference } from '../support/compare.js';
-import type { StateSlice } from './delta_net.js';
+import type { PlainSlice } from '../support/slices.js';
 import { silu } from './swiglu.js';
 
 /**
@@ -14,7 +14,7 @@ export function causalConv(
   weight: ArrayLike<number>,
   bias: ArrayLike<number>,
   kept: ArrayLike<number>,
-  slices: readonly StateSlice[],
+  slices: readonly PlainSlice[],
   { channels, taps }: { readonly channels: number; readonly taps: number },
 ): { readonly y: Reference; readonly kept: Float64Array } {
   const rows = x.length / channels;

@@ -1,5 +1,5 @@
 import type { Reference } from '../support/compare.js';
-import type { DeltaShape, StateSlice } from './delta_net.js';
+import type { DeltaShape, ReplayRow, StateSlice } from './delta_net.js';
 import { silu } from './swiglu.js';
 
 const TAPS = 4;
@@ -13,16 +13,19 @@ export function deltaConv(
   weight: ArrayLike<number>,
   kept: ArrayLike<number>,
   slices: readonly StateSlice[],
+  replay: readonly Pick<ReplayRow, 'x'>[],
   { keyHeads, valueHeads, dim, eps }: DeltaShape & { readonly eps: number },
 ): { readonly y: Reference; readonly kept: Float64Array } {
   const channels = (2 * keyHeads + valueHeads) * dim;
   const rows = slices.reduce((sum, slice) => sum + slice.rows, 0);
   const [values, magnitudes] = [new Float64Array(rows * channels), new Float64Array(rows * channels)];
   const next = Float64Array.from(kept);
-  for (const { first, rows: count, source, target } of slices) {
+  for (const { first, rows: count, source, target, isBefore, replayed, replayRow } of slices) {
     const at = (place: number, channel: number): number => {
       if (place >= 0) return x[(first + place) * channels + channel]!;
-      return source === undefined ? 0 : kept[(source * (TAPS - 1) + TAPS - 1 + place) * channels + channel]!;
+      const back = place + replayed;
+      if (back >= 0) return replay[replayRow + back]!.x[channel]!;
+      return source === undefined ? 0 : kept[(source * (TAPS - 1) + TAPS - 1 + back) * channels + channel]!;
     };
     for (let row = 0; row < count; row++) {
       for (let channel = 0; channel < channels; channel++) {
@@ -48,9 +51,11 @@ export function deltaConv(
         }
       }
     }
+    if (target === undefined) continue;
+    const end = isBefore ? 0 : count;
     for (let j = 0; j < TAPS - 1; j++)
       for (let channel = 0; channel < channels; channel++)
-        next[(target * (TAPS - 1) + j) * channels + channel] = at(count - TAPS + 1 + j, channel);
+        next[(target * (TAPS - 1) + j) * channels + channel] = at(end - TAPS + 1 + j, channel);
   }
   return { y: { values, magnitudes }, kept: next };
 }

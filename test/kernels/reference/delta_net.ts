@@ -1,11 +1,16 @@
 import type { Reference } from '../support/compare.js';
 
-/** Rows of one sequence, and which states they go from and to; no source: all zero. */
+/** Rows of one sequence, and which states they go from and to; no source: all zero; no target: none is written. */
 export interface StateSlice {
   readonly first: number;
   readonly rows: number;
   readonly source: number | undefined;
-  readonly target: number;
+  readonly target: number | undefined;
+  /** True if the state before its own rows is written. */
+  readonly isBefore: boolean;
+  /** Replay rows before its own, and the first of them. */
+  readonly replayed: number;
+  readonly replayRow: number;
 }
 
 export interface DeltaShape {
@@ -24,6 +29,29 @@ export interface DeltaGates {
   readonly bias: ArrayLike<number>;
 }
 
+/** Inputs of a replay row: what its convolution takes, q, k and v, and gates. */
+export interface ReplayRow {
+  readonly x: ArrayLike<number>;
+  readonly qkv: ArrayLike<number>;
+  readonly beta: ArrayLike<number>;
+  readonly alpha: ArrayLike<number>;
+}
+
+/** Rows of `[channels | channels | value_heads | value_heads]`. */
+export function replayRowsIn(
+  replay: Float32Array,
+  { keyHeads, valueHeads, dim }: Pick<DeltaShape, 'keyHeads' | 'valueHeads' | 'dim'>,
+): ReplayRow[] {
+  const channels = (2 * keyHeads + valueHeads) * dim;
+  const columns = 2 * (channels + valueHeads);
+  return Array.from({ length: replay.length / columns }, (_, i) => {
+    const row = replay.subarray(i * columns, (i + 1) * columns);
+    const [x, qkv] = [row.subarray(0, channels), row.subarray(channels, 2 * channels)];
+    const beta = row.subarray(2 * channels, 2 * channels + valueHeads);
+    return { x, qkv, beta, alpha: row.subarray(2 * channels + valueHeads) };
+  });
+}
+
 /**
  * state = decay · state; state += beta (v - state k) kᵀ; y = state q / √dim: one row after the other, states `[states,
  * value_heads, dim, dim]`. @returns y, and the states after it
@@ -33,6 +61,7 @@ export function deltaNet(
   { beta, alpha, rate, bias }: DeltaGates,
   states: ArrayLike<number>,
   slices: readonly StateSlice[],
+  replay: readonly ReplayRow[],
   { keyHeads, valueHeads, dim, isGrouped = false }: DeltaShape,
 ): { readonly y: Reference; readonly states: Reference } {
   const channels = (2 * keyHeads + valueHeads) * dim;
@@ -42,19 +71,28 @@ export function deltaNet(
     magnitudes: new Float64Array(rows * valueHeads * dim),
   };
   const next = { values: Float64Array.from(states), magnitudes: Float64Array.from(states, Math.abs) };
-  for (const { first, rows: count, source, target } of slices) {
+  for (const { first, rows: count, source, target, isBefore, replayed, replayRow } of slices) {
     for (let head = 0; head < valueHeads; head++) {
       const at = (state: number) => (state * valueHeads + head) * dim * dim;
       for (let j = 0; j < dim; j++) {
         const old = (i: number) => (source === undefined ? 0 : states[at(source) + j * dim + i]!);
         const state = Float64Array.from({ length: dim }, (_, i) => old(i));
         const size = state.map(Math.abs);
-        for (let t = first; t < first + count; t++) {
-          const element = (which: number, i: number) => qkv[t * channels + which * dim + i]!;
+        const write = () => {
+          if (target === undefined) return;
+          next.values.set(state, at(target) + j * dim);
+          next.magnitudes.set(size, at(target) + j * dim);
+        };
+        for (let t = first - replayed; t < first + count; t++) {
+          if (isBefore && t === first) write();
+          const replaying = t < first ? replay[replayRow + replayed + t - first]! : undefined;
+          const [row, start] = replaying === undefined ? [qkv, t * channels] : [replaying.qkv, 0];
+          const element = (which: number, i: number) => row[start + which * dim + i]!;
           const key = isGrouped ? Math.floor((head * keyHeads) / valueHeads) : head % keyHeads;
-          const gate = t * valueHeads + head;
-          const decay = Math.exp(rate[head]! * Math.log1p(Math.exp(alpha[gate]! + bias[head]!)));
-          const share = 1 / (1 + Math.exp(-beta[gate]!));
+          const gate = replaying === undefined ? t * valueHeads + head : head;
+          const gates = replaying ?? { beta, alpha };
+          const decay = Math.exp(rate[head]! * Math.log1p(Math.exp(gates.alpha[gate]! + bias[head]!)));
+          const share = 1 / (1 + Math.exp(-gates.beta[gate]!));
           let [predicted, bound] = [0, 0];
           for (let i = 0; i < dim; i++) {
             state[i]! *= decay;
@@ -70,12 +108,12 @@ export function deltaNet(
             out += state[i]! * element(key, i);
             outSize += Math.abs(size[i]! * element(key, i));
           }
+          if (t < first) continue;
           const place = (t * valueHeads + head) * dim + j;
           y.values[place] = out / Math.sqrt(dim);
           y.magnitudes[place] = outSize / Math.sqrt(dim);
         }
-        next.values.set(state, at(target) + j * dim);
-        next.magnitudes.set(size, at(target) + j * dim);
+        if (!isBefore) write();
       }
     }
   }

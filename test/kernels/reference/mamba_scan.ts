@@ -1,5 +1,5 @@
 import type { Reference } from '../support/compare.js';
-import type { StateSlice } from './delta_net.js';
+import type { PlainSlice } from '../support/slices.js';
 import { silu } from './swiglu.js';
 
 export interface MambaShape {
@@ -27,7 +27,7 @@ export function mambaScan(
   xbc: ArrayLike<number>,
   { dt, gate, rate, bias, skip }: MambaInputs,
   states: ArrayLike<number>,
-  slices: readonly StateSlice[],
+  slices: readonly PlainSlice[],
   { heads, dim, groups, state: columns }: MambaShape,
 ): { readonly y: Reference; readonly states: Reference } {
   const inner = heads * dim;

@@ -32,12 +32,13 @@ export function checkAnswer(
   if (response.stepId !== BigInt(step.stepId)) throw wrong(`step ${response.stepId}`, `step ${step.stepId}`);
   const sampled = sampledSlices(step);
   if (outputs.length !== sampled.length) throw wrong(`${outputs.length} tokens`, `${sampled.length}`);
-  sampled.forEach(({ slot, sequence, mask }, i) => {
+  sampled.forEach(({ slot, sequence, mask, predictedTokens = 0 }, i) => {
     const output = outputs[i] as SlotOutput;
     if (output.late && mask !== 'pending') throw wrong(`no token for slot ${slot}`, 'one: its mask was there');
     const { logprobs, chosenLogprobs } = sequence.options.sampling;
     checkOutput(output, slot, output.late ? 0 : logprobs, vocabularySize);
     checkIds(output, output.late || output.nonFinite ? 0 : chosenLogprobs, vocabularySize);
+    checkPredicted(output, predictedTokens, vocabularySize);
     const hidden = sequence.options.returnsHidden && !output.late ? 4 * hiddenSize : 0;
     const { length = 0 } = output.hiddenState ?? {};
     if (length !== hidden) throw wrong(`a hidden state of ${length} bytes`, `${hidden}`);
@@ -88,6 +89,13 @@ function checkIds({ chosenLogprobs, chosenRanks }: SlotOutput, given: number, vo
   if (odd !== undefined) throw wrong(`a log probability of ${odd} of a given token`, 'one of at most 0');
   const rank = chosenRanks.find((each) => each < 1 || each > vocabularySize);
   if (rank !== undefined) throw wrong(`rank ${rank} of a given token`, `one from 1 to ${vocabularySize}`);
+}
+
+/** @param most tokens that the slice requests: they are draft tokens of the next one */
+function checkPredicted({ predictedIds }: SlotOutput, most: number, vocabularySize: number): void {
+  if (predictedIds.length > most) throw wrong(`${predictedIds.length} predicted tokens`, `at most ${most}`);
+  const unknown = predictedIds.find((id) => id >= vocabularySize);
+  if (unknown !== undefined) throw wrong(`predicted token ${unknown}`, `one below ${vocabularySize}`);
 }
 
 const isOdd = (logprob: number): boolean => !(logprob <= MOST_LOGPROB);

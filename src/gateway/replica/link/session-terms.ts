@@ -67,6 +67,8 @@ export function checkModel(
     ],
     ['tokens a KV block', kvBlockTokens, kvBlockTokens === BLOCK_TOKENS],
     ['snapshots of states', stateSnapshots, stateSnapshots <= mostSnapshots],
+    ['prediction block', model.predicts, asked.predicts || !model.predicts],
+    ['draft tokens', model.draftTokens, model.draftTokens <= asked.draftTokens],
     // A step names at most one for each slot, and three may be under way.
     ['masks', maskIds, maskIds >= 3 * maxSequences],
     // More than all sequences could fill would be tables that nothing bounds.

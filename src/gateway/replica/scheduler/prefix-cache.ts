@@ -3,7 +3,7 @@ import type { Sequence } from '../../request/sequence.js';
 import { BLOCK_TOKENS, type BlockManager, hashOf } from './block-manager.js';
 import { InFlightPrefixes } from './in-flight-prefixes.js';
 import type { StateSnapshots } from './state-snapshots.js';
-import type { PlannedSlice } from './step-plan.js';
+import { hasDraftTokens, type PlannedSlice } from './step-plan.js';
 import type { FoundWindow, WindowBlocks } from './window-blocks.js';
 
 /** The blocks of a prompt's beginning that were computed before. */
@@ -121,9 +121,11 @@ export class PrefixCache {
   }
 
   /** A slice has returned, was not late, and its blocks are registered. */
-  returned({ sequence, position, count, toSnapshot }: PlannedSlice): void {
+  returned(slice: PlannedSlice): void {
+    const { sequence, position, count, toSnapshot } = slice;
     const { registeredBlocks, registeredPrefix } = sequence;
-    const isKnown = registeredBlocks * BLOCK_TOKENS === position + count;
+    // With draft tokens, a slice writes the states before it.
+    const isKnown = registeredBlocks * BLOCK_TOKENS === position + (hasDraftTokens(slice) ? 0 : count);
     this.snapshots?.returned(sequence, position, toSnapshot, isKnown ? registeredPrefix : undefined);
   }
 

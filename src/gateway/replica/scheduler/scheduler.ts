@@ -3,6 +3,7 @@
 import type { TokenMask } from '../../matching/token-constraint.js';
 import type { DraftToken, Sequence } from '../../request/sequence.js';
 import { BLOCK_TOKENS, BlockManager, blocksFor } from './block-manager.js';
+import { DraftPolicy } from './draft-policy.js';
 import { isPending } from './in-flight-prefixes.js';
 import { byPriority, PeerQueue } from './peer-queue.js';
 import { holderOfTooMany, isProtected, unread, victimFor } from './preemption.js';
@@ -32,6 +33,10 @@ export interface SchedulerOptions {
   readonly windowed?: WindowLimits | undefined;
   /** Slots have states: a sequence goes on where its last slice ended, or from its start. */
   readonly isRecurrent?: boolean;
+  /** The most draft tokens of a slice of a sequence with states; default none. Others may have any number. */
+  readonly draftTokens?: number;
+  /** The executor has loaded a prediction block. */
+  readonly predicts?: boolean;
   /** Number of snapshots of such states in the executor; default none. */
   readonly snapshots?: number;
   /** For tests, whose prompts are short: where they are taken. */
@@ -68,6 +73,8 @@ export class Scheduler {
     drafts: 0,
     draftTokens: 0,
     acceptedDraftTokens: 0,
+    predictedTokens: 0,
+    acceptedPredictedTokens: 0,
   };
   /** Waiting sequences, and slots by peer. */
   readonly queue = new PeerQueue();
@@ -77,6 +84,7 @@ export class Scheduler {
   private inFlight: StepPlan[] = [];
   private readonly cache: PrefixCache;
   private steps = 0;
+  private readonly drafts = new DraftPolicy(() => this.running.length);
 
   constructor(private readonly options: SchedulerOptions) {
     this.blocks = new BlockManager(options.kvBlocks);
@@ -113,9 +121,12 @@ export class Scheduler {
   }
 
   /** True if it was made for an executor that holds just as much. */
-  isFor({ maxSequences, maxStepTokens, kvBlocks, windowed, isRecurrent, snapshots }: SchedulerOptions): boolean {
+  isFor(limits: SchedulerOptions): boolean {
+    const { maxSequences, maxStepTokens, kvBlocks, windowed, isRecurrent, snapshots, draftTokens, predicts } = limits;
     const { options } = this;
     return (
+      draftTokens === options.draftTokens &&
+      predicts === options.predicts &&
       maxSequences === options.maxSequences &&
       maxStepTokens === options.maxStepTokens &&
       kvBlocks === options.kvBlocks &&
@@ -142,6 +153,7 @@ export class Scheduler {
   }
 
   add(sequence: Sequence): void {
+    sequence.worth = this.drafts.worth;
     this.queue.add(sequence);
   }
 
@@ -251,11 +263,24 @@ export class Scheduler {
    * The oldest step under way has returned.
    *
    * @param tokens the sampled token of each slice with `sample`, in order; undefined where its mask was late
+   * @param predicted of each of them what the prediction block expects behind it
+   * @param stepUs microseconds that the step took; 0: not known
    * @returns what the step computed, and the tokens that somebody still wants; they are emitted already
    */
-  complete(tokens: readonly (number | undefined)[]): StepResult {
+  complete(
+    tokens: readonly (number | undefined)[],
+    predicted: readonly (readonly number[])[] = [],
+    stepUs = 0,
+  ): StepResult {
     const plan = this.inFlight.shift();
     if (plan === undefined) throw new Error('a result came for no step');
+    const { slices } = plan;
+    if (slices.every((slice) => slice.count === outputsOf(slice))) {
+      this.drafts.cost.observe(
+        slices.reduce((rows, { count }) => rows + count, 0),
+        stepUs,
+      );
+    }
     const wanted: StepToken[] = [];
     let index = 0;
     for (const slice of plan.slices) {
@@ -271,6 +296,7 @@ export class Scheduler {
           wanted.push({ sequence, index: index + i });
         }
       }
+      if (right > 0 && sequence.state !== 'ended') sequence.expect(predicted[index + right - 1] ?? []);
       index += sampled.length;
       sequence.retryMissed();
       if (sequence.state === 'running' || sequence.state === 'draining') {
@@ -290,7 +316,7 @@ export class Scheduler {
 
   /** A slice has returned. @returns how many of its tokens are the sequence's */
   private advance(
-    { sequence, position, count, tokens, fromLookup = 0 }: PlannedSlice,
+    { sequence, position, count, tokens, proposed = 0, draftMethod }: PlannedSlice,
     sampled: readonly (number | undefined)[],
   ): number {
     if (isLate(sampled)) {
@@ -309,7 +335,12 @@ export class Scheduler {
     while (right < sampled.length && tokens[right] === sampled[right - 1]) right += 1;
     sequence.computed = position + right;
     sequence.scheduled = position + right;
-    sequence.learn(right - 1, sampled.length - 1, fromLookup);
+    sequence.learn(right - 1, sampled.length - 1, proposed, draftMethod);
+    this.drafts.learn(draftMethod, Math.min(proposed, right - 1), proposed);
+    if (draftMethod === 'mtp') {
+      this.counters.predictedTokens += proposed;
+      this.counters.acceptedPredictedTokens += Math.min(proposed, right - 1);
+    }
     this.counters.drafts += 1;
     this.counters.draftTokens += sampled.length - 1;
     this.counters.acceptedDraftTokens += right - 1;
@@ -373,12 +404,15 @@ export class Scheduler {
    * `coming` the sequence has no slice at all: what they follow is waited for.
    */
   private draftsOf(sequence: Sequence, most: number): readonly DraftToken[] | 'coming' | undefined {
-    // States would have learnt wrong ones.
-    if (this.options.isRecurrent) return undefined;
     if (sequence.behind !== 1 || (sequence.drafter === undefined && !sequence.resendsLastToken)) return undefined;
-    const draftTokens = sequence.draftTokens(most);
+    const draftTokens = sequence.draftTokens(Math.min(most, this.mostDraftTokens(sequence)));
     if (draftTokens === 'coming') return draftTokens;
     return draftTokens.length > 0 || (sequence.resendsLastToken && sequence.pending === 0) ? draftTokens : undefined;
+  }
+
+  private mostDraftTokens(sequence: Sequence): number {
+    const { isRecurrent = false, draftTokens = 0 } = this.options;
+    return isRecurrent ? Math.min(draftTokens, this.snapshots.mostDraftTokens(sequence)) : Number.POSITIVE_INFINITY;
   }
 
   private slice(sequence: Sequence, count: number, draftTokens?: readonly DraftToken[]): PlannedSlice {
@@ -386,14 +420,18 @@ export class Scheduler {
     const promptLogprobs = sequence.wantsPromptLogprobs;
     const sample = draftTokens !== undefined || position + count === sequence.length;
     const mask = sample ? sequence.mask : undefined;
-    const { fromSnapshot, toSnapshot } = this.snapshots.take(sequence, position + count);
+    const hasDrafts = draftTokens !== undefined && draftTokens.length > 0;
+    const { fromSnapshot, toSnapshot } = hasDrafts
+      ? this.snapshots.takeBefore(sequence)
+      : this.snapshots.take(sequence, position + count);
     const tokens = draftTokens && [sequence.token(sequence.known - 1), ...draftTokens.map(({ tokenId }) => tokenId)];
     sequence.scheduled += count;
     sequence.inFlight += 1;
     if (sample) sequence.pending += 1;
     const slot = sequence.slot as number;
-    const hasDrafts = draftTokens !== undefined && draftTokens.length > 0;
-    const fromLookup = hasDrafts ? 1 + draftTokens.findLastIndex(({ isSure }) => !isSure) : undefined;
+    const proposed = hasDrafts ? 1 + draftTokens.findLastIndex(({ isSure }) => !isSure) : undefined;
+    const draftMethod = hasDrafts ? sequence.draftMethod : undefined;
+    const predictedTokens = sample && this.options.predicts ? sequence.predictedTokens : undefined;
     const draftTokenMasks =
       hasDrafts && mask !== undefined ? ([mask, ...draftTokens.map((draft) => draft.mask)] as TokenMask[]) : undefined;
     // One literal of one shape: there is a slice for each token, and spreads cost more than planning it.
@@ -406,7 +444,9 @@ export class Scheduler {
       promptLogprobs,
       tokens,
       mask: hasDrafts ? undefined : mask,
-      fromLookup,
+      proposed,
+      draftMethod,
+      predictedTokens,
       draftTokenMasks,
       fromSnapshot,
       toSnapshot,

@@ -112,12 +112,25 @@ export class StateSnapshots {
     return { fromSnapshot: from?.id, toSnapshot: to };
   }
 
+  /** The snapshot of the sequence's next slice, which has draft tokens: it writes the states before it, if none is there. */
+  takeBefore(sequence: Sequence): SnapshotsOfSlice {
+    const { scheduled: position, snapshots } = sequence;
+    const isPlace =
+      this.count > 0 && position % BLOCK_TOKENS === 0 && !snapshots.some((held) => held.position === position);
+    return { toSnapshot: isPlace ? this.roll(sequence, position) : undefined };
+  }
+
+  /** The most draft tokens of the sequence's next slice: the next one is to begin where a snapshot may be, not behind it. */
+  mostDraftTokens({ scheduled }: Sequence): number {
+    return this.count === 0 ? Number.POSITIVE_INFINITY : BLOCK_TOKENS - 1 - (scheduled % BLOCK_TOKENS);
+  }
+
   /**
    * A slice has returned and was not late: what it went on from is not needed again, and what it wrote can be found.
    *
    * @param position of the slice
    * @param to       the snapshot that it wrote, if any
-   * @param prefix   up to its end, as the block manager has it; undefined: it is not known
+   * @param prefix   up to where the states stand that it wrote, as the block manager has it; undefined: it is not known
    */
   returned(sequence: Sequence, position: number, to: number | undefined, prefix: number | undefined): void {
     if (sequence.snapshots.length === 0) return;

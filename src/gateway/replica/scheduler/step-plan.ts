@@ -1,5 +1,5 @@
 import type { TokenMask } from '../../matching/token-constraint.js';
-import type { Sequence } from '../../request/sequence.js';
+import type { DraftMethod, Sequence } from '../../request/sequence.js';
 
 /** A slot that begins a sequence, and its block tables so far. */
 export interface PlannedOpen {
@@ -42,8 +42,11 @@ export interface PlannedSlice {
   readonly mask?: TokenMask | 'pending' | undefined;
   /** Masks of a constrained slice with draft tokens: one a position, instead. */
   readonly draftTokenMasks?: readonly TokenMask[] | undefined;
-  /** Number of draft tokens that lookup has found: those that follow are forced by their masks. */
-  readonly fromLookup?: number | undefined;
+  /** Number of draft tokens that the method has made: those that follow are forced by their masks. */
+  readonly proposed?: number | undefined;
+  readonly draftMethod?: DraftMethod | undefined;
+  /** Tokens that the prediction block drafts behind the sampled one. */
+  readonly predictedTokens?: number | undefined;
   /** Snapshots of recurrent states that it goes from and to, in place of its slot's own. */
   readonly fromSnapshot?: number | undefined;
   readonly toSnapshot?: number | undefined;
@@ -66,6 +69,9 @@ export function outputsOf({ sample, tokens }: Pick<PlannedSlice, 'sample' | 'tok
   if (!sample) return 0;
   return tokens?.length ?? 1;
 }
+
+/** True if a slice has draft tokens behind the token that was sampled last. */
+export const hasDraftTokens = ({ tokens }: Pick<PlannedSlice, 'tokens'>): boolean => (tokens?.length ?? 0) > 1;
 
 /** The slice of each token that a step samples, in order. */
 export function sampledSlices(step: StepPlan | undefined): readonly PlannedSlice[] {

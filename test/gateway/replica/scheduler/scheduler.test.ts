@@ -185,11 +185,11 @@ describe('any schedule', () => {
     expect(totals.yields).toBeGreaterThanOrEqual(scaled(100));
   });
 
-  it('does so with states, from where one of a slot’s last two slices ended, without prefixes and draftTokens', () => {
+  it('does so with states, from where one of a slot’s last two slices ended, without prefixes, with and without draft tokens', () => {
     const totals = new ScheduleTotals();
     fc.assert(
       fc.property(
-        fc.record({ ...worldLimits(80), prefixCache: fc.boolean() }),
+        fc.record({ ...worldLimits(80), prefixCache: fc.boolean(), draftTokens: fc.integer({ min: 0, max: 3 }) }),
         fc.integer({ min: 1, max: 2 }),
         operations,
         (options, depth, steps) => play(new World({ ...options, isRecurrent: true }, depth), steps, totals),
@@ -200,7 +200,10 @@ describe('any schedule', () => {
     expect(totals.preemptions).toBeGreaterThanOrEqual(scaled(100));
     expect(totals.crashes).toBeGreaterThanOrEqual(scaled(100));
     expect(totals.yields).toBeGreaterThanOrEqual(scaled(50));
-    expect([totals.cachedTokens, totals.draftTokens]).toEqual([0, 0]);
+    expect(totals.cachedTokens).toBe(0);
+    expect(totals.acceptedDraftTokens).toBeGreaterThanOrEqual(scaled(500));
+    expect(totals.draftTokens - totals.acceptedDraftTokens).toBeGreaterThanOrEqual(scaled(500));
+    expect(totals.replayedPositions).toBeGreaterThanOrEqual(scaled(1000));
   });
 
   it('does so with windows, whose blocks nobody writes to while a row can see them', () => {

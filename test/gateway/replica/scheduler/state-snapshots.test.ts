@@ -175,7 +175,11 @@ describe('any schedule with states and snapshots of them', () => {
     const totals = new ScheduleTotals();
     fc.assert(
       fc.property(
-        fc.record({ ...worldLimits(80), snapshots: fc.integer({ min: 1, max: 12 }) }),
+        fc.record({
+          ...worldLimits(80),
+          snapshots: fc.integer({ min: 1, max: 12 }),
+          draftTokens: fc.integer({ min: 0, max: 3 }),
+        }),
         fc.integer({ min: 1, max: 2 }),
         operations,
         (options, depth, steps) => {
@@ -193,5 +197,8 @@ describe('any schedule with states and snapshots of them', () => {
     expect(totals.cachedTokens / 16).toBeGreaterThanOrEqual(scaled(1000));
     expect(totals.snapshotsRead).toBeGreaterThanOrEqual(scaled(1000));
     expect(totals.snapshotsWritten).toBeGreaterThanOrEqual(scaled(1000));
+    expect(totals.acceptedDraftTokens).toBeGreaterThanOrEqual(scaled(500));
+    expect(totals.replayedPositions).toBeGreaterThanOrEqual(scaled(1000));
+    expect(totals.snapshotsBeforeDrafts).toBeGreaterThanOrEqual(scaled(20));
   });
 });

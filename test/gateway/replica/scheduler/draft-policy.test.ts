@@ -1,0 +1,36 @@
+import { expect, it } from 'vitest';
+import { DraftPolicy } from '../../../../src/gateway/replica/scheduler/draft-policy.js';
+
+const NOTHING = { right: 0, tried: 0 };
+
+/** A policy for a device on which a row costs a third of a step of one. */
+function policy(running = 1): DraftPolicy {
+  const drafts = new DraftPolicy(() => running);
+  for (let i = 0; i < 40; i++) drafts.cost.observe(1 + (i % 5), 2000 + 1000 * (1 + (i % 5)));
+  return drafts;
+}
+
+it('begins a sequence with the acceptance of all others, for each method by itself', () => {
+  const drafts = policy();
+  expect(drafts.worth('lookup', NOTHING)).toBeGreaterThan(0);
+  for (let i = 0; i < 500; i++) {
+    drafts.learn('lookup', 0, 3);
+    drafts.learn('mtp', 3, 3);
+  }
+  expect([drafts.worth('lookup', NOTHING), drafts.worth('mtp', NOTHING)]).toEqual([0, 7]);
+});
+
+it('follows the sequence itself, whatever others are like', () => {
+  const drafts = policy();
+  for (let i = 0; i < 500; i++) drafts.learn('lookup', 3, 3);
+  expect(drafts.worth('lookup', { right: 0, tried: 30 })).toBe(0);
+  for (let i = 0; i < 500; i++) drafts.learn('lookup', 0, 3);
+  expect(drafts.worth('lookup', { right: 28, tried: 30 })).toBeGreaterThan(2);
+});
+
+it('drafts fewer tokens the more sequences there are, and any number before steps were measured', () => {
+  const counts = [1, 4, 16, 64].map((running) => policy(running).worth('lookup', { right: 20, tried: 30 }));
+  expect(counts).toEqual([...counts].sort((a, b) => b - a));
+  expect(counts.at(-1)).toBe(0);
+  expect(new DraftPolicy(() => 64).worth('lookup', NOTHING)).toBe(7);
+});
