@@ -59,7 +59,7 @@ export interface RecurrentSummary {
   readonly layers: number;
   /** Layers that attend. */
   readonly attentionLayers: number;
-  /** Of a gated delta net; null: the layers are short convolutions. */
+  /** Shape of a gated delta net; null: the layers are short convolutions. */
   readonly heads: number | null;
   /** Rows of a head's state, and columns. */
   readonly dim: number | null;

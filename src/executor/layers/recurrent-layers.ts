@@ -70,7 +70,8 @@ export class RecurrentLayers {
     this.layers = new Map(
       nets.map((net) => {
         const { kept, states } = elementsOf(net);
-        return [net.layer, { kept: f32(copies * kept), states: f32(copies * states) }];
+        const ofStates = (elements: number) => memory.allocateKept('f32', copies * elements);
+        return [net.layer, { kept: ofStates(kept), states: ofStates(states) }];
       }),
     );
     this.projected = f32(most(({ of }) => columnsOf(of, 0)));

@@ -8,7 +8,7 @@ import type { RecurrentSite } from './recurrent-layers.js';
 
 /** Gated short convolutions, whose state is the products of the latest rows. */
 export class ShortConvLayers {
-  /** Of each layer `[states, taps - 1, columns]`. */
+  /** By layer `[states, taps - 1, columns]`. */
   private readonly kept: ReadonlyMap<number, DeviceBuffer>;
   /** `[rows, 3, columns]`: b, c and x of each row. */
   private readonly projected: DeviceBuffer;
@@ -25,7 +25,9 @@ export class ShortConvLayers {
     const f32 = (elements: number) => memory.allocate('f32', elements);
     const copies = stateCopies(limits);
     this.kept = new Map(
-      convolutions.map(({ layer, taps, columns }) => [layer, f32(copies * (taps - 1) * columns)] as const),
+      convolutions.map(({ layer, taps, columns }) => {
+        return [layer, memory.allocateKept('f32', copies * (taps - 1) * columns)] as const;
+      }),
     );
     const columns = limits.maxStepTokens * Math.max(...convolutions.map((value) => value.columns));
     this.projected = f32(3 * columns);
