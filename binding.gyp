@@ -24,6 +24,7 @@
         "native/nvml.cc",
         "native/probe_gpu.cc",
         "native/service_manager.cc",
+        "native/shared_memory.cc",
         "native/thread_pool.cc",
         "native/vendor_blas.cc"
       ],

@@ -16,6 +16,7 @@
 #include "nvml.h"
 #include "probe_gpu.h"
 #include "service_manager.h"
+#include "shared_memory.h"
 #include "vendor_blas.h"
 
 namespace {
@@ -65,6 +66,10 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("stampPhase", Napi::Function::New<stamp_phase>(env));
   exports.Set("notifyServiceManager", Napi::Function::New<rocmforge::notify_service_manager>(env));
   rocmforge::constraints::define_mask_classes(env, exports);
+  exports.Set("createSharedMemory", Napi::Function::New<rocmforge::create_shared_memory>(env));
+  exports.Set("mapSharedMemory", Napi::Function::New<rocmforge::map_shared_memory>(env));
+  exports.Set("unmapSharedMemory", Napi::Function::New<rocmforge::unmap_shared_memory>(env));
+  exports.Set("sealSharedMemory", Napi::Function::New<rocmforge::seal_shared_memory>(env));
   exports.Set("lockFile", Napi::Function::New<lock_file>(env));
   return exports;
 }

@@ -2,6 +2,7 @@
 // that JavaScript sees.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -85,6 +86,13 @@ class Device {
   virtual void release(void* address) = 0;
   virtual void copy_in(void* device, const void* host, size_t bytes) = 0;
   virtual void copy_out(void* host, const void* device, size_t bytes) = 0;
+
+  // An allocation as another process imports it: this one must live as long. The host has its own ways.
+  using Handle = std::array<uint8_t, 64>;
+  virtual Handle export_memory(void*) { throw DeviceError("memory of the host is not exported"); }
+  virtual void* import_memory(const Handle&) { throw DeviceError("memory of the host is not imported"); }
+  // Of what import_memory returned.
+  virtual void close_memory(void*) {}
 
   // Throws DeviceError when no code object holds it. Valid as long as the device is.
   virtual const Kernel* kernel(const std::string& name) = 0;

@@ -74,18 +74,29 @@ std::unique_ptr<Device> open_gpu(const Napi::Object& options) {
 }  // namespace
 
 Napi::Function DeviceObject::define(Napi::Env env) {
-  return DefineClass(
-      env, "Device",
-      {InstanceAccessor<&DeviceObject::properties>("properties"), InstanceMethod<&DeviceObject::kernel>("kernel"),
-       InstanceMethod<&DeviceObject::allocate>("allocate"), InstanceMethod<&DeviceObject::release>("release"),
-       InstanceMethod<&DeviceObject::write>("write"), InstanceMethod<&DeviceObject::read>("read"),
-       InstanceMethod<&DeviceObject::upload>("upload"), InstanceMethod<&DeviceObject::create_plan>("createPlan"),
-       InstanceMethod<&DeviceObject::run>("run"), InstanceMethod<&DeviceObject::time_launches>("timeLaunches"),
-       InstanceMethod<&DeviceObject::capture>("capture"), InstanceMethod<&DeviceObject::release_plan>("releasePlan"),
-       InstanceMethod<&DeviceObject::graphs>("graphs"), InstanceMethod<&DeviceObject::memory>("memory"),
-       InstanceMethod<&DeviceObject::copies>("copies"), InstanceMethod<&DeviceObject::can_reach>("canReach"),
-       InstanceMethod<&DeviceObject::link_to>("linkTo"), InstanceMethod<&DeviceObject::signal>("signal"),
-       InstanceMethod<&DeviceObject::reserve>("reserve")});
+  return DefineClass(env, "Device",
+                     {InstanceAccessor<&DeviceObject::properties>("properties"),
+                      InstanceMethod<&DeviceObject::kernel>("kernel"),
+                      InstanceMethod<&DeviceObject::allocate>("allocate"),
+                      InstanceMethod<&DeviceObject::release>("release"),
+                      InstanceMethod<&DeviceObject::write>("write"),
+                      InstanceMethod<&DeviceObject::read>("read"),
+                      InstanceMethod<&DeviceObject::upload>("upload"),
+                      InstanceMethod<&DeviceObject::create_plan>("createPlan"),
+                      InstanceMethod<&DeviceObject::run>("run"),
+                      InstanceMethod<&DeviceObject::time_launches>("timeLaunches"),
+                      InstanceMethod<&DeviceObject::capture>("capture"),
+                      InstanceMethod<&DeviceObject::release_plan>("releasePlan"),
+                      InstanceMethod<&DeviceObject::graphs>("graphs"),
+                      InstanceMethod<&DeviceObject::memory>("memory"),
+                      InstanceMethod<&DeviceObject::copies>("copies"),
+                      InstanceMethod<&DeviceObject::can_reach>("canReach"),
+                      InstanceMethod<&DeviceObject::link_to>("linkTo"),
+                      InstanceMethod<&DeviceObject::signal>("signal"),
+                      InstanceMethod<&DeviceObject::reserve>("reserve"),
+                      InstanceMethod<&DeviceObject::export_memory>("exportMemory"),
+                      InstanceMethod<&DeviceObject::import_memory>("importMemory"),
+                      InstanceMethod<&DeviceObject::close_memory>("closeMemory")});
 }
 
 DeviceObject::DeviceObject(const Napi::CallbackInfo& info) : Napi::ObjectWrap<DeviceObject>(info) {
@@ -154,6 +165,28 @@ Napi::Value DeviceObject::allocate(const Napi::CallbackInfo& info) {
 void DeviceObject::release(const Napi::CallbackInfo& info) {
   void* address = pointer(info[0]);
   on_device(info.Env(), [&] { device_->release(address); });
+}
+
+Napi::Value DeviceObject::export_memory(const Napi::CallbackInfo& info) {
+  void* address = pointer(info[0]);
+  Device::Handle handle;
+  on_device(info.Env(), [&] { handle = device_->export_memory(address); });
+  return Napi::Buffer<uint8_t>::Copy(info.Env(), handle.data(), handle.size());
+}
+
+Napi::Value DeviceObject::import_memory(const Napi::CallbackInfo& info) {
+  const Napi::Uint8Array bytes = info[0].As<Napi::Uint8Array>();
+  Device::Handle handle;
+  if (bytes.ByteLength() != handle.size()) throw Napi::RangeError::New(info.Env(), "no handle of memory");
+  std::memcpy(handle.data(), bytes.Data(), handle.size());
+  void* address = nullptr;
+  on_device(info.Env(), [&] { address = device_->import_memory(handle); });
+  return Napi::Number::New(info.Env(), static_cast<double>(reinterpret_cast<uintptr_t>(address)));
+}
+
+void DeviceObject::close_memory(const Napi::CallbackInfo& info) {
+  void* address = pointer(info[0]);
+  on_device(info.Env(), [&] { device_->close_memory(address); });
 }
 
 void DeviceObject::write(const Napi::CallbackInfo& info) {

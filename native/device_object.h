@@ -42,6 +42,9 @@ class DeviceObject : public Napi::ObjectWrap<DeviceObject> {
   Napi::Value kernel(const Napi::CallbackInfo& info);
   Napi::Value allocate(const Napi::CallbackInfo& info);
   void release(const Napi::CallbackInfo& info);
+  Napi::Value export_memory(const Napi::CallbackInfo& info);
+  Napi::Value import_memory(const Napi::CallbackInfo& info);
+  void close_memory(const Napi::CallbackInfo& info);
   void write(const Napi::CallbackInfo& info);
   Napi::Value read(const Napi::CallbackInfo& info);
   void upload(const Napi::CallbackInfo& info);

@@ -18,6 +18,11 @@ constexpr DriverResult DRIVER_PEER_ACCESS_ENABLED = 704;
 using DeviceAddress = uint64_t;
 using DriverHandle = void*;
 
+// hipIpcMemHandle_t or CUipcMemHandle: names an allocation to other processes.
+struct MemoryHandle {
+  char bytes[64];
+};
+
 struct Driver {
   std::string platform;  // "hip" or "cuda"
   int device = 0;        // what open_device opened, as the driver names it
@@ -35,6 +40,9 @@ struct Driver {
   DriverResult (*memory_get_info)(size_t* free, size_t* total) = nullptr;
   DriverResult (*memory_allocate)(DeviceAddress* address, size_t bytes) = nullptr;
   DriverResult (*memory_free)(DeviceAddress address) = nullptr;
+  DriverResult (*memory_export)(MemoryHandle* handle, DeviceAddress address) = nullptr;
+  DriverResult (*memory_import)(DeviceAddress* address, MemoryHandle handle, unsigned flags) = nullptr;
+  DriverResult (*memory_close)(DeviceAddress address) = nullptr;
   DriverResult (*host_allocate)(void** address, size_t bytes, unsigned flags) = nullptr;
   DriverResult (*host_free)(void* address) = nullptr;
   DriverResult (*copy_host_to_device)(DeviceAddress to, const void* from, size_t bytes, DriverHandle stream) = nullptr;

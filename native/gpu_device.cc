@@ -109,6 +109,33 @@ void GpuDevice::release(void* address) {
   check(driver_->memory_free(address_of(address)), "cannot free memory");
 }
 
+Device::Handle GpuDevice::export_memory(void* address) {
+  bind();
+  // What another process reads must be there.
+  synchronize();
+  MemoryHandle exported;
+  check(driver_->memory_export(&exported, address_of(address)), "cannot export memory");
+  Handle handle;
+  std::memcpy(handle.data(), exported.bytes, sizeof(exported.bytes));
+  return handle;
+}
+
+void* GpuDevice::import_memory(const Handle& handle) {
+  bind();
+  MemoryHandle imported;
+  std::memcpy(imported.bytes, handle.data(), sizeof(imported.bytes));
+  constexpr unsigned LAZY_ENABLE_PEER_ACCESS = 1;  // the one flag there is, and required, in both
+  DeviceAddress address = 0;
+  check(driver_->memory_import(&address, imported, LAZY_ENABLE_PEER_ACCESS), "cannot import memory");
+  return reinterpret_cast<void*>(address);
+}
+
+void GpuDevice::close_memory(void* address) {
+  bind();
+  synchronize();
+  check(driver_->memory_close(address_of(address)), "cannot close imported memory");
+}
+
 size_t GpuDevice::free_bytes() {
   bind();
   size_t free = 0, total = 0;

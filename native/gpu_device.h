@@ -34,6 +34,9 @@ class GpuDevice : public Device {
   int block() const override { return block_; }
   void* allocate(size_t bytes) override;
   void release(void* address) override;
+  Handle export_memory(void* address) override;
+  void* import_memory(const Handle& handle) override;
+  void close_memory(void* address) override;
   void copy_in(void* device, const void* host, size_t bytes) override;
   void copy_out(void* host, const void* device, size_t bytes) override;
   const Kernel* kernel(const std::string& name) override;

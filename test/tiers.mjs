@@ -49,7 +49,8 @@ export const TIERS = {
   ],
   quick: [
     'test/executor/{batch-invariance,demo-oracle,families,families-invariance,failed-loads,fusions,granted-sequences}.test.ts',
-    'test/executor/{kv-cache-q8,large-steps,launch-plan,masked-steps,prediction,recurrent-states,refused-models,shared-norms}.test.ts',
+    'test/executor/{kept-memory,kv-cache-q8,large-steps,launch-plan,masked-steps,prediction}.test.ts',
+    'test/executor/{recurrent-states,refused-models,shared-norms}.test.ts',
     'test/executor/{unused-tensors,weight-chunks}.test.ts',
     'test/e2e/{demo,generation}.test.ts',
     'test/faults/kills.test.ts',

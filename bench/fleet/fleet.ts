@@ -78,7 +78,8 @@ class Replica {
     this.isUp = false;
     this.running = undefined;
     this.queued = [];
-    this.scheduler.reset();
+    this.scheduler.suspend();
+    this.scheduler.forgetContents();
     return this.scheduler.takeOut();
   }
 }

@@ -45,6 +45,16 @@ addServeCommand(
   command('serve', [...modelOptions, ...deviceOptions, ...splitOptions, ...trustOptions, ...testOptions]),
 );
 
+const keeper = program.command('keeper', { hidden: true });
+for (const option of [...deviceOptions, ...splitOptions]) keeper.addOption(option);
+keeper
+  .description('keep weights and KV blocks in device memory for the executors of a gateway, which starts this command')
+  .requiredOption('--listen <path>')
+  .action(async ({ listen, device, gpu, gpus, kernels }) => {
+    const { runKeeper } = await import('../executor/keeper/keeper.js');
+    await runKeeper({ listen, device: { kind: device, gpu, gpus, kernels } });
+  });
+
 command('executor', [...deviceOptions, ...splitOptions, ...testOptions])
   .description('run an executor without a gateway, for serve --executor on this or another machine')
   .addOption(
@@ -70,6 +80,9 @@ command('executor', [...deviceOptions, ...splitOptions, ...testOptions])
   .addOption(new Option('--die-with-parent').hideHelp())
   .addOption(new Option('--fault-record <file>').hideHelp())
   .addOption(new Option('--model-fd <number>').argParser(wholeNumbers(0)).hideHelp())
+  .addOption(new Option('--kept-memory-fd <number>').argParser(wholeNumber(0)).hideHelp())
+  .addOption(new Option('--keeper <path>').hideHelp())
+  .addOption(new Option('--has-spare').hideHelp())
   .action(async (options) => {
     ignoreInspectorSignal();
     checkSplit(options);
@@ -94,6 +107,9 @@ command('executor', [...deviceOptions, ...splitOptions, ...testOptions])
       dieWithParent: options.dieWithParent ?? false,
       faultRecord: options.faultRecord,
       modelDescriptors: options.modelFd,
+      keptMemory: options.keptMemoryFd,
+      keeper: options.keeper,
+      hasSpare: options.hasSpare,
       stepTimeoutMs: options.stepTimeoutMs,
       leaseMs: options.leaseMs,
       stepDelayMs: options.stepDelayMs ?? 0,

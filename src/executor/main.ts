@@ -4,8 +4,12 @@ import { ExecutorServiceService } from '../shared/generated/rocmforge/executor/v
 import { bind, SERVER_OPTIONS } from '../shared/grpc/server.js';
 import { strictService } from '../shared/grpc/strict.js';
 import { createLogger, type Logger } from '../shared/log.js';
-import { loadAddon } from './device/addon.js';
+import { loadAddon, type NativeSharing } from './device/addon.js';
+import type { Device } from './device/device.js';
 import { describeDevices } from './device/device-group.js';
+import { HostKeptMemory } from './device/kept-memory.js';
+import { KeeperClient } from './keeper/client.js';
+import { GpuKeptMemory } from './keeper/gpu-memory.js';
 import type { LoadOptions } from './load/load-options.js';
 import { type DevicesOptions, openDevices } from './load/open-device.js';
 import { type ExecutorServerOptions, openExecutorServer } from './serve/executor-server.js';
@@ -26,6 +30,12 @@ export interface ExecutorOptions extends ExecutorServerOptions {
   readonly faultRecord?: string | undefined;
   /** The model's file, or each part of it, that the gateway has open, inherited; absent: opened by the path of the load. */
   readonly modelDescriptors?: readonly number[] | undefined;
+  /** Descriptor of memory for KV blocks and recurrent states that the gateway keeps when this process ends; absent: it has none. */
+  readonly keptMemory?: number | undefined;
+  /** Path of the socket of the process that keeps a GPU's memory; absent: there is none. */
+  readonly keeper?: string | undefined;
+  /** True if another executor is to fit on the device beside this one. */
+  readonly hasSpare?: boolean | undefined;
   /** The least time a step gets before this executor calls itself unhealthy. */
   readonly stepTimeoutMs: number;
   /** Milliseconds for which a silent gateway keeps this executor from others. */
@@ -53,6 +63,7 @@ export async function runExecutor(options: ExecutorOptions): Promise<void> {
     process.stdin.resume();
   }
   const devices = openDevices(options.device, (platform, reason) => log.info({ platform }, `not used: ${reason}`));
+  await useKeptMemory(devices, options, log);
   const service = new ExecutorService(devices, log, options, {
     stepDelayMs: options.stepDelayMs,
     fault: options.fault && new FaultInjector(options.fault),
@@ -72,6 +83,25 @@ export async function runExecutor(options: ExecutorOptions): Promise<void> {
   // gateway's to answer: it may have streams to end first.
   const told = options.dieWithParent ? () => undefined : () => stop();
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, told);
+}
+
+/** Without memory that outlives it, an executor is better than none: its successor computes again. */
+async function useKeptMemory(devices: readonly Device[], options: ExecutorOptions, log: Logger): Promise<void> {
+  const isHost = devices.every((device) => device.isHost);
+  const { keptMemory, keeper } = options;
+  try {
+    if (isHost && keptMemory !== undefined) {
+      const kept = new HostKeptMemory(keptMemory);
+      for (const device of devices) device.kept = kept;
+    }
+    if (!isHost && keeper !== undefined) {
+      const client = await KeeperClient.connect(keeper);
+      for (const [index, device] of devices.entries())
+        device.kept = new GpuKeptMemory(client, device.native as unknown as NativeSharing, index);
+    }
+  } catch (error) {
+    log.warn({ err: error }, 'weights and KV blocks are lost with this executor');
+  }
 }
 
 /** Without room for a record, an executor without one is better than none. */

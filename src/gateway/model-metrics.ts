@@ -118,13 +118,29 @@ export function watchModels(registry: Registry, models: readonly CountedModel[])
   );
   total('discarded_tokens_total', 'Tokens computed ahead and discarded', (counts) => counts.discardedTokens);
   gauge('executor_up', 'Executors that serve', (counts) => counts.serving);
+  gauge('executor_spares', 'Executors on standby', (counts) => counts.spares);
   gauge('executor_epoch', 'Executors started so far', (counts) => counts.executors);
   gauge(
     'executor_last_step_age_seconds',
     'Age of the step under way, 0 when there is none',
     (counts) => counts.stepAgeMs / 1000,
   );
-  total('requests_replayed_total', 'Sequences computed again after an executor’s death', (counts) => counts.replayed);
+  total('requests_replayed_total', 'Sequences resumed after the loss of an executor', (counts) => counts.replayed);
+  total(
+    'recovery_kept_tokens_total',
+    'Tokens of resumed sequences whose keys and values were still in memory',
+    (counts) => counts.keptTokens,
+  );
+  total(
+    'recovery_recomputed_tokens_total',
+    'Tokens of resumed sequences that were computed again',
+    (counts) => counts.recomputedTokens,
+  );
+  total(
+    'recovery_restored_weights_total',
+    'Allocations of weights found damaged after the loss of an executor and loaded again',
+    (counts) => counts.restoredWeights,
+  );
   total('requests_quarantined_total', 'Requests that made the executor fault alone', (counts) => counts.quarantined);
   total(
     'requests_non_finite_total',

@@ -94,6 +94,10 @@ export interface GatewayOptions extends ModelOptions, HttpOptions, TrustOptions 
   /** The highest priority that a request may have; default 0. */
   readonly maxPriority?: number | undefined;
   readonly maxRestarts: number;
+  /** See `SupervisorOptions` of `replica/link/supervisor.ts`. */
+  readonly recoveryTimeoutMs?: number | undefined;
+  readonly keepsMemory?: boolean | undefined;
+  readonly hasSpare?: boolean | undefined;
   /** Time that an executor's load may take without progress; default 2 min. */
   readonly loadTimeoutMs?: number | undefined;
   /** Folder that keeps the last faults; absent: they are logged alone. */

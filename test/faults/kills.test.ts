@@ -1,6 +1,7 @@
 import { readdirSync } from 'node:fs';
 import { credentials } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
+import { BLOCK_TOKENS } from '../../src/gateway/replica/scheduler/block-manager.js';
 import { HealthCheckResponse_ServingStatus, HealthClient } from '../../src/shared/generated/grpc/health/v1/health.js';
 import { type Generated, generate, request, startTestGateway } from '../support/gateway.js';
 import { killEachTime, killStreams, seen, startForKills } from '../support/kill-run.js';
@@ -95,6 +96,10 @@ it.each(RUNS)(
       const { SERVING, NOT_SERVING } = HealthCheckResponse_ServingStatus;
       expect(states).toEqual(new Set([SERVING, NOT_SERVING]));
 
+      const { replayed, keptTokens, recomputedTokens } = server.gateway.replica.counts;
+      console.log(`${replayed} sequences resumed, ${keptTokens} tokens kept, ${recomputedTokens} computed again`);
+      expect(keptTokens).toBeGreaterThan(0);
+
       const scheduler = server.gateway.replica.scheduler;
       await expect.poll(() => scheduler?.stepsInFlight).toBe(0);
       scheduler?.check();
@@ -105,5 +110,41 @@ it.each(RUNS)(
     }
   },
 );
+
+describe('positions that are computed again behind a kill', () => {
+  const streamed = (i: number) =>
+    request({
+      text: 'the old fox ran to the sea '.repeat(1 + (i % 9)),
+      sampling: { temperature: 0.8, seed: BigInt(i) },
+      stop: { maxTokens: 100, ignoreEos: true },
+    });
+
+  it.each([true, false])(
+    'are at most one block of a stream where memory is kept, else all: %s',
+    async (keepsMemory) => {
+      const server = await startForKills('llama', { keepsMemory });
+      try {
+        const run = await killStreams(
+          server,
+          isQuick ? 8 : STREAMS,
+          isQuick ? 3 : KILLS,
+          seed(1),
+          () => undefined,
+          streamed,
+        );
+        expect(run.disturbed.map((answer) => answer instanceof Error || seen(answer))).toEqual(
+          run.undisturbed.map(seen),
+        );
+        const { replayed, keptTokens, recomputedTokens } = server.gateway.replica.counts;
+        console.log(`${replayed} sequences resumed: ${keptTokens} tokens kept, ${recomputedTokens} computed again`);
+        expect(replayed).toBeGreaterThan(0);
+        if (keepsMemory) expect(recomputedTokens).toBeLessThan(BLOCK_TOKENS * replayed);
+        expect(keepsMemory ? keptTokens : recomputedTokens).toBeGreaterThan(BLOCK_TOKENS * replayed);
+      } finally {
+        await server.stop();
+      }
+    },
+  );
+});
 
 const big = (_: string, value: unknown) => (typeof value === 'bigint' ? value.toString() : value);

@@ -24,6 +24,14 @@ const operation = fc.oneof(
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('cancel' as const), which: fc.nat() }) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('pause' as const), which: fc.nat() }) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('crash' as const) }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      kind: fc.constant('kill' as const),
+      ran: fc.integer({ min: 0, max: 2 }),
+      isTorn: fc.boolean(),
+    }),
+  },
 );
 
 /** Limits of a scheduler that has little room. @param mostStepTokens the most that a step may have */
@@ -42,6 +50,7 @@ export class ScheduleTotals {
   preemptions = 0;
   cachedTokens = 0;
   discardedTokens = 0;
+  keptTokens = 0;
   crashes = 0;
   finished = 0;
   mostPreempted = 0;
@@ -81,6 +90,8 @@ export function play(world: World, operations: readonly Operation[], totals: Sch
     else if (step.kind === 'crash') {
       world.crash();
       totals.crashes += 1;
+    } else if (step.kind === 'kill') {
+      world.kill(step.ran, step.isTorn);
     } else {
       const sequence = sequences[step.which % Math.max(1, sequences.length)];
       if (sequence === undefined || sequence.state === 'ended') continue;
@@ -115,4 +126,5 @@ export function play(world: World, operations: readonly Operation[], totals: Sch
   totals.preemptions += preemptions;
   totals.cachedTokens += cachedTokens;
   totals.discardedTokens += discardedTokens;
+  totals.keptTokens += world.scheduler.counters.keptTokens;
 }

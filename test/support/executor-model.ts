@@ -61,6 +61,8 @@ export class ExecutorModel {
   private readonly snapshots = new Map<number, State>();
   /** Snapshots that the step has written, and that it has read. */
   private touched = { written: new Set<number>(), read: new Set<number>() };
+  /** Positions of the KV cache that the step has written. */
+  private readonly written = new Set<number>();
   private lastStep = 0;
   /** Slices that went on from a snapshot, and that wrote one. */
   readonly snapshotCounts = { read: 0, written: 0 };
@@ -173,13 +175,32 @@ export class ExecutorModel {
     return tokens;
   }
 
-  /** The process dies. */
+  /** The process dies, and its memory with it. */
   crash(): void {
-    this.slots.clear();
+    this.kill(0, false);
     this.snapshots.clear();
     this.windows?.crash();
-    this.queue.length = 0;
     this.kv.fill(0xdead);
+  }
+
+  /**
+   * The process is killed, and its memory stays.
+   *
+   * @param steps of those queued that it had still run, whose results nobody gets
+   * @param isTorn whether all that the last of them wrote is rubbish
+   */
+  kill(steps: number, isTorn: boolean): void {
+    for (let i = Math.min(steps, this.queue.length); i > 0; i--) {
+      this.written.clear();
+      this.run();
+      if (i > 1 || !isTorn) continue;
+      for (const place of this.written) this.kv[place] = 0xdead;
+      for (const id of this.touched.written) this.snapshots.set(id, { position: -1, content: 0xdead, snapshot: id });
+      this.windows?.tear();
+    }
+    this.slots.clear();
+    this.windows?.kill();
+    this.queue.length = 0;
   }
 
   /** Sent before it was known that the token it goes on from is missing: nothing comes of it. */
@@ -319,5 +340,6 @@ export class ExecutorModel {
       }
     }
     this.kv[place] = value;
+    this.written.add(place);
   }
 }

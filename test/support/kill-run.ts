@@ -111,7 +111,10 @@ export interface KillRun {
 }
 
 /** A gateway for {@link killStreams}, on a model of the family that can chat. */
-export function startForKills(family: RandomFamilyName = 'llama'): Promise<TestGateway> {
+export function startForKills(
+  family: RandomFamilyName = 'llama',
+  options: Parameters<typeof startTestGateway>[1] = {},
+): Promise<TestGateway> {
   // With a layer of each kind.
   const layers = ['qwen35', 'qwen3next', 'lfm2', 'gemma4', 'granitehybrid'].includes(family) ? layersOf(family) : 2;
   const model = writeRandomModel({ family, layers, contextLength: 1024, chatTemplate: CHAT_TEMPLATE });
@@ -121,6 +124,7 @@ export function startForKills(family: RandomFamilyName = 'llama'): Promise<TestG
     stepDelayMs: 10,
     maxRestarts: 100,
     stepTimeoutMs: 10_000,
+    ...options,
   });
 }
 
@@ -135,8 +139,9 @@ export async function killStreams(
   kills: number,
   seed: number,
   between: () => void,
+  requestOf: (i: number) => ReturnType<typeof request> = mixedRequest,
 ): Promise<KillRun> {
-  const run = (i: number) => generate(server.client, mixedRequest(i));
+  const run = (i: number) => generate(server.client, requestOf(i));
   const undisturbed = await Promise.all(Array.from({ length: streams }, (_, i) => run(i)));
   between();
   let left = streams;

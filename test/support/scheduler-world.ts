@@ -103,7 +103,15 @@ export class World {
 
   crash(): void {
     this.executor.crash();
-    this.scheduler.reset();
+    this.scheduler.suspend();
+    this.scheduler.forgetContents();
+    this.scheduler.check();
+  }
+
+  /** See `ExecutorModel.kill`: the next executor has the same memory. */
+  kill(steps: number, isTorn: boolean): void {
+    this.executor.kill(steps, isTorn);
+    this.scheduler.suspend();
     this.scheduler.check();
   }
 

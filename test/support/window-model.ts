@@ -25,6 +25,9 @@ export class WindowModel {
   private readonly tables = new Map<number, Map<number, number>>();
   private readonly ends = new Map<number, number>();
   private readonly queue: (readonly Touched[])[] = [];
+  /** What the step under way has written, and the last one. */
+  private readonly written: number[] = [];
+  private last: readonly number[] = [];
 
   constructor(private readonly limits: WindowLimits) {
     this.kv = new Uint32Array(limits.blocks * BLOCK_TOKENS);
@@ -58,17 +61,31 @@ export class WindowModel {
         `position ${place.position} that slot ${slot} sees is another’s in windowed block ${place.block}`,
       );
     }
-    for (const place of slice.writes) this.kv[at(place)] = content[place.position] as number;
+    for (const place of slice.writes) {
+      this.kv[at(place)] = content[place.position] as number;
+      this.written.push(at(place));
+    }
   }
 
   /** The oldest step has run. */
   ran(): void {
     this.queue.shift();
+    this.last = this.written.splice(0);
+  }
+
+  /** What the last step wrote is rubbish. */
+  tear(): void {
+    for (const at of this.last) this.kv[at] = 0xdead;
+  }
+
+  /** The process ends; its memory stays. */
+  kill(): void {
+    this.tables.clear();
+    this.queue.length = 0;
   }
 
   crash(): void {
-    this.tables.clear();
-    this.queue.length = 0;
+    this.kill();
     this.kv.fill(0xdead);
   }
 

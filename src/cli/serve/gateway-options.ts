@@ -66,6 +66,9 @@ export function gatewayOptions(
       readonly maxConnectionIdleMs?: number;
       readonly keepaliveMs?: number;
       readonly maxRestarts?: number;
+      readonly recoveryTimeout?: number;
+      readonly keeper?: boolean;
+      readonly spare?: boolean;
       readonly httpListen?: string;
       readonly allowedHosts?: readonly string[];
       readonly corsOrigins?: readonly string[];
@@ -146,6 +149,9 @@ export function gatewayOptions(
     tlsClientCa: options.tlsClientCa,
     trustedProxies: options.trustedProxies,
     maxRestarts: options.maxRestarts ?? 10,
+    recoveryTimeoutMs: options.recoveryTimeout === undefined ? undefined : options.recoveryTimeout * 1000,
+    keepsMemory: options.keeper,
+    hasSpare: options.spare,
     httpListen: options.httpListen,
     allowedHosts: options.allowedHosts,
     corsOrigins: options.corsOrigins,

@@ -145,10 +145,21 @@ export function addServeCommand(serve: Command): void {
         .default(2000),
     )
     .addOption(
-      new Option('--max-restarts <count>', 'executor restarts per minute before restarts slow down')
+      new Option('--max-restarts <count>', 'executor crashes per minute before restarts slow down')
         .argParser(wholeNumber(0))
         .default(10),
     )
+    .addOption(
+      new Option(
+        '--recovery-timeout <seconds>',
+        'time (s) that streams wait for an executor that is killed again and again',
+      )
+        .argParser(wholeNumber(1))
+        .default(300),
+    )
+    .option('--spare', 'keep a second executor ready to take over (default: on a GPU that has room for it)')
+    .option('--no-spare', 'keep no second executor')
+    .option('--no-keeper', 'do not keep the KV cache of an executor that was killed; recompute it')
     .addOption(
       new Option(
         '--executor <address>',

@@ -3,7 +3,7 @@ import type { DeviceStats } from './device-stats.js';
 
 /** Everything JavaScript sees of `native/`. Addresses are numbers: device and host addresses fit in 53 bits. */
 export interface Addon {
-  readonly Device: new (options: NativeHostOptions | NativeGpuOptions) => NativeDevice;
+  readonly Device: new (options: NativeHostOptions | NativeGpuOptions) => NativeDevice & NativeSharing;
   readonly MappedFile: new (path: string) => MappedFile;
   /** Devices that the platform's driver finds; none is kept open. Throws with the loader's or the driver's own words. */
   probeGpu(platform: GpuPlatform): GpuProbe;
@@ -40,6 +40,18 @@ export interface Addon {
    * @returns whether there is one. Throws when it cannot be reached
    */
   notifyServiceManager(state: string): boolean;
+  /** @returns a descriptor of empty memory that outlives this process where another one has it, too */
+  createSharedMemory(name: string): number;
+  /**
+   * Maps a part of such memory, which grows to have it; what is new is zero.
+   *
+   * @param offset a multiple of the page size
+   * @returns its address. Throws with the system's own words
+   */
+  mapSharedMemory(descriptor: number, offset: number, bytes: number): number;
+  unmapSharedMemory(address: number, bytes: number): void;
+  /** Makes the memory's size final. */
+  sealSharedMemory(descriptor: number): void;
   /** Takes the lock (flock(2)) of an open file, without waiting. @returns whether this process has it, until it closes the file */
   lockFile(descriptor: number): boolean;
 }
@@ -88,6 +100,15 @@ export interface GpuProperties {
   readonly pciBusId: string;
   readonly totalBytes: number;
   readonly multiprocessors: number;
+}
+
+/** Memory of a GPU that several processes have. */
+export interface NativeSharing {
+  /** @returns 64 bytes by which another process imports the allocation. This process must live as long */
+  exportMemory(address: number): Uint8Array;
+  /** @returns the address in this process of another one's allocation */
+  importMemory(handle: Uint8Array): number;
+  closeMemory(address: number): void;
 }
 
 /** A device and the one thread that talks to it. Methods throw an `Error` with a boolean `sticky`. */

@@ -3,6 +3,7 @@ import type { GpuProperties, NativeDevice, NativeLink } from './addon.js';
 import type { DeviceClass, KernelContract } from './contract.js';
 import { argumentBytes } from './contract.js';
 import { type DeviceStats, readDeviceStats } from './device-stats.js';
+import type { KeptMemory, KeptRange } from './kept-memory.js';
 
 /** Element types of device memory; `u8` are bytes whose layout a kernel's contract states, such as quantized blocks. */
 export type Dtype = 'f32' | 'f16' | 'bf16' | 'i32' | 'u8';
@@ -42,13 +43,14 @@ export class DeviceScope implements Allocator {
   constructor(
     readonly device: Device,
     private readonly parent?: DeviceScope,
+    private readonly keeps = true,
   ) {
     parent?.children.add(this);
   }
 
-  /** A scope that ends with this one, or before it. */
-  child(): DeviceScope {
-    return new DeviceScope(this.device, this);
+  /** A scope that ends with this one, or before it. @param keeps whether kept memory is for it, too */
+  child(keeps = this.keeps): DeviceScope {
+    return new DeviceScope(this.device, this, keeps);
   }
 
   allocate(dtype: Dtype, elements: number): DeviceBuffer {
@@ -57,6 +59,11 @@ export class DeviceScope implements Allocator {
 
   upload(values: Float32Array | Int32Array): DeviceBuffer {
     return this.keep(this.device.upload(values));
+  }
+
+  /** A buffer in memory that outlives this process, where the device has such; contents are what was written there before, or 0. */
+  allocateKept(dtype: Dtype, elements: number): DeviceBuffer {
+    return this.keep(this.keeps ? this.device.allocateKept(dtype, elements) : this.device.allocate(dtype, elements));
   }
 
   /** Frees the plan with everything else. @returns its number */
@@ -104,6 +111,9 @@ export class Device implements Allocator {
   readonly wave: number;
   readonly block: number;
   readonly description: string;
+  /** Memory that outlives this process; absent where there is none. */
+  kept: KeptMemory | undefined;
+  private readonly keptRanges = new Map<number, KeptRange>();
   private readonly checked = new Set<string>();
   private bytes = 0;
 
@@ -152,6 +162,11 @@ export class Device implements Allocator {
     return this.bytes;
   }
 
+  /** Those of them that end with this process. */
+  get ownBytes(): number {
+    return Array.from(this.keptRanges.values()).reduce((left, { bytes }) => left - bytes, this.bytes);
+  }
+
   /** Contents are undefined, but hold no NaN on a GPU. Throws `OUT_OF_MEMORY`. */
   allocate(dtype: Dtype, elements: number): DeviceBuffer {
     const size = Math.max(elements, 1) * DTYPE_BYTES[dtype];
@@ -165,8 +180,24 @@ export class Device implements Allocator {
     return { address, dtype, elements };
   }
 
+  /** As {@link allocate}, in {@link kept} memory if there is: contents are what another process left there, or 0. */
+  allocateKept(dtype: Dtype, elements: number): DeviceBuffer {
+    const size = Math.max(elements, 1) * DTYPE_BYTES[dtype];
+    const range = this.kept?.allocate(size);
+    if (range === undefined) return this.allocate(dtype, elements);
+    this.keptRanges.set(range.address, range);
+    this.bytes += size;
+    return { address: range.address, dtype, elements };
+  }
+
   release(buffer: DeviceBuffer): void {
     this.bytes -= Math.max(buffer.elements, 1) * DTYPE_BYTES[buffer.dtype];
+    const range = this.keptRanges.get(buffer.address);
+    if (range !== undefined) {
+      this.keptRanges.delete(buffer.address);
+      this.kept?.release(range);
+      return;
+    }
     this.native.release(buffer.address);
   }
 

@@ -38,7 +38,8 @@ export class MambaLayers {
     this.layers = new Map(
       values.map((value) => {
         const { kept, states } = mambaElements(value);
-        return [value.layer, { kept: f32(copies * kept), states: f32(copies * states) }];
+        const ofStates = (elements: number) => memory.allocateKept('f32', copies * elements);
+        return [value.layer, { kept: ofStates(kept), states: ofStates(states) }];
       }),
     );
     this.projected = f32(most(({ of }) => columnsOf(of, 0)));

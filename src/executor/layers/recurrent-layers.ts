@@ -89,8 +89,9 @@ export class RecurrentLayers {
     this.layers = new Map(
       nets.map((net) => {
         const { kept, states } = elementsOf(net);
+        const ofStates = (elements: number) => memory.allocateKept('f32', copies * elements);
         const replay = replayRows(limits) * 2 * (channelsOf(net) + net.valueHeads);
-        return [net.layer, { kept: f32(copies * kept), states: f32(copies * states), replay: f32(replay) }];
+        return [net.layer, { kept: ofStates(kept), states: ofStates(states), replay: f32(replay) }];
       }),
     );
     this.projected = f32(most(({ of }) => columnsOf(of, 0)));

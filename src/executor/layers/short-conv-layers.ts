@@ -9,7 +9,7 @@ import { keptRows, type RecurrentSite } from './recurrent-layers.js';
 /** Gated short convolutions, whose state is the products of the latest rows. */
 export class ShortConvLayers {
   /**
-   * Of each layer `[states, taps - 1, columns]`, and `[replay_rows, columns]`: products of rows with draft tokens.
+   * By layer `[states, taps - 1, columns]`, and `[replay_rows, columns]`: products of rows with draft tokens.
    */
   private readonly layers: ReadonlyMap<number, { readonly kept: DeviceBuffer; readonly replay: DeviceBuffer }>;
   /** `[rows, 3, columns]`: b, c and x of each row. */
@@ -27,10 +27,10 @@ export class ShortConvLayers {
     const f32 = (elements: number) => memory.allocate('f32', elements);
     const copies = stateCopies(limits);
     this.layers = new Map(
-      convolutions.map(({ layer, taps, columns }) => [
-        layer,
-        { kept: f32(copies * (taps - 1) * columns), replay: f32(replayRows(limits) * columns) },
-      ]),
+      convolutions.map(({ layer, taps, columns }) => {
+        const kept = memory.allocateKept('f32', copies * (taps - 1) * columns);
+        return [layer, { kept, replay: f32(replayRows(limits) * columns) }];
+      }),
     );
     const columns = limits.maxStepTokens * Math.max(...convolutions.map((value) => value.columns));
     this.projected = f32(3 * columns);

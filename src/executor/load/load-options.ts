@@ -38,6 +38,8 @@ export interface LoadOptions {
   readonly split?: SplitKind | undefined;
   /** Shares of the devices in a split between layers; default: by their free memory. */
   readonly shares?: readonly number[] | undefined;
+  /** True if a second executor is to fit on the devices. */
+  readonly hasSpare?: boolean | undefined;
   /** For tests and measurements: what crosses between devices goes through the host's memory, even where they reach each other. */
   readonly throughHost?: boolean | undefined;
   /** For tests: fusions that are not used. */

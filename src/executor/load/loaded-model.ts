@@ -43,6 +43,10 @@ export interface LoadedModel {
   readonly pipeline: ModelDevices;
   /** Split of contexts by attention, on every stage; undefined if it does not split. */
   readonly splits: AttentionSplits | undefined;
+  /** True if another executor fits on the devices beside this one. */
+  readonly hasRoomForSpare: boolean;
+  /** Allocations of weights that were damaged in kept memory and loaded again. */
+  readonly restoredWeights: number;
   /** Kept because the plan's pointers lead into their mapping. */
   readonly weights: Weights;
   readonly buckets: GraphBuckets;

@@ -4,20 +4,22 @@ import type { GgufModel } from '../../shared/gguf/reader.js';
 import { canReplay } from '../../shared/gguf/recurrent.js';
 import { readServableModel, type ServableModel } from '../../shared/gguf/servable-model.js';
 import type { Device, DeviceScope } from '../device/device.js';
+import { keptBytes } from '../device/kept-memory.js';
+import type { KvCacheType } from '../kernels/index.js';
 import type { RankPlace } from '../layers/all-reduce.js';
 import { ForwardPass } from '../layers/forward-pass.js';
 import { SINGLE_TOKEN } from '../layers/fusions.js';
 import type { RopeTables } from '../layers/paged-attention.js';
 import { uploadRopes } from '../layers/rope.js';
-import { checkKvCache, KvCache } from '../model/kv-cache.js';
+import { cacheSizes, checkKvCache, KvCache } from '../model/kv-cache.js';
 import type { Limits } from '../model/limits.js';
 import { nullStates, sliceWords, stateCopies } from '../model/slot-layout.js';
 import { stageTensors } from '../model/stages.js';
 import { COUNT_DRAWS, COUNT_SAMPLES, COUNT_SLICES, settle } from '../model/step-counts.js';
 import { parameterCount, tensorBytes } from '../model/tensors.js';
 import { type Attention, kvLayers } from '../model/values.js';
-import { bytesOnGpu, Weights } from '../model/weights.js';
-import { windowedLayers } from '../model/windows.js';
+import { bytesOnGpu, hasWeights, Weights } from '../model/weights.js';
+import { type WindowedLayers, windowedLayers } from '../model/windows.js';
 import { readGraph } from '../models/index.js';
 import { firstFailure, reserveSteps, type Stage } from '../parallel/model-devices.js';
 import { Pipeline } from '../parallel/pipeline.js';
@@ -51,6 +53,9 @@ type RecordPasses = (within: readonly DeviceScope[], limits: Limits) => readonly
 /** One load. */
 export class ModelLoader {
   private readonly isHost: boolean;
+  /** Another executor fits beside this one. */
+  private hasRoomForSpare = true;
+  private wantsSpare = false;
 
   /** @param memory one scope a device */
   constructor(
@@ -74,7 +79,9 @@ export class ModelLoader {
     const windows = own.attention === 'unfused' ? undefined : windowedLayers(graph, own.maxContext);
     const blocks = new BlockBudget(options, kvLayers(graph), windows);
     const stages = stageLoads(memory, options, graph, blocks, windows);
-    if (!isHost) for (const stage of stages) refuseWhatCannotFit(file, stage, own);
+    if (!isHost) {
+      for (const stage of stages) if (!hasWeights(stage.device)) refuseWhatCannotFit(file, stage, own);
+    }
     const brought = await this.bring(stages, own.maxContext, onProgress);
     const predictions = new Map<ForwardPass, ForwardPass>();
     const record = (
@@ -113,7 +120,8 @@ export class ModelLoader {
     };
     const limits = isHost
       ? { ...own, ...(own.isRecurrent && { stateSnapshots: snapshots }), ...blocks.wanted(own) }
-      : await this.limitsOfGpu(stages, parameters, recordAll);
+      : await this.keptLimits(stages, () => this.limitsOfGpu(stages, parameters, recordAll));
+    if (!isHost) await reserveKept(stages, options.kvCacheType, limits, windows);
     const passes = recordAll(memory, limits);
     const running = stages.map(({ device, graph }, i): Stage => {
       const forward = passes[i] as ForwardPass;
@@ -144,6 +152,8 @@ export class ModelLoader {
       pipeline,
       splits,
       weights: (brought.get(stages.at(-1) as StageLoad) as Brought).weights,
+      hasRoomForSpare: this.hasRoomForSpare,
+      restoredWeights: [...brought.values()].reduce((total, { weights }) => total + weights.restored, 0),
       buckets,
       captureMs: isHost ? 0 : sum(({ device, plan }) => captureGraphs(device, plan, buckets)),
       release: () => {
@@ -181,6 +191,21 @@ export class ModelLoader {
     return { ...limitsFor(this.options, sequences), ...states };
   }
 
+  /** Limits of the process that allocated what is kept, else those that are granted now: there is less memory left. */
+  private async keptLimits(stages: readonly StageLoad[], grant: () => Promise<Limits>): Promise<Limits> {
+    const kept = stages[0]?.device.kept;
+    const noted = kept?.noted('limits');
+    if (noted !== undefined) {
+      this.hasRoomForSpare = kept?.noted('spare') !== undefined;
+      return JSON.parse(noted) as Limits;
+    }
+    this.wantsSpare = kept !== undefined && this.options.hasSpare === true;
+    const limits = await grant();
+    await kept?.note('limits', JSON.stringify(limits));
+    if (this.hasRoomForSpare) await kept?.note('spare', 'fits');
+    return limits;
+  }
+
   /** Number of sequences granted on GPUs: the first of {@link GPU_SEQUENCES} that fits, if no number is requested. */
   private async limitsOfGpu(stages: readonly StageLoad[], model: ServableModel, record: RecordPasses): Promise<Limits> {
     const { options } = this;
@@ -216,7 +241,7 @@ export class ModelLoader {
     limits: OwnLimits,
     record: RecordPasses,
   ): Promise<readonly Room[]> {
-    const within = this.memory.map((scope) => scope.child());
+    const within = this.memory.map((scope) => scope.child(false));
     try {
       // All rows are those of the null slot, whose positions lie in the null blocks.
       const nulls = stages.map(({ blocks }) => blocks.nullBlocks);
@@ -232,11 +257,19 @@ export class ModelLoader {
           runNullStep((stages[i] as StageLoad).device, forward, plans[i] as number, limits.maxStepTokens),
         ),
       );
-      return stages.map((stage, i) => {
+      const rooms = stages.map((stage, i) => {
         const { splits } = passes[i] as ForwardPass;
         captureGraphs(stage.device, plans[i] as number, new GraphBuckets(limits, splits));
-        return { stage, bytes: stage.device.native.memory().freeBytes - RESERVED_BYTES };
+        const bytes = stage.device.native.memory().freeBytes - RESERVED_BYTES;
+        return { stage, bytes, spareBytes: stage.device.ownBytes + SPARE_BYTES };
       });
+      // One on standby is worth some room for KV blocks, and not most of it.
+      this.hasRoomForSpare =
+        this.wantsSpare && rooms.every(({ bytes, spareBytes }) => spareBytes < bytes * SPARE_SHARE);
+      return rooms.map(({ stage, bytes, spareBytes }) => ({
+        stage,
+        bytes: this.hasRoomForSpare ? bytes - spareBytes : bytes,
+      }));
     } finally {
       for (const scope of within) scope.release();
     }
@@ -306,6 +339,29 @@ function captureGraphs(device: Device, plan: number, buckets: GraphBuckets): num
 
 /** Share for snapshots of the memory left by weights, slots and steps, if no number is given. */
 const SNAPSHOT_SHARE = 1 / 4;
+
+/** Room for KV blocks and states in memory that outlives this process, where the device has such. */
+async function reserveKept(
+  stages: readonly StageLoad[],
+  type: KvCacheType,
+  limits: Limits,
+  windows: WindowedLayers | undefined,
+): Promise<void> {
+  const windowed = limits.windowed && windows && { layers: windows.layers, blocks: limits.windowed.blocks };
+  for (const { device, layers, perState, graph } of stages) {
+    const sizes = cacheSizes(layers, type, limits.kvBlocks, windowed);
+    // Alignment may lose some bytes of each layer's two allocations.
+    const states = perState === 0 ? 0 : perState * stateCopies(limits) + 2 * ALIGNMENT * graph.additions.length;
+    await device.kept?.reserve('kv', keptBytes([...sizes, states]));
+  }
+}
+
+const ALIGNMENT = 256;
+
+/** Share of the memory for KV blocks that is left to an executor on standby at most. */
+const SPARE_SHARE = 1 / 4;
+/** Memory of a GPU that a process takes beside its allocations: context, code objects and graphs. */
+const SPARE_BYTES = 768 << 20;
 
 /** Memory of a GPU that stays free: what the driver takes for itself as time goes by. */
 const RESERVED_BYTES = 256 << 20;

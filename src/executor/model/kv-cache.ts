@@ -66,6 +66,20 @@ export interface WindowedBlocks {
   readonly blocks: number;
 }
 
+/** Bytes of each allocation of a cache, in their order. Arguments as {@link KvCache} has them. */
+export function cacheSizes(
+  shapes: ReadonlyMap<number, HeadShape>,
+  type: KvCacheType,
+  blocks: number,
+  windowed?: WindowedBlocks,
+): readonly number[] {
+  return Array.from(shapes).flatMap(([layer, { kvHeads, headDim, hasKeysAlone }]) => {
+    const count = windowed?.layers.has(layer) ? windowed.blocks : blocks;
+    const bytes = cacheElements(type, count, kvHeads, headDim) * ELEMENT_BYTES[cacheDtype(type)];
+    return hasKeysAlone ? [bytes] : [bytes, bytes];
+  });
+}
+
 /** The paged KV cache: one pool of blocks for the layers that see everything, one for those that see a window. */
 export class KvCache {
   private readonly memory: DeviceScope;
@@ -92,7 +106,7 @@ export class KvCache {
       const isWindowed = windowed?.layers.has(layer) ?? false;
       const count = isWindowed ? (windowed as WindowedBlocks).blocks : blocks;
       const elements = cacheElements(type, count, kvHeads, headDim);
-      const allocate = () => this.memory.allocate(cacheDtype(type), elements);
+      const allocate = () => this.memory.allocateKept(cacheDtype(type), elements);
       const k = allocate();
       return [layer, { k, v: hasKeysAlone ? k : allocate(), blocks: count, isWindowed }];
     });

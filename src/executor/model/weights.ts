@@ -1,6 +1,8 @@
 import type { GgufModel, GgufTensor } from '../../shared/gguf/reader.js';
 import { bufferFrom, type Device, type DeviceBuffer, type DeviceScope } from '../device/device.js';
+import { keptBytes } from '../device/kept-memory.js';
 import { isBlockType } from '../kernels/index.js';
+import { deviceSums } from './device-sums.js';
 import type { ModelContent } from './mapped-model.js';
 import { firstRows, type Matrix } from './matrix.js';
 import { type Packing, packingOf } from './packing.js';
@@ -24,6 +26,10 @@ export class Weights {
   /** Experts whose gates and ups are one matrix each, by the gate's name. */
   private readonly gateUps = new Map<string, DeviceBuffer>();
   private sum = 0n;
+  /** Allocations on a GPU. */
+  private brought: readonly DeviceBuffer[] = [];
+  /** Number of allocations that a process before this one had brought, and that were damaged and are brought again. */
+  restored = 0;
 
   private constructor(
     private readonly tensors: readonly GgufTensor[],
@@ -54,6 +60,7 @@ export class Weights {
     const groups = weights.groups();
     const reader = new TensorReader(content, device.isHost ? weights.tensors : groups.flat());
     let done = 0;
+    let noted: bigint | undefined;
     const bring = (tensor: GgufTensor, onChunk: OnChunk) =>
       reader.read(tensor, (chunk) => {
         onChunk(chunk);
@@ -69,65 +76,82 @@ export class Weights {
           await bring(tensor, (chunk) => own !== undefined && copyChunk(device, chunk, own, address));
         }
       } else {
-        await weights.upload(memory, groups, bring);
+        noted = await weights.upload(memory, groups, bring);
       }
     } finally {
       // The caller that ends the load closes the mapping.
       await reader.settled();
     }
-    weights.sum = reader.checksum;
+    weights.sum = noted ?? reader.checksum;
     content.check();
+    if (!device.isHost) await weights.noteWeights(memory);
     return weights;
   }
 
-  /** Copies each tensor to the GPU; tensors that are multiplied together lie side by side. */
+  /**
+   * Copies each tensor to the GPU; tensors that are multiplied together lie side by side. What a process before this one has put
+   * there, and is right, stays.
+   */
   private async upload(
     memory: DeviceScope,
     groups: readonly (readonly GgufTensor[])[],
     bring: (tensor: GgufTensor, onChunk: OnChunk) => Promise<void>,
-  ): Promise<void> {
+  ): Promise<bigint | undefined> {
     const { device } = memory;
-    const scratch = memory.child();
     const { places } = this;
+    const sizes = groups.map((group) => group.reduce((sum, tensor) => sum + places.bytes(tensor), 0));
+    await device.kept?.reserve('weights', keptBytes([...sizes, places.tiedBytes]));
+    const buffers = sizes.map((bytes) => memory.allocateKept('u8', bytes));
+    const table = places.tiedBytes > 0 ? memory.allocateKept('u8', places.tiedBytes) : undefined;
+    const all = table === undefined ? buffers : [...buffers, table];
+    this.brought = all;
+    const noted = notedWeights(device, all.length);
+    const sums = noted && (await deviceSums(memory, all));
+    const isThere = (index: number): boolean => sums !== undefined && sums[index] === noted?.sums[index];
+    this.restored = noted === undefined ? 0 : all.filter((_, i) => !isThere(i)).length;
+    const scratch = memory.child(false);
     const packable = this.tensors.filter((tensor) => places.packedBytes(tensor) !== undefined);
-    const raw = scratch.allocate('u8', Math.max(0, ...packable.map(({ bytes }) => bytes)));
-    for (const group of groups) {
-      const sizes = group.map((tensor) => places.bytes(tensor));
-      const buffer = memory.allocate(
-        'u8',
-        sizes.reduce((sum, bytes) => sum + bytes, 0),
-      );
+    const isComplete = noted !== undefined && this.restored === 0;
+    const raw = scratch.allocate('u8', isComplete ? 1 : Math.max(0, ...packable.map(({ bytes }) => bytes)));
+    for (const [index, group] of groups.entries()) {
+      const buffer = buffers[index] as DeviceBuffer;
       let offset = 0;
       for (const [i, tensor] of group.entries()) {
-        const bytes = sizes[i] as number;
+        const bytes = places.bytes(tensor);
         const [gate] = places.gateAndUp(tensor) ?? [];
         const matrixBytes = bytes / (tensor.dims[2] ?? 1);
         // A gate is followed by its expert's up.
         const place = gate ? bufferFrom(buffer, i * matrixBytes) : { ...bufferFrom(buffer, offset), elements: bytes };
         offset += bytes;
-        const source = this.content.address(tensor);
         const isPacked = places.packedBytes(tensor) !== undefined;
-        const target = isPacked ? raw : place;
         if (!isPacked) this.addresses.set(tensor.name, place.address);
+        else if (gate === undefined) this.packed.set(tensor.name, place);
+        else this.gateUps.set(gate.name, buffer);
+        if (isThere(index)) continue;
+        const source = this.content.address(tensor);
+        const target = isPacked ? raw : place;
         await bring(tensor, (chunk) => copyChunk(device, chunk, target.address, source));
-        if (gate !== undefined) {
-          await places.packing.pack(device, tensor, raw, place, 2 * matrixBytes);
-          this.gateUps.set(gate.name, buffer);
-        } else if (isPacked) await this.pack(device, tensor, raw, place);
+        if (isPacked) await places.packing.pack(device, tensor, raw, place, gate && 2 * matrixBytes);
       }
     }
-    if (places.tiedBytes > 0) {
+    if (table !== undefined) {
       const embedding = this.places.tied as GgufTensor;
       const address = this.addresses.get(embedding.name) as number;
-      const table = { address, dtype: 'u8', elements: embedding.bytes } as const;
-      await this.pack(device, embedding, table, memory.allocate('u8', places.tiedBytes));
+      this.packed.set(embedding.name, table);
+      if (!isThere(all.length - 1)) {
+        await places.packing.pack(device, embedding, { address, dtype: 'u8', elements: embedding.bytes }, table);
+      }
     }
     scratch.release();
+    return noted?.checksum;
   }
 
-  private async pack(device: Device, tensor: GgufTensor, source: DeviceBuffer, target: DeviceBuffer): Promise<void> {
-    await this.places.packing.pack(device, tensor, source, target);
-    this.packed.set(tensor.name, target);
+  /** Leaves a note of what was brought, for a process that finds it on the device. */
+  private async noteWeights(memory: DeviceScope): Promise<void> {
+    const { kept } = memory.device;
+    if (kept === undefined || kept.noted(NOTE) !== undefined) return;
+    const sums = await deviceSums(memory, this.brought);
+    await kept.note(NOTE, JSON.stringify({ checksum: String(this.sum), sums } satisfies Note));
   }
 
   /** All tensors, those that are multiplied together side by side: same type, and nothing between them. */
@@ -217,6 +241,29 @@ export class Weights {
     return { address: this.addresses.get(tensor.name) as number, dtype: 'f32', elements: length };
   }
 }
+
+/** Note that weights are on the device. */
+const NOTE = 'weights';
+interface Note {
+  /** {@link TensorReader.checksum}, as decimal digits. */
+  readonly checksum: string;
+  /** {@link deviceSums} of the allocations. */
+  readonly sums: readonly string[];
+}
+
+/** The note of a process before this one that brought as many allocations. */
+function notedWeights(
+  { kept }: Device,
+  count: number,
+): { readonly checksum: bigint; readonly sums: readonly string[] } | undefined {
+  const text = kept?.noted(NOTE);
+  if (text === undefined) return undefined;
+  const { checksum, sums } = JSON.parse(text) as Note;
+  return sums.length === count ? { checksum: BigInt(checksum), sums } : undefined;
+}
+
+/** True if a process before this one has brought weights to the device. */
+export const hasWeights = ({ kept }: Device): boolean => kept?.noted(NOTE) !== undefined;
 
 /** @param target where the tensor is to lie @param source where it lies in the file's mapping */
 function copyChunk(device: Device, { at, from, bytes, rows }: Chunk, target: number, source: number): void {

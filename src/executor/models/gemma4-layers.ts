@@ -63,7 +63,7 @@ export class Gemma4Layer extends Layers {
     return { kind: 'sum', of: normed };
   }
 
-  /** What the layer's input adds, and the factor of the residual stream behind it; neither where the file has none. */
+  /** Term of the layer's input, and the factor of the residual stream behind it; neither where the file has none. */
   ending(): readonly Value[] {
     const { block, index: layer } = this;
     const { hiddenSize, traits } = this.model;

@@ -30,6 +30,8 @@ export function describeModel(model: LoadedModel, device: Device): LoadedModelMe
     parameters: BigInt(model.parameters),
     fingerprint: model.fingerprint,
     contentChecksum: model.contentChecksum,
+    restoredWeights: model.restoredWeights,
+    hasRoomForSpare: model.hasRoomForSpare,
     arithmetic: arithmeticOf(device, model),
   });
 }

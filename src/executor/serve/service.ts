@@ -20,6 +20,7 @@ import { packageVersion } from '../../shared/package.js';
 import { loadAddon } from '../device/addon.js';
 import type { Device } from '../device/device.js';
 import { describeDevices, statsOf } from '../device/device-group.js';
+import { randomIdentity } from '../device/kept-memory.js';
 import type { LoadOptions } from '../load/load-options.js';
 import { type LoadedModel, loadModel } from '../load/loaded-model.js';
 import { selfTest } from '../load/self-test.js';
@@ -51,6 +52,8 @@ export class ExecutorService {
   /** Streams that have shown whose they are. */
   private readonly begun = new WeakSet<ExecuteStream>();
   private loading = false;
+  /** Identity of the memory with KV blocks, as its gateway knows it. */
+  private kvMemory = 0n;
   private isEnding = false;
   private readonly watch: HangWatch;
   private readonly lease: Lease;
@@ -65,6 +68,7 @@ export class ExecutorService {
       readonly split?: LoadOptions['split'];
       readonly shares?: LoadOptions['shares'];
       readonly modelDescriptors?: readonly number[] | undefined;
+      readonly hasSpare?: boolean | undefined;
       /** Somebody else watches and ends it. */
       readonly dieWithParent: boolean;
     },
@@ -127,9 +131,9 @@ export class ExecutorService {
     try {
       const request = wellFormed(call.request);
       checkRelease(request.version);
-      const { attention, split, shares, modelDescriptors } = this.options;
+      const { attention, split, shares, modelDescriptors, hasSpare } = this.options;
       const openPaths = modelDescriptors?.map((descriptor) => `/proc/self/fd/${descriptor}`);
-      const load = { ...loadOptions(request), attention, split, shares, openPaths };
+      const load = { ...loadOptions(request), attention, split, shares, openPaths, hasSpare };
       this.refuseOther(load);
       isNewHolder = this.lease.take(request.gateway);
       this.health.setServing(false);
@@ -143,6 +147,7 @@ export class ExecutorService {
             event: { $case: 'progress', value: { doneBytes: BigInt(doneBytes), totalBytes: BigInt(totalBytes) } },
           });
         }));
+      if (isNewHolder || this.model === undefined) this.kvMemory = this.first.kept?.identity() ?? randomIdentity();
       this.model = model;
       this.runner = new StepRunner(this.first, model, request.epoch, this.watch.clock);
       this.lease.heard();
@@ -150,7 +155,7 @@ export class ExecutorService {
       this.health.setServing(true);
       this.log.info({ architecture: model.architecture }, 'model ready');
       // A caller that knows the epoch may send steps of it: it is sent to nobody else.
-      const loaded = { ...describeModel(model, this.first), epoch: request.epoch };
+      const loaded = { ...describeModel(model, this.first), epoch: request.epoch, kvMemory: this.kvMemory };
       call.write(LoadModelResponse.fromPartial({ event: { $case: 'loaded', value: loaded } }));
       call.end();
     } catch (error) {
@@ -183,6 +188,8 @@ export class ExecutorService {
       const graphs = model.buckets.all().length;
       this.log.info({ graphs, ms: Math.round(model.captureMs) }, 'graphs captured');
     }
+    if (model.restoredWeights > 0)
+      this.log.warn({ allocations: model.restoredWeights }, 'damaged weights are reloaded');
     try {
       this.stamp('self-test');
       const began = performance.now();
@@ -333,7 +340,7 @@ export class ExecutorService {
   }
 }
 
-/** A device error after which nothing on the device can be used any more in this process. */
+/** True for an error after which nothing on the device can be used in this process. */
 function isSticky(error: unknown): error is Error {
   if (!(error instanceof Error)) return false;
   return (error as Error & { sticky?: boolean }).sticky === true || isSticky(error.cause);

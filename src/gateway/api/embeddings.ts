@@ -38,7 +38,7 @@ const STOP: GenerationParameters['stop'] = {
   ...{ maxTokens: 1, minTokens: 0, includeSpecialTokens: false },
 };
 
-/** What the model computes for a prompt. */
+/** Result of the model for a prompt. */
 interface Computed {
   /** Hidden state of the last token after the output norm; absent if it was not requested. */
   readonly hidden: Float32Array | undefined;

@@ -49,6 +49,8 @@ export class Engine implements Backend {
   private session: ExecutorSession | undefined;
   /** Numerics of the last executor. */
   private arithmetic: string | undefined;
+  /** Memory of the last executor, as far as what it holds can be relied on. */
+  private memory: bigint | undefined;
   private masking: Masking | undefined;
   /** The next step waits for masks. */
   private waiting: NodeJS.Timeout | undefined;
@@ -60,7 +62,7 @@ export class Engine implements Backend {
   private readonly blame = new Blame();
   /** Sequences in the steps of the lost executor, until its loss is explained. */
   private suspicions: readonly Suspicion[] = [];
-  readonly counters = { quarantined: 0, replayed: 0, nonFinite: 0, saturatedActivations: 0 };
+  readonly counters = { quarantined: 0, replayed: 0, nonFinite: 0, saturatedActivations: 0, restoredWeights: 0 };
   /** When the last result came, if another step was under way then. */
   private busySince: number | undefined;
   private readonly paused: PausedReaders;
@@ -215,6 +217,7 @@ export class Engine implements Backend {
 
   /** A new executor generation serves. */
   serve(session: ExecutorSession): void {
+    const isKept = this.keeps(session);
     this.endOthers(session.model.arithmetic);
     const { maxSequences, maxStepTokens, kvBlocks, window, windowBlocks, recurrent, stateSnapshots, draftTokens } =
       session.model;
@@ -223,12 +226,14 @@ export class Engine implements Backend {
     const states = { isRecurrent: recurrent, snapshots: stateSnapshots, draftTokens, predicts };
     const { prefixCache } = this.options;
     const scheduler = this.schedulerFor({ maxSequences, maxStepTokens, kvBlocks, windowed, ...states, prefixCache });
+    if (!isKept) scheduler.forgetContents();
     for (const sequence of this.early.takeAll()) scheduler.add(sequence);
     if (this.blame.wantsControl) {
       const control = controlSequence();
       scheduler.add(control);
       this.blame.beginControl(control);
     }
+    this.counters.restoredWeights += session.model.restoredWeights;
     this.awaitExecutor();
     this.session = session;
     this.masking = new Masking(session.model, (frame) => session.send(frame));
@@ -247,6 +252,13 @@ export class Engine implements Backend {
   /** Ends all generations with an error. */
   endAll(error: RocmForgeError): void {
     for (const generation of new Set(this.generations.values())) this.failGeneration(generation, error);
+  }
+
+  /** True if an executor has the memory of the one before, and nothing there is in doubt. */
+  private keeps({ model: { kvMemory, arithmetic } }: ExecutorSession): boolean {
+    const isKept = kvMemory !== 0n && kvMemory === this.memory && arithmetic === this.arithmetic;
+    this.memory = kvMemory;
+    return isKept;
   }
 
   /** Ends what has tokens that were computed otherwise than the next executor computes: they would go on with other bits. */
@@ -280,7 +292,7 @@ export class Engine implements Backend {
       sequence,
       end: position + count,
     }));
-    scheduler.reset();
+    scheduler.suspend();
   }
 
   /**
@@ -291,6 +303,8 @@ export class Engine implements Backend {
   judge(loss: Loss): boolean {
     const suspicions = this.suspicions.filter(({ sequence }) => sequence.state !== 'ended');
     this.suspicions = [];
+    // An executor that faulted may have written anywhere.
+    if (loss.isEvidence) this.memory = undefined;
     if (!loss.isEvidence || !this.blame.faulted(suspicions)) return false;
     const message = 'the executor faults whatever it is given; it is tried more slowly now';
     const retry = { retry_delay_ms: String(PROBE_INTERVAL_MS) };

@@ -15,6 +15,9 @@ export interface ReplicaCounts {
   readonly slotPreemptions: number;
   readonly cachedTokens: number;
   readonly discardedTokens: number;
+  /** Positions whose keys and values an executor's successor had, and those that it computed again. */
+  readonly keptTokens: number;
+  readonly recomputedTokens: number;
   /** Tokens that were computed again because their mask had not come in time. */
   readonly maskMisses: number;
   /** Steps that were planned, and sequences in all of them together. */
@@ -29,12 +32,15 @@ export interface ReplicaCounts {
   readonly predictedTokens: number;
   readonly acceptedPredictedTokens: number;
   readonly replayed: number;
+  /** Allocations of weights that were damaged in memory that outlived an executor. */
+  readonly restoredWeights: number;
   readonly quarantined: number;
   readonly nonFinite: number;
   /** Activations that f16’s largest number stood for. */
   readonly saturatedActivations: number;
-  /** 1 while its executor serves. */
+  /** 1 while its executor serves, and while another is on standby. */
   readonly serving: number;
+  readonly spares: number;
   /** The most sequences that run at once, and the most rows of one step. */
   readonly slots: number;
   readonly stepTokens: number;
@@ -57,6 +63,8 @@ export const NOTHING_SCHEDULED = {
   slotPreemptions: 0,
   cachedTokens: 0,
   discardedTokens: 0,
+  keptTokens: 0,
+  recomputedTokens: 0,
   maskMisses: 0,
   steps: 0,
   slices: 0,

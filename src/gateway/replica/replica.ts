@@ -282,6 +282,7 @@ export class Replica implements Backend {
       ...(scheduler?.counters ?? NOTHING_SCHEDULED),
       ...engine.counters,
       serving: Number(supervisor.state === 'serving'),
+      spares: Number(supervisor.hasSpare),
       slots: this.slots,
       stepTokens: this.stepTokens,
       executors: supervisor.generations,

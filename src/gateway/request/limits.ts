@@ -24,7 +24,7 @@ export interface LimitFacts {
   readonly answerFormat?: AnswerFormat;
   /** The chat template of conversations with tools. */
   readonly toolTemplate?: string | undefined;
-  /** How its embeddings are made. */
+  /** Method of its embeddings. */
   readonly embeddings?: EmbeddingFacts | undefined;
   /** Why conversations with tools are refused; absent: they are taken. */
   readonly toolsRefusal?: string | undefined;

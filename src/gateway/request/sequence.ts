@@ -86,6 +86,8 @@ export class Sequence {
   registeredBlocks = 0;
   /** Number of the prefix up to the last registered block. */
   registeredPrefix = NO_PREFIX;
+  /** Positions that were computed when its executor was lost, until it is admitted again. */
+  lostTokens = 0;
   /** Prompt tokens that the first admission found in the prefix cache. */
   cachedTokens = 0;
   preemptions = 0;

@@ -450,6 +450,30 @@ HIP hipFree(void* address) {
   REQUIRE_USABLE();
   return runtime().memory(bound).release(reinterpret_cast<uint64_t>(address)) ? SUCCESS : misuse("freed what is not allocated");
 }
+// 64 bytes that name the memory of this process, as HIP's do.
+struct IpcHandle {
+  char bytes[64];
+};
+HIP hipIpcGetMemHandle(IpcHandle* handle, void* address) {
+  REQUIRE_USABLE();
+  const std::string place = runtime().memory(bound).exported(reinterpret_cast<uint64_t>(address));
+  if (place.empty() || place.size() >= sizeof(handle->bytes)) return misuse("a handle of what is not allocated");
+  std::memset(handle->bytes, 0, sizeof(handle->bytes));
+  std::memcpy(handle->bytes, place.data(), place.size());
+  return SUCCESS;
+}
+HIP hipIpcOpenMemHandle(void** address, IpcHandle handle, unsigned flags) {
+  REQUIRE_USABLE();
+  if (flags != 1) return misuse("a handle opened without hipIpcMemLazyEnablePeerAccess");
+  const uint64_t at = runtime().memory(bound).import(handle.bytes);
+  *address = reinterpret_cast<void*>(at);
+  return at == 0 ? INVALID_HANDLE : SUCCESS;
+}
+HIP hipIpcCloseMemHandle(void* address) {
+  REQUIRE_USABLE();
+  return runtime().memory(bound).close_imported(reinterpret_cast<uint64_t>(address)) ? SUCCESS
+                                                                                     : misuse("closed what is not imported");
+}
 HIP hipHostMalloc(void** address, size_t bytes, unsigned) {
   REQUIRE_USABLE();
   const uint64_t at = runtime().pinned.allocate(bytes);

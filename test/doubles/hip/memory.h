@@ -2,6 +2,7 @@
 // can map the same bytes at the same place. Every allocation is known, and what lies outside of all is refused.
 #pragma once
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -48,6 +49,7 @@ class Memory {
     const uint64_t need = (bytes + ALIGNMENT) / ALIGNMENT * ALIGNMENT;
     uint64_t at = base_;
     for (const auto& [start, size] : live_) {
+      if (start >= base_ + bytes_) break;
       if (start - at >= need) break;
       at = start + (size + ALIGNMENT) / ALIGNMENT * ALIGNMENT;
     }
@@ -63,8 +65,44 @@ class Memory {
     std::lock_guard<std::mutex> lock(mutex_);
     const auto found = live_.find(address);
     if (found == live_.end()) return false;
+    if (address >= base_ + bytes_) return false;
     used_ -= (found->second + ALIGNMENT) / ALIGNMENT * ALIGNMENT;
     std::memset(reinterpret_cast<void*>(address), 0xa5, found->second);
+    live_.erase(found);
+    return true;
+  }
+
+  // How another process maps an allocation: the file, where in it, how much. Empty where there is none that begins here.
+  std::string exported(uint64_t address) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = live_.find(address);
+    if (found == live_.end() || address >= base_ + bytes_) return "";
+    return path_ + ":" + std::to_string(address - base_) + ":" + std::to_string(found->second);
+  }
+
+  // Maps another process's allocation behind this device's own memory. 0: it is gone.
+  uint64_t import(const std::string& place) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const size_t second = place.rfind(':'), first = place.rfind(':', second - 1);
+    const uint64_t offset = std::stoull(place.substr(first + 1)), bytes = std::stoull(place.substr(second + 1));
+    const int file = open(place.substr(0, first).c_str(), O_RDWR | O_CLOEXEC);
+    if (file < 0) return 0;
+    constexpr uint64_t PAGE = 4096;
+    const uint64_t before = offset % PAGE, at = base_ + bytes_ + imported_;
+    void* mapped = mmap(reinterpret_cast<void*>(at), before + bytes, PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_FIXED_NOREPLACE | MAP_NORESERVE, file, static_cast<off_t>(offset - before));
+    close(file);
+    if (mapped != reinterpret_cast<void*>(at)) return 0;
+    imported_ += (before + bytes + PAGE) / PAGE * PAGE;
+    live_[at + before] = bytes;
+    return at + before;
+  }
+
+  bool close_imported(uint64_t address) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = live_.find(address);
+    if (found == live_.end() || address < base_ + bytes_) return false;
+    munmap(reinterpret_cast<void*>(address / 4096 * 4096), address % 4096 + found->second);
     live_.erase(found);
     return true;
   }
@@ -79,7 +117,7 @@ class Memory {
   }
 
  private:
-  uint64_t bytes_, base_, used_ = 0;
+  uint64_t bytes_, base_, used_ = 0, imported_ = 0;
   std::string path_;
   std::mutex mutex_;
   std::map<uint64_t, uint64_t> live_;

@@ -22,6 +22,11 @@ export interface ExecutorProcessOptions {
   readonly attention?: 'fused' | 'unfused' | undefined;
   /** The model's file, or its parts, open in this process: the executor inherits them, whatever becomes of their paths. */
   readonly modelDescriptors?: readonly number[] | undefined;
+  /** Memory that outlives the executor, see `KeptMemory`: a descriptor of the host's, or the socket of the process with a GPU's. */
+  readonly keptMemory?: number | undefined;
+  readonly keeper?: string | undefined;
+  /** True if another executor is to fit on the device beside this one. */
+  readonly hasSpare?: boolean | undefined;
   /** For tests. */
   readonly stepDelayMs?: number | undefined;
   readonly plantFault?: string | undefined;
@@ -33,6 +38,8 @@ export interface ExecutorProcessOptions {
 export interface Exit {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
+  /** True if this gateway killed it. */
+  readonly isKilled: boolean;
   /** The last lines it wrote to stderr. */
   readonly stderrTail: readonly string[];
   /** Its last activity on its device. */
@@ -52,6 +59,7 @@ export class ExecutorProcess {
   private readonly child: ChildProcess;
   private readonly folder: string;
   private readonly tail: string[] = [];
+  private isKilled = false;
 
   /**
    * @param stepTimeoutMs the least time a step gets before the executor calls itself hung
@@ -76,6 +84,11 @@ export class ExecutorProcess {
     const stdio: StdioOptions = ['pipe', 'ignore', 'pipe'];
     // A descriptor's number in the child is its place in the list.
     for (const open of options.modelDescriptors ?? []) args.push('--model-fd', String(stdio.push(open) - 1));
+    if (options.keeper !== undefined) args.push('--keeper', options.keeper);
+    if (options.hasSpare) args.push('--has-spare');
+    if (options.keptMemory !== undefined) {
+      args.push('--kept-memory-fd', String(stdio.push(options.keptMemory) - 1));
+    }
     try {
       // In a group of its own: what a terminal sends is the gateway's to answer.
       this.child = spawn(process.execPath, args, { stdio, detached: true });
@@ -100,7 +113,7 @@ export class ExecutorProcess {
       const settle = (code: number | null, signal: NodeJS.Signals | null): void => {
         const recorded = readFaultRecord(record);
         this.removeFolder();
-        resolve({ code, signal, stderrTail: this.tail, record: recorded });
+        resolve({ code, signal, isKilled: this.isKilled, stderrTail: this.tail, record: recorded });
       };
       this.child.once('error', (error) => {
         log.error({ err: error }, 'the executor could not be started');
@@ -133,6 +146,7 @@ export class ExecutorProcess {
     const after = (ms: number) => new Promise<void>((resolve) => timers.push(setTimeout(resolve, ms)));
     this.child.stdin?.end();
     const killed = after(graceMs).then(() => {
+      this.isKilled = true;
       this.child.kill('SIGKILL');
       return after(UNKILLABLE_MS);
     });

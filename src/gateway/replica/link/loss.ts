@@ -22,11 +22,13 @@ export interface Loss {
    * nothing about the requests that it was computing.
    */
   readonly isEvidence: boolean;
+  /** True if the process was killed by somebody other than this gateway or the kernel: no fault of the executor's. */
+  readonly isOutside: boolean;
 }
 
 export interface LossCircumstances {
   /** End of the process; undefined for an executor at an address, and for one that could not be killed. */
-  readonly exit: Pick<Exit, 'code' | 'signal'> | undefined;
+  readonly exit: Pick<Exit, 'code' | 'signal' | 'isKilled'> | undefined;
   /** A step missed its deadline: the gateway ended the executor. */
   readonly isHung: boolean;
   /** The executor answered a step with an error, or with what cannot be an answer to it. */
@@ -39,15 +41,17 @@ export interface LossCircumstances {
 
 /** Conclusions from the end of an executor. Pure. */
 export function judgeLoss({ exit, isHung, isAnswer, isReplaced, outOfMemoryKills }: LossCircumstances): Loss {
-  if (isReplaced) return { reason: 'replaced', isEvidence: false };
-  if (isHung) return { reason: 'hung', isEvidence: true };
   const { code = null, signal = null } = exit ?? {};
-  if (signal !== null && OWN_SIGNALS.has(signal)) return { reason: signal, isEvidence: true };
+  const evidence = (reason: string): Loss => ({ reason, isEvidence: true, isOutside: false });
+  if (isReplaced) return { reason: 'replaced', isEvidence: false, isOutside: false };
+  if (isHung) return evidence('hung');
+  if (signal !== null && OWN_SIGNALS.has(signal)) return evidence(signal);
   // An exit code is the program's own word; 0 is how it obeys SIGTERM.
-  if (code !== null && code !== 0) return { reason: `exit_${code}`, isEvidence: true };
-  if (isAnswer) return { reason: 'answer', isEvidence: true };
-  if (signal === 'SIGKILL' && outOfMemoryKills > 0) return { reason: 'out_of_memory', isEvidence: true };
-  return { reason: signal ?? (code === null ? 'connection' : `exit_${code}`), isEvidence: false };
+  if (code !== null && code !== 0) return evidence(`exit_${code}`);
+  if (isAnswer) return evidence('answer');
+  if (signal === 'SIGKILL' && outOfMemoryKills > 0) return evidence('out_of_memory');
+  const reason = signal ?? (code === null ? 'connection' : `exit_${code}`);
+  return { reason, isEvidence: false, isOutside: signal !== null && !exit?.isKilled };
 }
 
 /**

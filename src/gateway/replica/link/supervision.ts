@@ -6,7 +6,7 @@
  * serving    it is given steps
  * suspect    it hangs, broke its stream or could not load; it is being ended
  * restarting it has ended, and the next begins soon
- * failed     too many ended in a short time, or it is unhealthy, or somebody else's, or a load that was asked for was refused: the next
+ * failed     too many ended by themselves in a short time, none has served for the recovery timeout, or it is unhealthy, or somebody else's, or a load that was asked for was refused: the next
  *            is tried after a while, or may be asked for
  * unloading  its end was asked for, and none is to follow before it is asked for
  * unloaded   there is none, and one is started when it is asked for
@@ -71,6 +71,11 @@ export interface Supervision {
   readonly state: SupervisorState;
   /** When executors ended since the last completed step, in milliseconds, within {@link RESTART_WINDOW_MS}. */
   readonly deaths: readonly number[];
+  /** Executors killed from outside since the last completed step, and when the first executor was lost since then, in milliseconds. */
+  readonly kills?: number | undefined;
+  readonly lostSince?: number | undefined;
+  /** When it began to serve, in milliseconds. */
+  readonly servingSince?: number | undefined;
   /** It was `failed`, and no step has come back since: one more death is enough. */
   readonly probing: boolean;
   /** Since when the executor has been another gateway's, in milliseconds. */
@@ -90,6 +95,10 @@ export interface Circumstances {
   readonly random: number;
   /** Deaths within the window after which it is `failed`. */
   readonly maxRestarts: number;
+  /** Milliseconds without a completed step after which it is `failed`, whoever ended the executors. */
+  readonly recoveryTimeoutMs: number;
+  /** With `gone`: somebody else killed it; default false. */
+  readonly isOutside?: boolean | undefined;
 }
 
 export const RESTART_WINDOW_MS = 60_000;
@@ -130,8 +139,12 @@ export function decide(
     case 'warming':
       if (event === 'answered') return to('warming');
       if (event === 'ready') {
-        const { deaths, probing } = before;
-        return { after: { state: 'serving', deaths, probing }, actions: [{ do: 'serve' }] };
+        const { deaths, probing, kills, lostSince } = before;
+        const servingSince = circumstances.nowMs;
+        return {
+          after: { state: 'serving', deaths, probing, kills, lostSince, servingSince },
+          actions: [{ do: 'serve' }],
+        };
       }
       if (event === 'refused') return { after: { ...before, refused: true }, actions: [] };
       if (event === 'broken') return to('suspect', { do: 'terminate' });
@@ -205,22 +218,29 @@ function occupied(
 function buried(
   before: Supervision,
   actions: readonly SupervisorAction[],
-  { nowMs, random, maxRestarts }: Circumstances,
+  { nowMs, random, maxRestarts, recoveryTimeoutMs, isOutside = false }: Circumstances,
 ): { readonly after: Supervision; readonly actions: readonly SupervisorAction[] } {
-  const { deaths, probing, demanded, refusals = 0 } = before;
+  const { deaths, probing, demanded, refusals = 0, servingSince = nowMs } = before;
+  // Idle, it completed no step because there was none: what was before is over.
+  const wasIdle = nowMs - servingSince >= RESTART_WINDOW_MS;
+  const { kills = 0, lostSince = nowMs } = wasIdle ? {} : before;
   if (demanded && before.refused) {
     const ms = Math.min(PROBE_INTERVAL_MS, FIRST_REFUSAL_MS * 2 ** refusals);
     const after = { ...before, state: 'failed', refused: undefined, refusals: refusals + 1 } as const;
     return { after, actions: [...actions, { do: 'refuse', ms }, { do: 'wait', ms }] };
   }
-  const recent = [...deaths.filter((at) => nowMs - at < RESTART_WINDOW_MS), nowMs];
-  if (probing || recent.length > maxRestarts) {
-    const after = { state: 'failed', deaths: recent, probing: true, demanded, refusals } as const;
+  const earlier = deaths.filter((at) => nowMs - at < RESTART_WINDOW_MS);
+  const recent = isOutside ? earlier : [...earlier, nowMs];
+  const count = isOutside ? kills + 1 : recent.length;
+  const ends = { deaths: recent, kills: isOutside ? count : kills, lostSince, demanded, refusals };
+  const isOver = nowMs - lostSince >= recoveryTimeoutMs;
+  if (isOver || (!isOutside && (probing || recent.length > maxRestarts))) {
+    const after = { ...ends, state: 'failed', probing: true } as const;
     return { after, actions: [...actions, { do: 'wait', ms: PROBE_INTERVAL_MS }] };
   }
-  const exponential = Math.min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** (recent.length - 1));
+  const exponential = Math.min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** (count - 1));
   // Jitter, so that several gateways of one failed device do not come back in step. The first try is immediate.
-  const ms = recent.length === 1 ? 0 : exponential * (0.5 + random / 2);
-  const after = { state: 'restarting', deaths: recent, probing, demanded, refusals } as const;
+  const ms = count === 1 ? 0 : exponential * (0.5 + random / 2);
+  const after = { ...ends, state: 'restarting', probing } as const;
   return { after, actions: [...actions, { do: 'wait', ms }] };
 }

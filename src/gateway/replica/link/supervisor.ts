@@ -9,10 +9,12 @@ import { StepDeadline } from '../../../shared/step-deadline.js';
 import { ExecutorProcess, type ExecutorProcessOptions, type Exit } from './executor-process.js';
 import { ExecutorSession } from './executor-session.js';
 import { faultOf, reportFault } from './fault-reports.js';
+import { KeptMemory } from './kept-memory.js';
 import { judgeLoss, outOfMemoryKills } from './loss.js';
 import { LOCAL_LINK, linkCredentials, type RemoteExecutor } from './remote-executor.js';
 import type { SessionTerms } from './session-terms.js';
 import { type Silence, watchSilence } from './silence.js';
+import { type Spare, SpareExecutor } from './spare-executor.js';
 import {
   BEGINNING,
   canServe,
@@ -39,17 +41,26 @@ export interface SupervisorOptions {
   readonly stepTimeoutMs: number;
   /** Time that a load may take without progress. */
   readonly loadTimeoutMs: number;
-  /** Deaths within a minute after which starting anew is given up for a while. */
+  /** Deaths within a minute after which starting anew is given up for a while. Killed from outside, an executor has not died. */
   readonly maxRestarts: number;
+  /** Time without a completed step after which requests are ended though executors are started; default 5 min. */
+  readonly recoveryTimeoutMs?: number | undefined;
   /** True if streams may go on with an executor that computes other bits; default false. */
   readonly allowOtherArithmetic?: boolean | undefined;
   /** Folder that keeps the last faults; absent: they are logged alone. */
   readonly stateFolder?: string | undefined;
+  /** True if an executor that this gateway starts has another on standby; default: on a GPU that has room for it. */
+  readonly hasSpare?: boolean | undefined;
+  /** True if KV blocks are to outlive an executor that this gateway started; default true. */
+  readonly keepsMemory?: boolean | undefined;
   /** True if there is no executor before one is asked for; default false. */
   readonly onDemand?: boolean | undefined;
 }
 
 const CONNECT_TIMEOUT_MS = 20_000;
+export const RECOVERY_TIMEOUT_MS = 300_000;
+/** Time that an executor serves before another is started to stand by. */
+const SPARE_DELAY_MS = 250;
 const WATCH_INTERVAL_MS = 50;
 /** Time that an executor may take to end by itself: a driver frees gigabytes before its process ends. */
 const GRACE_MS = 2000;
@@ -96,6 +107,8 @@ export class Supervisor {
   /** Promise of the first start, until it has served or failed. */
   private first: { resolve(): void; reject(error: RocmForgeError): void } | undefined;
   private ended: Promise<unknown> = Promise.resolve();
+  private readonly memory: KeptMemory;
+  private readonly spare: SpareExecutor | undefined;
   /** State of the address of a remote executor while none responds there. */
   private silence: Silence | undefined;
 
@@ -105,6 +118,10 @@ export class Supervisor {
     private readonly log: Logger,
   ) {
     this.supervision = options.onDemand ? UNLOADED : BEGINNING;
+    this.memory = new KeptMemory(log, () => this.memoryLost());
+    if (options.hasSpare !== false && 'spawn' in options.executor) {
+      this.spare = new SpareExecutor(() => this.startSpare(), log);
+    }
     this.watch = setInterval(() => {
       this.clock.tick();
       // Messages that have arrived while this process was held up are read first.
@@ -170,7 +187,8 @@ export class Supervisor {
   stepCompleted(): void {
     if (this.lostAt !== undefined) this.listener.recovered((performance.now() - this.lostAt) / 1000);
     this.lostAt = undefined;
-    if (this.supervision.deaths.length > 0 || this.supervision.probing) this.happen('step');
+    const { deaths, kills = 0, probing } = this.supervision;
+    if (deaths.length > 0 || kills > 0 || probing) this.happen('step');
   }
 
   /** For the engine: the session's stream broke. */
@@ -192,6 +210,8 @@ export class Supervisor {
     if (this.state === 'unloaded' || this.state === 'failed') this.arithmetic = undefined;
     if (this.state !== 'serving') return false;
     this.isReplaced = true;
+    // It was started before whatever is to be another now.
+    void this.spare?.stop();
     this.arithmetic = undefined;
     this.happen('replace');
     return true;
@@ -206,6 +226,7 @@ export class Supervisor {
   unload(): boolean {
     if (this.state !== 'serving' && this.state !== 'failed') return false;
     this.isReplaced = this.state === 'serving';
+    void this.spare?.stop();
     this.happen('unload');
     return true;
   }
@@ -221,13 +242,15 @@ export class Supervisor {
     clearTimeout(this.timer);
     this.silence?.end();
     this.happen('stop');
-    await this.ended;
+    await Promise.all([this.ended, this.spare?.stop()]);
+    await this.memory.release();
   }
 
-  private happen(event: SupervisorEvent, cause?: RocmForgeError): void {
-    const { maxRestarts } = this.options;
+  private happen(event: SupervisorEvent, cause?: RocmForgeError, isOutside = false): void {
+    const { maxRestarts, recoveryTimeoutMs = RECOVERY_TIMEOUT_MS } = this.options;
     const { state } = this.supervision;
-    const circumstances = { nowMs: performance.now(), random: Math.random(), maxRestarts };
+    const times = { nowMs: performance.now(), random: Math.random(), recoveryTimeoutMs };
+    const circumstances = { ...times, maxRestarts, isOutside };
     const { after, actions } = decide(this.supervision, event, circumstances);
     this.supervision = after;
     if (after.state !== state) {
@@ -293,8 +316,11 @@ export class Supervisor {
     const abandoned = new AbortController();
     let process: ExecutorProcess | undefined;
     try {
-      const address = this.startOrFind(abandoned);
+      const { address, isReady } = this.startOrFind(abandoned);
       process = this.process;
+      // Why it is not ready the load below tells.
+      await isReady?.catch(() => undefined);
+      if (!this.isCurrent(epoch, process)) return;
       const { deadline, clock, device } = this;
       const { executor } = this.options;
       const link = 'spawn' in executor ? LOCAL_LINK : linkCredentials(executor);
@@ -337,6 +363,8 @@ export class Supervisor {
       this.device ??= session.info;
       this.arithmetic = session.model.arithmetic;
       this.happen('ready');
+      const isWanted = this.options.hasSpare ?? session.info.platform !== 'host';
+      if (isWanted && session.model.hasRoomForSpare) this.spare?.ensure(SPARE_DELAY_MS);
       this.log.info({ epoch: this.started, pid: this.pid, device: session.info.device }, 'executor serving');
       this.listener.serving(session);
     } catch (thrown) {
@@ -366,23 +394,63 @@ export class Supervisor {
 
   /**
    * @param abandoned aborted when the process has ended
-   * @returns where the executor listens, or soon will
+   * @returns where the executor listens, or soon will; of one that was on standby also when it has loaded the model
    * @throws RocmForgeError `EXECUTOR_UNAVAILABLE` when no process can be started now; `MODEL_FILE_CHANGED`
    */
-  private startOrFind(abandoned: AbortController): string {
-    const { executor, stepTimeoutMs, checkModelFile } = this.options;
+  private startOrFind(abandoned: AbortController): { readonly address: string; readonly isReady?: Promise<void> } {
+    const { executor, checkModelFile } = this.options;
     checkModelFile();
-    if (!('spawn' in executor)) return executor.address;
+    if (!('spawn' in executor)) return { address: executor.address };
     this.outOfMemoryKills = outOfMemoryKills();
-    // The first choice of `auto` is what streams under way were computed with.
-    const device = (this.device?.platform as typeof executor.spawn.device | undefined) ?? executor.spawn.device;
-    const child = new ExecutorProcess({ ...executor.spawn, device }, stepTimeoutMs, this.log);
+    const spare = this.spare?.take();
+    const child = spare?.process ?? this.startProcess(executor.spawn);
     this.process = child;
     void child.exited.then((exit) => {
       this.processEnded(child, exit);
       abandoned.abort('it has ended');
     });
-    return child.address;
+    return { address: child.address, ...(spare && { isReady: spare.isReady }) };
+  }
+
+  private startProcess(spawn: ExecutorProcessOptions): ExecutorProcess {
+    // The first choice of `auto` is what streams under way were computed with.
+    const device = (this.device?.platform as typeof spawn.device | undefined) ?? spawn.device;
+    const { keepsMemory = true, hasSpare, stepTimeoutMs } = this.options;
+    const kept = keepsMemory ? this.memory.optionsFor({ ...spawn, device }) : {};
+    const options = { ...spawn, device, ...kept, hasSpare: hasSpare !== false && this.memory.isOfGpu };
+    return new ExecutorProcess(options, stepTimeoutMs, this.log);
+  }
+
+  /** The memory that the executor computes with is going away: another begins with memory of its own. */
+  private memoryLost(): void {
+    void this.spare?.stop();
+    this.happen('broken', unavailable('the keeper of device memory has ended'));
+  }
+
+  /** The load on standby is the same as the one that serves; its epoch is nobody's. */
+  private startSpare(): Spare {
+    const { executor, load, vocabularySize, loadTimeoutMs } = this.options;
+    const process = this.startProcess((executor as { readonly spawn: ExecutorProcessOptions }).spawn);
+    const { deadline, clock, device, arithmetic } = this;
+    const epoch = randomBytes(6).readUIntLE(0, 6);
+    const request = { ...load, epoch: BigInt(epoch), gateway: this.identity, version: packageVersion };
+    const abandoned = new AbortController();
+    void process.exited.then(() => abandoned.abort('it has ended'));
+    const opened = ExecutorSession.open(
+      process.address,
+      LOCAL_LINK,
+      { load: request, vocabularySize, deadline, clock, device, arithmetic },
+      {
+        ...{ connectTimeoutMs: CONNECT_TIMEOUT_MS, loadTimeoutMs, abandoned: abandoned.signal },
+        ...{ whySilent: () => undefined, onAnswer: () => undefined, onProgress: () => undefined },
+      },
+    );
+    return { process, isReady: opened.then((session) => session.close()) };
+  }
+
+  /** True if an executor is on standby. */
+  get hasSpare(): boolean {
+    return this.spare?.isReady ?? false;
   }
 
   /** An executor of this gateway has its file: where the content is what it was, somebody only touched it during the load. */
@@ -445,7 +513,9 @@ export class Supervisor {
     const kills = outOfMemoryKills() - this.outOfMemoryKills;
     const loss = judgeLoss({ exit, isHung, isAnswer, isReplaced: this.isReplaced, outOfMemoryKills: kills });
     if (this.state !== 'unloading') this.listener.restarts(loss.reason);
-    this.happen('gone', ending);
+    this.happen('gone', ending, loss.isOutside);
+    // An unloaded model takes no memory.
+    if (this.state === 'unloaded') void this.memory.release();
     if (!this.isUnjudged) return;
     this.isUnjudged = false;
     if (this.listener.judged(loss)) this.happen('unhealthy', unavailable('the executor faults whatever it is given'));

@@ -34,9 +34,9 @@ export class PrefixCache {
     private readonly enabled: boolean,
   ) {}
 
-  /** True if a sequence may take what others computed. */
-  isFor(sequence: Sequence): boolean {
-    return this.enabled && (sequence.options.takesPrefix ?? true);
+  /** True if a sequence may take what was computed before: always once its prompt has been answered. */
+  isFor({ options, emitted }: Sequence): boolean {
+    return this.enabled && ((options.takesPrefix ?? true) || emitted.length > 0);
   }
 
   /** True if a sequence finds what another with its prompt has computed of that. */

@@ -67,6 +67,8 @@ export class Scheduler {
     slotPreemptions: 0,
     cachedTokens: 0,
     discardedTokens: 0,
+    keptTokens: 0,
+    recomputedTokens: 0,
     maskMisses: 0,
     steps: 0,
     slices: 0,
@@ -347,22 +349,30 @@ export class Scheduler {
     return right;
   }
 
-  /** The executor is gone and with it all it held: every sequence waits again, oldest first, to be computed anew. */
-  reset(): void {
-    for (const sequence of [...this.running, ...this.ending]) this.queue.gaveBack(sequence);
-    for (const sequence of this.running) {
+  /**
+   * The executor is lost: every sequence waits again, oldest first. What returned steps have computed stays findable, in case the
+   * next executor has the same memory: steps under way write only behind it, and to blocks and snapshots that nothing finds.
+   */
+  suspend(): void {
+    this.inFlight = [];
+    this.cache.reset();
+    for (const sequence of this.ending) this.release(sequence);
+    this.ending.clear();
+    for (const sequence of this.running.splice(0)) {
+      sequence.lostTokens = sequence.computed;
+      this.release(sequence);
       sequence.forgetDevice();
       sequence.state = 'waiting';
       this.queue.add(sequence);
     }
-    this.running = [];
-    this.ending.clear();
-    this.inFlight = [];
+    this.slots.reset();
+  }
+
+  /** The next executor has other memory: nothing that was computed before can be found. Follows {@link suspend}. */
+  forgetContents(): void {
     this.blocks.reset();
     this.windows.reset();
     this.snapshots.reset();
-    this.cache.reset();
-    this.slots.reset();
   }
 
   /** Throws when a block or slot has not exactly one fate. */
@@ -484,6 +494,9 @@ export class Scheduler {
     sequence.registeredBlocks = found.blocks.length;
     sequence.registeredPrefix = found.prefix;
     sequence.state = 'running';
+    this.counters.recomputedTokens += Math.max(0, sequence.lostTokens - start);
+    this.counters.keptTokens += Math.min(sequence.lostTokens, start);
+    sequence.lostTokens = 0;
     if (sequence.preemptions === 0 && sequence.emitted.length === 0) {
       sequence.cachedTokens = start;
       this.counters.cachedTokens += start;
@@ -570,7 +583,10 @@ export class Scheduler {
   private release(sequence: Sequence): void {
     this.cache.forget(sequence);
     // The last first: blocks are taken oldest first, and a block is found through those before it alone.
-    for (const block of sequence.blocks.toReversed()) this.blocks.release(block);
+    for (const block of sequence.blocks.toReversed()) {
+      if (this.blocks.isNoted(block)) this.blocks.release(block);
+      else this.blocks.discard(block);
+    }
     sequence.blocks = [];
     this.windows.release(sequence);
     this.snapshots.release(sequence);

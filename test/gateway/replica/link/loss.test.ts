@@ -5,8 +5,8 @@ import { describe, expect, it } from 'vitest';
 import { judgeLoss, outOfMemoryKills } from '../../../../src/gateway/replica/link/loss.js';
 
 const QUIET = { exit: undefined, isHung: false, isAnswer: false, outOfMemoryKills: 0 };
-const signal = (name: NodeJS.Signals) => ({ ...QUIET, exit: { code: null, signal: name } });
-const code = (number: number) => ({ ...QUIET, exit: { code: number, signal: null } });
+const signal = (name: NodeJS.Signals, isKilled = false) => ({ ...QUIET, exit: { code: null, signal: name, isKilled } });
+const code = (number: number) => ({ ...QUIET, exit: { code: number, signal: null, isKilled: false } });
 
 describe('the end of an executor', () => {
   it.each([
@@ -19,18 +19,20 @@ describe('the end of an executor', () => {
     ['answer', { ...code(0), isAnswer: true }],
     ['out_of_memory', { ...signal('SIGKILL'), outOfMemoryKills: 1 }],
   ])('%s may be the doing of what it computed', (reason, circumstances) => {
-    expect(judgeLoss(circumstances)).toEqual({ reason, isEvidence: true });
+    expect(judgeLoss(circumstances)).toEqual({ reason, isEvidence: true, isOutside: false });
   });
 
   it.each([
-    ['SIGKILL', signal('SIGKILL')],
-    ['SIGTERM', signal('SIGTERM')],
-    ['exit_0', code(0)],
-    ['connection', QUIET],
+    ['SIGKILL', signal('SIGKILL'), true],
+    ['SIGTERM', signal('SIGTERM'), true],
+    ['SIGKILL', signal('SIGKILL', true), false],
+    ['exit_0', code(0), false],
+    ['connection', QUIET, false],
+    ['replaced', { ...signal('SIGKILL'), isReplaced: true }, false],
     // Somebody else was ended for want of memory; this one was asked to go.
-    ['SIGTERM', { ...signal('SIGTERM'), outOfMemoryKills: 1 }],
-  ])('%s says nothing of it', (reason, circumstances) => {
-    expect(judgeLoss(circumstances)).toEqual({ reason, isEvidence: false });
+    ['SIGTERM', { ...signal('SIGTERM'), outOfMemoryKills: 1 }, true],
+  ])('%s says nothing of it', (reason, circumstances, isOutside) => {
+    expect(judgeLoss(circumstances)).toEqual({ reason, isEvidence: false, isOutside });
   });
 });
 

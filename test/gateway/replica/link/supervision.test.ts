@@ -13,7 +13,7 @@ import {
 } from '../../../../src/gateway/replica/link/supervision.js';
 
 const NOW = 1_000_000;
-const AT = { nowMs: NOW, random: 1, maxRestarts: 3 };
+const AT = { nowMs: NOW, random: 1, maxRestarts: 3, recoveryTimeoutMs: 20 * RESTART_WINDOW_MS };
 const EVENTS = [
   ...(['answered', 'ready', 'step', 'overdue', 'broken', 'gone', 'due', 'busy', 'unhealthy', 'stop'] as const),
   ...(['load', 'unload', 'refused'] as const),
@@ -62,9 +62,9 @@ it.each(cases)('%s, %s -> %s', (state, event, expected) => {
 });
 
 /** One executor that begins and dies, at a time. @returns the state after it and how long is waited */
-function death(before: typeof BEGINNING, nowMs: number, random = 1) {
+function death(before: typeof BEGINNING, nowMs: number, random = 1, isOutside = false) {
   const begun = decide({ ...before, state: 'starting' }, 'ready', { ...AT, nowMs });
-  const { after, actions } = decide(begun.after, 'gone', { ...AT, nowMs, random });
+  const { after, actions } = decide(begun.after, 'gone', { ...AT, nowMs, random, isOutside });
   const wait = actions.find((action) => action.do === 'wait');
   return { after, ms: wait?.do === 'wait' ? wait.ms : undefined };
 }
@@ -93,6 +93,33 @@ it('deaths older than the window do not count', () => {
   }
 });
 
+it('one that is killed again and again has not failed, but no step in the recovery timeout is a failure', () => {
+  const killed = (before: typeof BEGINNING, nowMs: number) => death(before, nowMs, 1, true);
+  let supervision = killed(BEGINNING, NOW).after;
+  const waits: (number | undefined)[] = [];
+  for (let at = 1000; at < AT.recoveryTimeoutMs; at += RESTART_WINDOW_MS / 4) {
+    const next = killed(supervision, NOW + at);
+    supervision = next.after;
+    waits.push(next.ms);
+    expect(supervision.state).toBe('restarting');
+  }
+  expect(waits.slice(0, 3)).toEqual([100, 200, 400]);
+  expect(Math.max(...waits.map(Number))).toBe(5000);
+  // Its own deaths count as before.
+  expect(death(supervision, NOW + 2000).after.state).toBe('restarting');
+  expect(killed(supervision, NOW + AT.recoveryTimeoutMs).after.state).toBe('failed');
+  const serving = decide({ ...supervision, state: 'starting' }, 'ready', AT).after;
+  const stepped = decide(serving, 'step', AT).after;
+  expect(killed(stepped, NOW + AT.recoveryTimeoutMs)).toMatchObject({ ms: 0, after: { state: 'restarting' } });
+});
+
+it('an executor that had nothing to do for longer than a window begins anew', () => {
+  const first = death(BEGINNING, NOW, 1, true).after;
+  const serving = decide({ ...first, state: 'starting' }, 'ready', AT).after;
+  const later = { ...AT, nowMs: NOW + AT.recoveryTimeoutMs, isOutside: true };
+  expect(decide(serving, 'gone', later)).toMatchObject({ after: { state: 'restarting' }, actions: [{}, { ms: 0 }] });
+});
+
 it('after a failure one death is enough, however long ago the others were, until a step has come back', () => {
   let supervision = BEGINNING;
   for (let i = 0; i <= AT.maxRestarts; i++) supervision = death(supervision, NOW).after;
@@ -112,7 +139,11 @@ it('an executor that is another gateway’s counts no deaths, and is asked on wh
   expect(busy(first, NOW + BUSY_LIMIT_MS - 1).state).toBe('restarting');
   const long = busy(first, NOW + BUSY_LIMIT_MS);
   expect([long.state, long.probing]).toEqual(['failed', false]);
-  expect(decide({ ...long, state: 'starting' }, 'ready', AT).after).toEqual({ ...BEGINNING, state: 'serving' });
+  expect(decide({ ...long, state: 'starting' }, 'ready', AT).after).toEqual({
+    ...BEGINNING,
+    state: 'serving',
+    servingSince: NOW,
+  });
 });
 
 /** Effect of events, one after the other: the states, and the actions of the last. */
@@ -137,7 +168,7 @@ it('an executor that is asked for while it is being ended follows once it has en
     'ready',
   );
   expect(states).toEqual(['unloading', 'unloading', 'unloading', 'restarting', 'starting', 'serving']);
-  expect(last).toEqual({ ...BEGINNING, state: 'serving' });
+  expect(last).toEqual({ ...BEGINNING, state: 'serving', servingSince: NOW });
 });
 
 it('what happens late to an executor that is being ended, or was, changes nothing', () => {

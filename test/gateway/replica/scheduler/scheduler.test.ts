@@ -146,6 +146,27 @@ describe('the scheduler', () => {
     expect(asks.emitted).toEqual(expectedTokens(asks));
   });
 
+  it('goes on after a kill with all blocks that were full, whatever the steps under way had written', () => {
+    const world = new World(roomy, 2);
+    const sequences = [1, 2].map((i) => sequenceOf(ids(50, i), 40));
+    for (const sequence of sequences) world.add(sequence, 99);
+    for (let i = 0; i < 20; i++) {
+      world.plan();
+      world.complete();
+    }
+    world.plan();
+    world.plan();
+    const computed = sequences.map((sequence) => sequence.computed);
+    const [steps] = [world.executor.rows.length];
+    world.kill(2, true);
+    const ran = world.executor.rows.length - steps;
+    world.drain();
+    const first = world.executor.rows[steps + ran] as number;
+    expect(first).toBe(sequences.length * 1 + computed.reduce((sum, count) => sum + (count % 16), 0));
+    for (const sequence of sequences) expect(sequence.emitted).toEqual(expectedTokens(sequence));
+    expect(world.scheduler.counters.recomputedTokens).toBe(computed.reduce((sum, count) => sum + (count % 16), 0));
+  });
+
   it('computes a sequence again after a crash from the tokens it has, in as many steps as the budget needs', () => {
     const world = new World({ ...roomy, maxStepTokens: 64 }, 2);
     const sequence = sequenceOf(ids(20), 256);
@@ -179,6 +200,7 @@ describe('any schedule', () => {
     expect(totals.cachedTokens / 16).toBeGreaterThanOrEqual(scaled(100));
     expect(totals.discardedTokens).toBeGreaterThanOrEqual(scaled(100));
     expect(totals.crashes).toBeGreaterThanOrEqual(scaled(100));
+    expect(totals.keptTokens).toBeGreaterThanOrEqual(scaled(1000));
     expect(totals.mostPreempted).toBeGreaterThanOrEqual(byTier({ quick: 1, default: 3, full: 8 }));
     expect(totals.acceptedDraftTokens).toBeGreaterThanOrEqual(scaled(1000));
     expect(totals.draftTokens - totals.acceptedDraftTokens).toBeGreaterThanOrEqual(scaled(1000));
@@ -231,6 +253,7 @@ describe('any schedule', () => {
     expect(totals.preemptions).toBeGreaterThanOrEqual(scaled(100));
     expect(totals.cachedTokens / 16).toBeGreaterThanOrEqual(scaled(100));
     expect(totals.crashes).toBeGreaterThanOrEqual(scaled(100));
+    expect(totals.keptTokens).toBeGreaterThanOrEqual(scaled(1000));
     expect(totals.mostPreempted).toBeGreaterThanOrEqual(byTier({ quick: 1, default: 3, full: 8 }));
   });
 });

@@ -19,9 +19,9 @@ export interface EmbeddingForm {
   readonly keepAliveMs?: number | undefined;
   /** True if the prompts are pairs to rank; else, of scores, texts whose embeddings are compared. */
   readonly isRanked: boolean;
-  /** Of scores: which texts are compared, as indices of the prompts. */
+  /** Texts that scores compare, as indices of the prompts. */
   readonly pairs: readonly (readonly [number, number])[];
-  /** Of a ranking: the documents, if the response has them, and how many it has at most. */
+  /** Documents of a ranking, if the response has them, and how many it has at most. */
   readonly documents?: readonly string[] | undefined;
   readonly top?: number | undefined;
 }

@@ -5,7 +5,7 @@ export interface OllamaForm {
   readonly api: 'chat' | 'generate';
   /** The model as the request names it, which the response repeats. */
   readonly model: string;
-  /** How long the model stays loaded without requests, in ms; infinite: until it is unloaded otherwise; absent: the default. */
+  /** Time that the model stays loaded without requests, in ms; infinite: until it is unloaded otherwise; absent: the default. */
   readonly keepAliveMs: number | undefined;
 }
 

@@ -1,0 +1,170 @@
+// Time from the loss of an executor to the next token of each stream, with an executor on standby, with kept memory alone, and
+// without either.
+//
+//   rocmforge synth --shape llama-3.1-8b --type Q4_K_M -o build/8b.gguf
+//   node bench/gpu/recovery.mjs --model build/8b.gguf --device cuda [--streams 64] [--prompt 1000] [--kills 5]
+//   node bench/gpu/recovery.mjs --model models/demo.gguf --device host --streams 8 --prompt 100
+//
+// Ends with code 1 when a stream has other tokens than undisturbed.
+import { spawn } from 'node:child_process';
+import { readdirSync, readFileSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { parseArgs } from 'node:util';
+import { RocmForgeClient } from '../../dist/client/index.js';
+import { freePort } from '../../tools/free-port.mjs';
+
+const { values } = parseArgs({
+  options: {
+    model: { type: 'string' },
+    device: { type: 'string', default: 'cuda' },
+    streams: { type: 'string', default: '64' },
+    prompt: { type: 'string', default: '1000' },
+    tokens: { type: 'string', default: '400' },
+    kills: { type: 'string', default: '5' },
+    vocabulary: { type: 'string', default: '1024' },
+    modes: { type: 'string', default: 'spare,keeper,plain' },
+    // SIGKILL from outside, or SIGABRT as for a fault of the executor's own.
+    signal: { type: 'string', default: 'SIGKILL' },
+  },
+});
+const [streams, promptTokens, maxTokens, kills, vocabulary] = [
+  'streams',
+  'prompt',
+  'tokens',
+  'kills',
+  'vocabulary',
+].map((name) => Number(values[name]));
+const MODES = { spare: ['--spare'], keeper: ['--no-spare'], plain: ['--no-keeper', '--no-spare'] };
+const wait = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+const percentile = (numbers, share) =>
+  [...numbers].sort((a, b) => a - b)[Math.max(0, Math.ceil(share * numbers.length) - 1)] ?? 0;
+let servers = 0;
+
+async function serve(mode) {
+  const address = `unix:${path.join(os.tmpdir(), `rocmforge-recovery-${process.pid}-${++servers}.sock`)}`;
+  const metrics = `127.0.0.1:${await freePort()}`;
+  const began = performance.now();
+  const args = ['--model', values.model, '--device', values.device, '--listen', address, '--metrics-listen', metrics];
+  const context = String(promptTokens + maxTokens + 16);
+  const limits = ['--max-context', context, '--max-sequences', String(streams), '--max-streams-per-connection', '1000'];
+  const child = spawn(process.execPath, ['dist/cli/main.js', 'serve', ...args, ...limits, ...MODES[mode]], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+    env: { ...process.env, ROCMFORGE_LOG_LEVEL: process.env.ROCMFORGE_LOG_LEVEL ?? 'fatal' },
+  });
+  await new Promise((resolve, reject) => {
+    child.stdout.on('data', (data) => /serving/.test(String(data)) && resolve());
+    child.once('exit', (code) => reject(new Error(`the gateway ended with ${code}`)));
+  });
+  const loadMs = performance.now() - began;
+  const client = new RocmForgeClient(address);
+  const metric = async (name) => {
+    const text = await (await fetch(`http://${metrics}/metrics`)).text();
+    return Number(new RegExp(`^rocmforge_${name}(?:\\{[^}]*\\})? ([\\d.]+)`, 'm').exec(text)?.[1] ?? Number.NaN);
+  };
+  return {
+    client,
+    loadMs,
+    metric,
+    /** Process ids of executors, the oldest first. */
+    executors: () =>
+      readdirSync('/proc')
+        .filter((entry) => {
+          try {
+            const parent = /\) \S (\d+)/.exec(readFileSync(`/proc/${entry}/stat`, 'utf8'))?.[1];
+            return (
+              Number(parent) === child.pid &&
+              readFileSync(`/proc/${entry}/cmdline`, 'latin1').split('\0')[2] === 'executor'
+            );
+          } catch {
+            return false;
+          }
+        })
+        .map(Number)
+        .sort((a, b) => a - b),
+    stop: () =>
+      new Promise((resolve) => {
+        child.once('exit', resolve);
+        client.close();
+        child.kill('SIGTERM');
+      }),
+  };
+}
+
+const request = (i) => ({
+  input: {
+    $case: 'tokens',
+    value: {
+      ids: Array.from({ length: promptTokens }, (_, j) => 300 + ((i * 7919 + j * 104_729) % (vocabulary - 300))),
+    },
+  },
+  sampling: i % 2 === 0 ? { temperature: 0 } : { temperature: 0.9, seed: BigInt(i) },
+  stop: { maxTokens, ignoreEos: true },
+});
+
+/** Runs all streams at once; when each token of each came, and which it was. */
+function offer({ client }) {
+  const runs = Array.from({ length: streams }, () => ({ ids: [], at: [], error: undefined }));
+  const all = Promise.all(
+    runs.map(async (run, i) => {
+      try {
+        for await (const event of client.generateStream(request(i))) {
+          if (event.$case !== 'chunk') continue;
+          const now = performance.now();
+          for (const id of event.value.tokenIds) {
+            run.ids.push(id);
+            run.at.push(now);
+          }
+        }
+      } catch (error) {
+        run.error = error;
+      }
+    }),
+  );
+  return { runs, all };
+}
+
+let isGood = true;
+for (const mode of values.modes.split(',')) {
+  const server = await serve(mode);
+  const undisturbed = offer(server);
+  await undisturbed.all;
+  const gaps = [];
+  let steady = [];
+  for (let kill = 0; kill < kills; kill++) {
+    if (mode === 'spare') while ((await server.metric('executor_spares')) !== 1) await wait(20);
+    const { runs, all } = offer(server);
+    while (runs.some(({ ids }) => ids.length < 20)) await wait(5);
+    const [active] = server.executors();
+    steady = runs.flatMap(({ at }) => at.slice(10).map((time, i) => time - at[9 + i]));
+    const killedAt = performance.now();
+    process.kill(active, values.signal);
+    await all;
+    for (const [i, { ids, at, error }] of runs.entries()) {
+      // Some tokens are still on their way: the one that was waited for longest is the first of the next executor's.
+      const waits = at.map((time, j) => (time > killedAt ? time - at[j - 1] : 0));
+      const next = at[waits.indexOf(Math.max(...waits))];
+      if (error !== undefined || !(next > killedAt)) console.log(`stream ${i}: ${error?.message ?? 'had ended'}`);
+      else gaps.push(next - killedAt);
+      isGood &&= error === undefined && ids.join() === undisturbed.runs[i].ids.join();
+    }
+  }
+  const rounded = Object.fromEntries(
+    Object.entries({
+      loadMs: server.loadMs,
+      stepMs: percentile(steady, 0.5),
+      medianMs: percentile(gaps, 0.5),
+      p99Ms: percentile(gaps, 0.99),
+      longestMs: Math.max(...gaps),
+    }).map(([name, value]) => [name, Math.round(10 * value) / 10]),
+  );
+  const [kept, recomputed] = [
+    await server.metric('recovery_kept_tokens_total'),
+    await server.metric('recovery_recomputed_tokens_total'),
+  ];
+  console.log(
+    JSON.stringify({ mode, signal: values.signal, kills, gaps: gaps.length, ...rounded, kept, recomputed, isGood }),
+  );
+  await server.stop();
+}
+process.exit(isGood ? 0 : 1);

@@ -1,0 +1,71 @@
+import { closeSync } from 'node:fs';
+import type { Logger } from '../../../shared/log.js';
+import { loadNativeAddon } from '../../../shared/native-addon.js';
+import type { ExecutorProcessOptions } from './executor-process.js';
+import { KeeperProcess, mayHaveGpu } from './keeper-process.js';
+
+/**
+ * Memory that outlives executors, which use it one after the other: of the host, which this process holds, for KV blocks and
+ * recurrent states; of a GPU, which a process of its own holds, for weights as well. Empty before an executor has written to it.
+ */
+export class KeptMemory {
+  private descriptor: number | undefined;
+  private keeper: KeeperProcess | undefined;
+  private isWithoutGpu = false;
+
+  /** @param onLost called when the process that holds a GPU's memory has ended by itself */
+  constructor(
+    private readonly log: Logger,
+    private readonly onLost: () => void,
+  ) {}
+
+  /** Options of an executor that uses it. @param device as far as it is known */
+  optionsFor(spawn: ExecutorProcessOptions): Pick<ExecutorProcessOptions, 'keptMemory' | 'keeper'> {
+    const keeper = mayHaveGpu(spawn.device) && !this.isWithoutGpu ? this.keeperFor(spawn) : undefined;
+    return { keptMemory: keeper === undefined ? this.ofHost() : undefined, keeper: keeper?.socket };
+  }
+
+  /** True if it is a GPU's, as far as is known. */
+  get isOfGpu(): boolean {
+    return this.keeper !== undefined;
+  }
+
+  /** Gives the memory back once no executor has it. */
+  async release(): Promise<void> {
+    if (this.descriptor !== undefined) closeSync(this.descriptor);
+    this.descriptor = undefined;
+    const { keeper } = this;
+    this.keeper = undefined;
+    await keeper?.end();
+  }
+
+  private ofHost(): number | undefined {
+    if (this.descriptor !== undefined) return this.descriptor;
+    try {
+      const addon = loadNativeAddon<{ createSharedMemory(name: string): number }>();
+      this.descriptor = addon.createSharedMemory('rocmforge-kv');
+    } catch (error) {
+      this.log.warn({ err: error }, 'the KV cache of an executor is lost with it');
+    }
+    return this.descriptor;
+  }
+
+  private keeperFor(spawn: ExecutorProcessOptions): KeeperProcess | undefined {
+    if (this.keeper !== undefined) return this.keeper;
+    try {
+      const keeper = new KeeperProcess(spawn, this.log);
+      this.keeper = keeper;
+      void keeper.exited.then((isWithoutGpu) => {
+        if (this.keeper !== keeper) return;
+        this.keeper = undefined;
+        this.isWithoutGpu = isWithoutGpu;
+        if (isWithoutGpu) return;
+        this.log.warn({ pid: keeper.pid }, 'the keeper of device memory has ended');
+        this.onLost();
+      });
+    } catch (error) {
+      this.log.warn({ err: error }, 'weights and KV cache of an executor are lost with it');
+    }
+    return this.keeper;
+  }
+}

@@ -1,0 +1,156 @@
+import { closeSync, openSync, readFileSync, readSync, statSync, writeSync } from 'node:fs';
+import { afterEach, describe, expect, it } from 'vitest';
+import { KeeperClient } from '../../src/executor/keeper/client.js';
+import { BLOCK_TOKENS } from '../../src/gateway/replica/scheduler/block-manager.js';
+import { type Generated, generate, request, startTestGateway, type TestGateway } from '../support/gateway.js';
+import { doubleIsMissing, HipDouble } from '../support/hip-double.js';
+import { seen } from '../support/kill-run.js';
+import { writeRandomModel } from '../support/random-model.js';
+import { isFull } from '../support/run-size.js';
+
+const missing = doubleIsMissing();
+if (missing !== undefined) console.log(`skipped, no HIP device of the tests: ${missing}`);
+
+const TOKENS = 32;
+const message = request({
+  text: 'the old fox ran to the sea and the wind sang a long night',
+  sampling: { temperature: 0.8, seed: 3n },
+  stop: { maxTokens: TOKENS, ignoreEos: true },
+});
+
+/** The value of an option of a process. */
+function optionOf(pid: number, name: string): string {
+  const args = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
+  return args[args.indexOf(name) + 1] as string;
+}
+
+/** Changes bytes of a chunk that the keeper has, as an executor that goes astray might. */
+async function damage(pid: number, name: string, at: number): Promise<void> {
+  const keeper = await KeeperClient.connect(optionOf(pid, '--keeper'));
+  const chunk = keeper.state.chunks.find((candidate) => candidate.name === name);
+  if (chunk === undefined) throw new Error(`the keeper has no ${name}`);
+  // The double's handle says where the memory is.
+  const [place = ''] = Buffer.from(chunk.handle, 'base64').toString('latin1').split('\0');
+  const [file = '', offset] = place.split(':');
+  const descriptor = openSync(file, 'r+');
+  const byte = Buffer.alloc(1);
+  readSync(descriptor, byte, 0, 1, Number(offset) + at);
+  byte[0] = (byte[0] as number) ^ 0x10;
+  writeSync(descriptor, byte, 0, 1, Number(offset) + at);
+  closeSync(descriptor);
+}
+
+describe.skipIf(missing !== undefined)('memory of a GPU that outlives executors', { timeout: 300_000 }, () => {
+  // Room for an executor on standby, too.
+  const double = new HipDouble({ memoryBytes: 2 ** 33 });
+  double.install();
+  const model = writeRandomModel({ type: 'F16', hidden: 128, contextLength: 256 });
+  let server: TestGateway | undefined;
+  afterEach(async () => {
+    await server?.stop();
+    server = undefined;
+  });
+
+  const start = async (options: Parameters<typeof startTestGateway>[1] = {}): Promise<TestGateway> => {
+    const limits = {
+      maxSequences: 4,
+      maxStepTokens: 64,
+      maxContext: 256,
+      kvCacheType: 'f16',
+      hasSpare: false,
+    } as const;
+    server = await startTestGateway(model, { executor: { spawn: { device: 'hip' } }, ...limits, ...options });
+    return server;
+  };
+  const executorPid = () => server?.gateway.executorPid() as number;
+
+  /** Streams twice, the second time with a disturbance once some tokens have come. */
+  async function disturbed(disturb: () => Promise<void> | void): Promise<[Generated, Generated]> {
+    const { client, gateway } = server as TestGateway;
+    const undisturbed = await generate(client, message);
+    const running = generate(client, message);
+    const emitted = () => gateway.replica.scheduler?.oldestStep?.slices[0]?.position ?? 0;
+    await expect.poll(emitted, { timeout: 60_000, interval: 1 }).toBeGreaterThan(30);
+    await disturb();
+    return [undisturbed, await running];
+  }
+  /** Bytes that crossed the bus to the device. */
+  const bytesIn = () =>
+    double.calls().reduce((sum, call) => sum + (call.startsWith('in ') ? Number(call.slice(3)) : 0), 0);
+
+  it('the next executor finds weights and KV blocks, and loads nothing', async () => {
+    const before = bytesIn();
+    const { gateway } = await start();
+    const loaded = bytesIn() - before;
+    let afterKill = 0;
+    const [first, second] = await disturbed(() => {
+      afterKill = bytesIn();
+      process.kill(executorPid(), 'SIGKILL');
+    });
+    expect(seen(second)).toEqual(seen(first));
+    const { replayed, recomputedTokens, keptTokens, restoredWeights } = gateway.replica.counts;
+    expect([replayed, restoredWeights]).toEqual([1, 0]);
+    expect(recomputedTokens).toBeLessThan(BLOCK_TOKENS);
+    expect(keptTokens).toBeGreaterThanOrEqual(BLOCK_TOKENS);
+    expect(loaded - (bytesIn() - afterKill)).toBeGreaterThan(0.9 * statSync(model).size);
+  });
+
+  it('weights that were damaged meanwhile are loaded again, and no token is wrong', async () => {
+    const { gateway } = await start();
+    const [first, second] = await disturbed(async () => {
+      const pid = executorPid();
+      process.kill(pid, 'SIGSTOP');
+      await damage(pid, 'weights', 70_001);
+      process.kill(pid, 'SIGKILL');
+    });
+    expect(seen(second)).toEqual(seen(first));
+    expect(gateway.replica.counts.restoredWeights).toBe(1);
+  });
+
+  it.runIf(isFull)('after a fault of the executor itself no KV block is taken for what it was', async () => {
+    const { gateway } = await start();
+    const [first, second] = await disturbed(async () => {
+      const pid = executorPid();
+      process.kill(pid, 'SIGSTOP');
+      await damage(pid, 'kv', 5_000);
+      process.kill(pid, 'SIGSEGV');
+      process.kill(pid, 'SIGCONT');
+    });
+    expect(seen(second)).toEqual(seen(first));
+    expect(gateway.replica.counts.keptTokens).toBe(0);
+  });
+
+  it.runIf(isFull)('with the keeper all of it is lost, and another executor and keeper begin', async () => {
+    const { gateway } = await start();
+    const [first, second] = await disturbed(async () => {
+      const keeper = await KeeperClient.connect(optionOf(executorPid(), '--keeper'));
+      process.kill(keeper.state.pid, 'SIGKILL');
+    });
+    expect(seen(second)).toEqual(seen(first));
+    expect(gateway.replica.counts.keptTokens).toBe(0);
+    const [again, andAgain] = await disturbed(() => {
+      process.kill(executorPid(), 'SIGKILL');
+    });
+    expect(seen(andAgain)).toEqual(seen(again));
+    expect(gateway.replica.counts.keptTokens).toBeGreaterThan(0);
+  });
+
+  it('an executor on standby has the same memory, and takes over', async () => {
+    const { gateway } = await start({ hasSpare: undefined });
+    await expect.poll(() => gateway.replica.counts.spares, { timeout: 120_000 }).toBe(1);
+    const [first, second] = await disturbed(() => {
+      process.kill(executorPid(), 'SIGKILL');
+    });
+    expect(seen(second)).toEqual(seen(first));
+    expect(gateway.replica.counts.recomputedTokens).toBeLessThan(BLOCK_TOKENS);
+  });
+
+  it.runIf(isFull)('is not used where it is not wanted', async () => {
+    const { gateway } = await start({ keepsMemory: false });
+    const [first, second] = await disturbed(() => {
+      process.kill(executorPid(), 'SIGKILL');
+    });
+    expect(seen(second)).toEqual(seen(first));
+    expect(gateway.replica.counts.keptTokens).toBe(0);
+  });
+});
