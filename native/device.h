@@ -91,7 +91,7 @@ class Device {
   using Handle = std::array<uint8_t, 64>;
   virtual Handle export_memory(void*) { throw DeviceError("memory of the host is not exported"); }
   virtual void* import_memory(const Handle&) { throw DeviceError("memory of the host is not imported"); }
-  // Of what import_memory returned.
+  // An address that import_memory returned.
   virtual void close_memory(void*) {}
 
   // Throws DeviceError when no code object holds it. Valid as long as the device is.

@@ -111,7 +111,7 @@ void GpuDevice::release(void* address) {
 
 Device::Handle GpuDevice::export_memory(void* address) {
   bind();
-  // What another process reads must be there.
+  // The content that another process reads must be there.
   synchronize();
   MemoryHandle exported;
   check(driver_->memory_export(&exported, address_of(address)), "cannot export memory");

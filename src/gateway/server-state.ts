@@ -13,7 +13,7 @@ export async function serverState({ all }: HostedModels, registry: Registry): Pr
     readValues(registry, 'rocmforge_prompt_tokens_total'),
     readValues(registry, 'rocmforge_executor_recovery_seconds'),
   ]);
-  // Of one model alone, metrics of executors have no label.
+  // With a single model, metrics of executors have no label.
   const nameOf = ({ served }: HostedModel) => (all.length > 1 ? served.name : undefined);
   return {
     uptime_seconds: Math.round(process.uptime()),

@@ -3,10 +3,10 @@ import os from 'node:os';
 import path from 'node:path';
 import type { TensorTypeName } from '../../src/shared/gguf/tensor-types.js';
 import { type BuilderValue, GgufBuilder, typed } from './gguf-builder.js';
-import { Random } from './random.js';
 import { latentKeys, mambaKeys } from './random-blocks.js';
 import { architectureOf, RANDOM_FAMILIES, type RandomFamilyName } from './random-families.js';
 import type { RandomFamily, RandomLayer } from './random-family.js';
+import { gaussian, toHalves } from './random-weights.js';
 
 export interface RandomModelOptions {
   readonly type?: 'F32' | 'F16';
@@ -339,21 +339,3 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
 
 /** Kind of a tensor, in any block: attn_q of blk.0.attn_q.weight. */
 const kindOf = (name: string): string => name.replace(/^blk\.\d+\./, '').replace(/\.weight$/, '');
-
-/** Standard normal numbers (Box-Muller). */
-function gaussian(seed: number): () => number {
-  const random = new Random(seed);
-  return () => Math.sqrt(-2 * Math.log(1 - random.next())) * Math.cos(2 * Math.PI * random.next());
-}
-
-/** f32 to f16 bits, rounded to nearest even; the values here are normal numbers of moderate size. */
-function toHalves(values: Float32Array): Uint16Array {
-  const bits = new Uint32Array(values.buffer);
-  return Uint16Array.from(bits, (word) => {
-    const sign = (word >>> 16) & 0x8000;
-    const magnitude = word & 0x7fffffff;
-    if (magnitude < 0x38800000) return sign;
-    const rounded = magnitude + 0xfff + ((magnitude >>> 13) & 1);
-    return sign | ((rounded - 0x38000000) >>> 13);
-  });
-}

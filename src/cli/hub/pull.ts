@@ -200,7 +200,7 @@ function described({ name, bytes, files: [first] }: Quantization, commit: string
   return { path: cache.pointer(commit, first?.path ?? ''), quantization: name, commit, bytes };
 }
 
-/** Where a file of a commit is. */
+/** Address of a file of a commit. */
 export function addressOf({ endpoint }: HubSettings, reference: ModelReference, commit: string, file: string): string {
   const name = file.split('/').map(encodeURIComponent).join('/');
   return `${endpoint}/${repositoryOf(reference)}/resolve/${commit}/${name}`;

@@ -32,7 +32,7 @@ export interface RecordedModel {
    * them; the block reads them and writes those of its sampled rows to the first.
    */
   readonly hiddenRows?: DeviceBuffer | undefined;
-  /** Of a prediction block: the model's slots, whose block tables it reads. */
+  /** For a prediction block: the model's slots, whose block tables it reads. */
   readonly slots?: DeviceBuffer | undefined;
   /** Fusions that are not to be used; for tests, which hold each against the launches it replaces. */
   readonly without?: readonly Fusion[];

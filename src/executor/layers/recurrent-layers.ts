@@ -107,7 +107,7 @@ export class RecurrentLayers {
     const { kept, states, replay } = this.layers.get(net.layer) as LayerStates;
     const columns = columnsOf(net.of, 0);
     const [values, channels] = [columnsOf(net, 0), channelsOf(net)];
-    // Of a group its betas come first.
+    // In a group betas come first.
     const alphas = net.isGrouped ? value_heads / key_heads : value_heads;
     const from = (column: number) => bufferFrom(this.projected, column);
     const slices = tables.at('slices');

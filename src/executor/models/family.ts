@@ -343,9 +343,8 @@ export class Layers {
 
   /** The biases that the file has of these; undefined where it has none. */
   private biases(parts: readonly (readonly [name: string, rows: number])[]): readonly BiasRef[] | undefined {
-    if (!parts.some(([name]) => this.tensors.has(`${name}.bias`))) return undefined;
-    return parts.map(([name, rows]) =>
-      this.tensors.has(`${name}.bias`) ? this.tensors.vector(`${name}.bias`, rows) : { length: rows },
-    );
+    const has = (name: string) => this.tensors.has(`${name}.bias`);
+    if (!parts.some(([name]) => has(name))) return undefined;
+    return parts.map(([name, length]) => (has(name) ? this.tensors.vector(`${name}.bias`, length) : { length }));
   }
 }

@@ -188,8 +188,7 @@ export class ExecutorService {
       const graphs = model.buckets.all().length;
       this.log.info({ graphs, ms: Math.round(model.captureMs) }, 'graphs captured');
     }
-    if (model.restoredWeights > 0)
-      this.log.warn({ allocations: model.restoredWeights }, 'damaged weights are reloaded');
+    if (model.restoredWeights > 0) this.log.warn(`damaged weights were loaded again: ${model.restoredWeights}`);
     try {
       this.stamp('self-test');
       const began = performance.now();

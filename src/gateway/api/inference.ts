@@ -316,12 +316,8 @@ export class Inference {
   }
 
   private async openSmall(request: GenerateStreamRequest, caller: CallContext): Promise<OpenedGeneration> {
-    const {
-      model: { facts },
-      encoder,
-    } = this;
-    checkGeneration(request, facts);
-    const promptIds = await encoder.encode(request.input, caller);
+    checkGeneration(request, this.model.facts);
+    const promptIds = await this.encoder.encode(request.input, caller);
     return { request, inputField: request.input?.$case ?? 'input', promptIds };
   }
 

@@ -32,7 +32,7 @@ export const modelName = computed(() => {
 });
 /** Why nothing can be kept, if so. */
 export const storageProblem = signal('');
-/** What a screen reader is told. */
+/** Announcement for screen readers. */
 export const announcement = signal('');
 
 /** Answers that this tab receives. */

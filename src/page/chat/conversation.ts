@@ -1,4 +1,4 @@
-/** Where an executor was lost, and how long it took until the text continued. */
+/** Place at which an executor was lost, and how long it took until the text continued. */
 export interface RecoveryMark {
   readonly part: 'content' | 'reasoning';
   /** Offset in the text of that part, in UTF-16 units. */

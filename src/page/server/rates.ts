@@ -9,7 +9,7 @@ export interface Sample {
   readonly tokensPerSecond: number;
   readonly running: number;
   readonly waiting: number;
-  /** Of the fullest replica, 0 to 1. */
+  /** KV cache use of the fullest replica, 0 to 1. */
   readonly kvUsage: number;
   readonly recoveries: number;
   readonly recoverySeconds: number;
