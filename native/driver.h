@@ -11,6 +11,7 @@ namespace rocmforge {
 // hipError_t or CUresult; both have 0 for success, and the same numbers for what this project tells apart.
 using DriverResult = int;
 constexpr DriverResult DRIVER_SUCCESS = 0;
+constexpr DriverResult DRIVER_INVALID_VALUE = 1;
 constexpr DriverResult DRIVER_OUT_OF_MEMORY = 2;
 constexpr DriverResult DRIVER_PEER_ACCESS_ENABLED = 704;
 

@@ -124,9 +124,14 @@ void* GpuDevice::import_memory(const Handle& handle) {
   bind();
   MemoryHandle imported;
   std::memcpy(imported.bytes, handle.data(), sizeof(imported.bytes));
-  constexpr unsigned LAZY_ENABLE_PEER_ACCESS = 1;  // the one flag there is, and required, in both
+  // The one flag there is, and required; HIP had it as 0 up to some 5.x.
+  constexpr unsigned LAZY_ENABLE_PEER_ACCESS = 1, FORMER_LAZY_ENABLE_PEER_ACCESS = 0;
   DeviceAddress address = 0;
-  check(driver_->memory_import(&address, imported, LAZY_ENABLE_PEER_ACCESS), "cannot import memory");
+  DriverResult result = driver_->memory_import(&address, imported, LAZY_ENABLE_PEER_ACCESS);
+  if (result == DRIVER_INVALID_VALUE) {
+    result = driver_->memory_import(&address, imported, FORMER_LAZY_ENABLE_PEER_ACCESS);
+  }
+  check(result, "cannot import memory");
   return reinterpret_cast<void*>(address);
 }
 

@@ -71,6 +71,13 @@ CHECK(graph_launch, hipGraphLaunch)
 CHECK(graph_exec_destroy, hipGraphExecDestroy)
 CHECK(graph_destroy, hipGraphDestroy)
 
+// The handle is passed by value, as so many bytes.
+CHECK(memory_close, hipIpcCloseMemHandle)
+static_assert(sizeof(rocmforge::MemoryHandle) == sizeof(hipIpcMemHandle_t) && HIP_IPC_HANDLE_SIZE == 64);
+static_assert(std::is_same_v<decltype(&hipIpcGetMemHandle), hipError_t (*)(hipIpcMemHandle_t*, void*)>);
+static_assert(
+    std::is_same_v<decltype(&hipIpcOpenMemHandle), hipError_t (*)(void**, hipIpcMemHandle_t, unsigned)>);
+
 // Overloaded for C++: the C declaration is the one meant.
 static_assert(same<decltype(Driver::memory_allocate), hipError_t (*)(void**, size_t)>);
 static_assert(std::is_same_v<decltype(static_cast<hipError_t (*)(void**, size_t)>(&hipMalloc)), hipError_t (*)(void**, size_t)>);
