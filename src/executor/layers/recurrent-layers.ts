@@ -52,15 +52,23 @@ export const mambaElements = (value: Mamba): { readonly kept: number; readonly s
 /** Rows of a step whose inputs are kept. */
 export const keptRows = ({ maxSequences }: Limits): StepCount => ({ index: COUNT_KEPT, max: maxSequences });
 
-/** Bytes of one state over all layers: a snapshot, or one of a slot's two copies. */
-export function stateBytes(layers: readonly Recurrent[]): number {
-  const elements = layers.map((value) => {
-    if (value.kind === 'short-conv') return (value.taps - 1) * value.columns;
+/** Bytes of each part of one state of all layers, in the order in which their memory is allocated. */
+function partBytes(layers: readonly Recurrent[]): readonly number[] {
+  const elements = layers.flatMap((value) => {
+    if (value.kind === 'short-conv') return [(value.taps - 1) * value.columns];
     const { kept, states } = value.kind === 'mamba' ? mambaElements(value) : elementsOf(value);
-    return kept + states;
+    return [kept, states];
   });
-  return elements.reduce((sum, one) => sum + one, 0) * Float32Array.BYTES_PER_ELEMENT;
+  return elements.map((count) => count * Float32Array.BYTES_PER_ELEMENT);
 }
+
+/** Bytes of one state over all layers: a snapshot, or one of a slot's two copies. */
+export const stateBytes = (layers: readonly Recurrent[]): number =>
+  partBytes(layers).reduce((sum, bytes) => sum + bytes, 0);
+
+/** Bytes of each allocation of states, those of slots and snapshots. */
+export const stateSizes = (layers: readonly Recurrent[], limits: Limits): readonly number[] =>
+  partBytes(layers).map((bytes) => stateCopies(limits) * bytes);
 
 /**
  * Gated delta nets, and attention whose heads are gated, as the models have it that mix both. Rows of a sequence go through a

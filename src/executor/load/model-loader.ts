@@ -4,12 +4,12 @@ import type { GgufModel } from '../../shared/gguf/reader.js';
 import { canReplay } from '../../shared/gguf/recurrent.js';
 import { readServableModel, type ServableModel } from '../../shared/gguf/servable-model.js';
 import type { Device, DeviceScope } from '../device/device.js';
-import { keptBytes } from '../device/kept-memory.js';
 import type { KvCacheType } from '../kernels/index.js';
 import type { RankPlace } from '../layers/all-reduce.js';
 import { ForwardPass } from '../layers/forward-pass.js';
 import { SINGLE_TOKEN } from '../layers/fusions.js';
 import type { RopeTables } from '../layers/paged-attention.js';
+import { stateSizes } from '../layers/recurrent-layers.js';
 import { uploadRopes } from '../layers/rope.js';
 import { cacheSizes, checkKvCache, KvCache } from '../model/kv-cache.js';
 import type { Limits } from '../model/limits.js';
@@ -17,7 +17,7 @@ import { nullStates, sliceWords, stateCopies } from '../model/slot-layout.js';
 import { stageTensors } from '../model/stages.js';
 import { COUNT_DRAWS, COUNT_SAMPLES, COUNT_SLICES, settle } from '../model/step-counts.js';
 import { parameterCount, tensorBytes } from '../model/tensors.js';
-import { type Attention, kvLayers } from '../model/values.js';
+import { type Attention, isRecurrent, kvLayers, valuesOf } from '../model/values.js';
 import { bytesOnGpu, hasWeights, Weights } from '../model/weights.js';
 import { type WindowedLayers, windowedLayers } from '../model/windows.js';
 import { readGraph } from '../models/index.js';
@@ -348,15 +348,11 @@ async function reserveKept(
   windows: WindowedLayers | undefined,
 ): Promise<void> {
   const windowed = limits.windowed && windows && { layers: windows.layers, blocks: limits.windowed.blocks };
-  for (const { device, layers, perState, graph } of stages) {
+  for (const { device, layers, graph } of stages) {
     const sizes = cacheSizes(layers, type, limits.kvBlocks, windowed);
-    // Alignment may lose some bytes of each layer's two allocations.
-    const states = perState === 0 ? 0 : perState * stateCopies(limits) + 2 * ALIGNMENT * graph.additions.length;
-    await device.kept?.reserve('kv', keptBytes([...sizes, states]));
+    await device.kept?.reserve('kv', [...sizes, ...stateSizes([...valuesOf(graph)].filter(isRecurrent), limits)]);
   }
 }
-
-const ALIGNMENT = 256;
 
 /** Share of the memory for KV blocks that is left to an executor on standby at most. */
 const SPARE_SHARE = 1 / 4;

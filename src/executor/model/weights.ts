@@ -1,6 +1,5 @@
 import type { GgufModel, GgufTensor } from '../../shared/gguf/reader.js';
 import { bufferFrom, type Device, type DeviceBuffer, type DeviceScope } from '../device/device.js';
-import { keptBytes } from '../device/kept-memory.js';
 import { isBlockType } from '../kernels/index.js';
 import { deviceSums } from './device-sums.js';
 import type { ModelContent } from './mapped-model.js';
@@ -100,7 +99,7 @@ export class Weights {
     const { device } = memory;
     const { places } = this;
     const sizes = groups.map((group) => group.reduce((sum, tensor) => sum + places.bytes(tensor), 0));
-    await device.kept?.reserve('weights', keptBytes([...sizes, places.tiedBytes]));
+    await device.kept?.reserve('weights', [...sizes, places.tiedBytes]);
     const buffers = sizes.map((bytes) => memory.allocateKept('u8', bytes));
     const table = places.tiedBytes > 0 ? memory.allocateKept('u8', places.tiedBytes) : undefined;
     const all = table === undefined ? buffers : [...buffers, table];
