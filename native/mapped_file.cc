@@ -69,6 +69,28 @@ class ReadWorker : public Napi::AsyncWorker {
   uint64_t sum_ = 0;
 };
 
+// Gives up the page table entries of a range, which the page cache keeps. They cost a process that ends 20 ms a
+// gigabyte.
+class DropWorker : public Napi::AsyncWorker {
+ public:
+  DropWorker(Napi::Object owner, char* first, size_t bytes)
+      : Napi::AsyncWorker(owner.Env()),
+        deferred_(Napi::Promise::Deferred::New(owner.Env())),
+        owner_(Napi::Persistent(owner)),
+        first_(first),
+        bytes_(bytes) {}
+  Napi::Promise promise() { return deferred_.Promise(); }
+
+  void Execute() override { madvise(first_, bytes_, MADV_DONTNEED); }
+  void OnOK() override { deferred_.Resolve(Env().Undefined()); }
+
+ private:
+  Napi::Promise::Deferred deferred_;
+  Napi::ObjectReference owner_;
+  char* first_;
+  size_t bytes_;
+};
+
 }  // namespace
 
 Napi::Function MappedFile::define(Napi::Env env) {
@@ -76,7 +98,7 @@ Napi::Function MappedFile::define(Napi::Env env) {
       env, "MappedFile",
       {InstanceAccessor<&MappedFile::address>("address"), InstanceAccessor<&MappedFile::size>("size"),
        InstanceMethod<&MappedFile::read_range>("read"), InstanceMethod<&MappedFile::is_changed>("isChanged"),
-       InstanceMethod<&MappedFile::close_file>("close")});
+       InstanceMethod<&MappedFile::drop_pages>("dropPages"), InstanceMethod<&MappedFile::close_file>("close")});
 }
 
 MappedFile::MappedFile(const Napi::CallbackInfo& info) : Napi::ObjectWrap<MappedFile>(info) {
@@ -134,6 +156,13 @@ Napi::Value MappedFile::read_range(const Napi::CallbackInfo& info) {
   }
   const auto at = static_cast<size_t>(offset);
   auto* worker = new ReadWorker(Value(), address_ + at, static_cast<size_t>(bytes), at);
+  Napi::Promise promise = worker->promise();
+  worker->Queue();
+  return promise;
+}
+
+Napi::Value MappedFile::drop_pages(const Napi::CallbackInfo&) {
+  auto* worker = new DropWorker(Value(), address_, size_);
   Napi::Promise promise = worker->promise();
   worker->Queue();
   return promise;

@@ -18,6 +18,7 @@ class MappedFile : public Napi::ObjectWrap<MappedFile> {
   Napi::Value address(const Napi::CallbackInfo& info);
   Napi::Value size(const Napi::CallbackInfo& info);
   Napi::Value read_range(const Napi::CallbackInfo& info);
+  Napi::Value drop_pages(const Napi::CallbackInfo& info);
   Napi::Value is_changed(const Napi::CallbackInfo& info);
   void close_file(const Napi::CallbackInfo& info);
   void unmap();

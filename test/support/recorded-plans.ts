@@ -144,6 +144,9 @@ export async function launchedKernels(): Promise<Readonly<Record<DeviceClass, Se
   files.push(...MAMBA_STATES.map((stateColumns) => writeRandomModel({ family: 'falcon-h1', layers: 1, stateColumns })));
   // Forms of attention that are fused alone.
   const fused = new Set([...sinks, ...latents, ...latentFamilies]);
+  const drafting = (['qwen35', 'lfm2', 'glm4moe'] as const).map((family) =>
+    writeRandomModel({ family, layers: layersOf(family), predicts: family !== 'lfm2' }),
+  );
   const shards = writeRandomModel({ type: 'F16', hidden: 256, headDim: 64 });
   for (const { kind, ...sizes } of DEVICES) {
     const target = 'target' in sizes ? sizes.target : 'double';
@@ -159,6 +162,11 @@ export async function launchedKernels(): Promise<Readonly<Record<DeviceClass, Se
           model.release();
         }
       }
+    }
+    // Rows that recurrent models keep for draft tokens, and blocks that predict tokens.
+    for (const path of drafting) {
+      const how = { ...options, path, kvCacheType: 'f16', draftTokens: 4, predicts: true } as const;
+      (await loadModel(device, how, () => undefined)).release();
     }
     // Over as many devices as there may be, of which any is like the others.
     for (const ranks of RANK_COUNTS) {

@@ -252,6 +252,8 @@ export interface MappedFile {
   read(offset: number, bytes: number): Promise<bigint>;
   /** True if somebody has written to the file or changed its length since it was mapped. Under a microsecond. */
   isChanged(): boolean;
+  /** Gives up the mapping's pages in a thread of the pool. The file must stay mapped until it has. */
+  dropPages(): Promise<void>;
   /** Unmaps it. Nothing may read from it any more. */
   close(): void;
 }

@@ -82,7 +82,12 @@ export async function loadModel(
         `the model file ${basename(path)} is not the file that the gateway reads, or not any more: their contents differ`,
       );
     }
-    return await loadOpened(devices, { model: files.model, content: mapping, fingerprint }, options, onProgress);
+    const opened = { model: files.model, content: mapping, fingerprint };
+    const loaded = await loadOpened(devices, opened, options, onProgress);
+    // A GPU has copies. Pages that stay would hold up the end of this process, and with it whoever takes over.
+    const [first] = devices instanceof Device ? [devices] : devices;
+    if (first?.isHost === false) await mapping.dropPages();
+    return loaded;
   } catch (error) {
     mapping?.close();
     throw error;

@@ -67,6 +67,11 @@ export class MappedModel {
     for (const { name, mapping } of this.parts) if (mapping.isChanged()) throw fileChanged(name);
   }
 
+  /** Gives up the mapping's pages, which come again where they are read. It must not be closed before that is done. */
+  async dropPages(): Promise<void> {
+    await Promise.all(this.parts.map(({ mapping }) => mapping.dropPages()));
+  }
+
   /** Unmaps it. Nothing may read from it any more. */
   close(): void {
     for (const { mapping } of this.parts) mapping.close();
