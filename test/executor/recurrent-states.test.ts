@@ -136,6 +136,19 @@ describe('a slice of a slot with states', () => {
       expect(() => states.of(slice(16, 1, { toSnapshot: 3 }), true)).toThrow(refusal(/snapshot 3 of 2/));
     });
 
+    it('may be of an epoch before, where memory outlives it, until this one has written it', () => {
+      const table = new SlotTable(limits, 300, true);
+      for (const slot of [0, 1]) open(table, slot);
+      const { states } = table;
+      expect(states.of(slice(16, 1, { slot: 1, fromSnapshot: 2 }), false)).toMatchObject({ source: FIRST + 1 });
+      states.beginStep();
+      states.of(slice(0, 32, { toSnapshot: 2 }), false);
+      states.beginStep();
+      expect(() => states.of(slice(16, 1, { slot: 1, fromSnapshot: 2 }), false)).toThrow(
+        refusal(/which belongs to 32/),
+      );
+    });
+
     it('is refused in a step that writes the snapshot and names it twice', () => {
       const clash = refusal(/a snapshot in slot \d that a slice of this step writes and another names/);
       const { states } = opened(0, 1, 2);

@@ -38,6 +38,8 @@ export interface KeptMemory {
    * written. Drawn anew where no other process can have had them.
    */
   identity(): bigint;
+  /** True if another process has written to the ranges, as far as is known when all are allocated. */
+  readonly isFound: boolean;
   /** A note of an executor before this one. */
   noted(key: string): string | undefined;
   /** Leaves a note for those that follow. */
@@ -94,9 +96,14 @@ export class HostKeptMemory implements KeptMemory {
     return this.known;
   }
 
+  get isFound(): boolean {
+    const { header, ranges, isOther } = this;
+    return header !== undefined && !isOther && header.ranges.length === ranges.length;
+  }
+
   private settle(): bigint {
     const { header, ranges, isOther } = this;
-    if (header !== undefined && !isOther && header.ranges.length === ranges.length) return BigInt(header.identity);
+    if (header !== undefined && this.isFound) return BigInt(header.identity);
     const identity = randomIdentity();
     if (header === undefined && !isOther) {
       const text = JSON.stringify({ identity: String(identity), ranges } satisfies Header);

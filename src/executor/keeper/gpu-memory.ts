@@ -68,6 +68,10 @@ export class GpuKeptMemory implements KeptMemory {
     return this.known;
   }
 
+  get isFound(): boolean {
+    return !this.isOther && this.keeper.state.chunks.length > 0;
+  }
+
   noted(key: string): string | undefined {
     return this.keeper.state.notes[`${this.device} ${key}`];
   }

@@ -1,3 +1,4 @@
+// One file because load, stream of steps and end of an executor are one state, and each decides what the others may do.
 import type { ServerDuplexStream, ServerUnaryCall, ServerWritableStream, sendUnaryData } from '@grpc/grpc-js';
 import { asRocmForgeError, RocmForgeError } from '../../shared/errors.js';
 import { FAULT_PHASES, type FaultPhase } from '../../shared/fault-record.js';
@@ -147,9 +148,11 @@ export class ExecutorService {
             event: { $case: 'progress', value: { doneBytes: BigInt(doneBytes), totalBytes: BigInt(totalBytes) } },
           });
         }));
-      if (isNewHolder || this.model === undefined) this.kvMemory = this.first.kept?.identity() ?? randomIdentity();
+      const isSame = !isNewHolder && this.model !== undefined;
+      if (!isSame) this.kvMemory = this.first.kept?.identity() ?? randomIdentity();
       this.model = model;
-      this.runner = new StepRunner(this.first, model, request.epoch, this.watch.clock);
+      const isKept = isSame || this.first.kept?.isFound;
+      this.runner = new StepRunner(this.first, model, request.epoch, this.watch.clock, isKept);
       this.lease.heard();
       this.stamp('serving');
       this.health.setServing(true);

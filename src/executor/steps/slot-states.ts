@@ -55,7 +55,11 @@ export class RecurrentStates {
   private readonly rowsOfSlot: number;
   private step = 0;
 
-  constructor(private readonly limits: Limits) {
+  /** @param hasSnapshots whether an epoch before this one has written snapshots that are still there */
+  constructor(
+    private readonly limits: Limits,
+    private readonly hasSnapshots = false,
+  ) {
     this.standing = Array.from({ length: limits.maxSequences }, () => []);
     this.replays = new Array<ReplayRows | undefined>(limits.maxSequences).fill(undefined);
     this.rowsOfSlot = replayRowsOfSlot(limits);
@@ -133,9 +137,11 @@ export class RecurrentStates {
   private source({ slot, position, fromSnapshot: id }: Slice, from: Snapshot | undefined): Source {
     if (from !== undefined) {
       const { number, content } = from;
-      if (from.position !== position || position === 0) {
+      // One that this epoch has not written may be that of an executor before, which the gateway knows.
+      const written = from.position ?? (this.hasSnapshots ? position : undefined);
+      if (written !== position || position === 0) {
         throw protocolError(
-          `positions from ${position} on of slot ${slot}, from snapshot ${id}, which belongs to ${from.position ?? 'none'}`,
+          `positions from ${position} on of slot ${slot}, from snapshot ${id}, which belongs to ${written ?? 'none'}`,
         );
       }
       return { state: { number, position, snapshot: from, content }, replayed: 0 };

@@ -66,13 +66,13 @@ export class SlotTable {
   readonly states: RecurrentStates;
   private readonly arena: SlotArena;
   private readonly words: number;
-
   constructor(
     private readonly limits: Limits,
     private readonly vocabularySize: number,
+    hasSnapshots = false,
   ) {
     this.slots = new Array<Slot | undefined>(limits.maxSequences).fill(undefined);
-    this.states = new RecurrentStates(limits);
+    this.states = new RecurrentStates(limits, hasSnapshots);
     this.arena = slotArena(limits);
     this.words = this.arena.slotWords;
   }

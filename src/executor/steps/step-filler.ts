@@ -75,6 +75,7 @@ export class StepFiller {
 
   /**
    * @param splits how attention splits contexts; undefined where it does not
+   * @param hasSnapshots whether an epoch before this one has written snapshots that are still there
    * @param writeAhead has the device make these writes to slots before the step: its tables are full of them
    */
   constructor(
@@ -82,9 +83,10 @@ export class StepFiller {
     private readonly masks: MaskTable,
     private readonly splits: AttentionSplits | undefined,
     private readonly writeAhead: (input: Int32Array, writes: number) => void,
+    hasSnapshots: boolean,
   ) {
     const { limits, model } = forward;
-    this.slots = new SlotTable(limits, model.vocabularySize);
+    this.slots = new SlotTable(limits, model.vocabularySize, hasSnapshots);
     this.tileRows = splits?.tileRows ?? 1;
   }
 

@@ -66,17 +66,19 @@ export class StepRunner {
   /** Rows of logits that the device holds of the step submitted last: those of its last part. */
   heldLogits = 0;
 
+  /** @param hasSnapshots whether an epoch before this one has written snapshots that are still there */
   constructor(
     private readonly device: Device,
     private readonly model: LoadedModel,
     readonly epoch: bigint,
     clock = new StallTolerantClock(Number.POSITIVE_INFINITY),
+    hasSnapshots = false,
   ) {
     this.watch = new StepWatch(new StepDeadline(), clock);
     const { limits, tables, masks } = model.forward;
     this.masks = new MaskTable(maskIdsFor(limits.maxSequences), masks.words);
     const writeAhead = (input: Int32Array, writes: number) => this.writeAhead(input, writes);
-    this.filler = new StepFiller(model.forward, this.masks, model.splits, writeAhead);
+    this.filler = new StepFiller(model.forward, this.masks, model.splits, writeAhead, hasSnapshots);
     this.predictor = model.prediction && new Predictor(device, model.prediction);
     const headers = model.pipeline.stages.length * OUTPUT_HEADER;
     const part = (): Part => ({
