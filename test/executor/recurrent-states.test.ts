@@ -140,6 +140,7 @@ describe('a slice of a slot with states', () => {
       const table = new SlotTable(limits, 300, true);
       for (const slot of [0, 1]) open(table, slot);
       const { states } = table;
+      states.beginStep();
       expect(states.of(slice(16, 1, { slot: 1, fromSnapshot: 2 }), false)).toMatchObject({ source: FIRST + 1 });
       states.beginStep();
       states.of(slice(0, 32, { toSnapshot: 2 }), false);
