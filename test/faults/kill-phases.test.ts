@@ -171,39 +171,46 @@ function children(): number[] {
 }
 
 describe('an executor that dies', () => {
-  it('at each start: streams end with UNAVAILABLE, and once it starts again requests are served', async () => {
-    const folder = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-'));
-    const broken = path.join(folder, 'broken');
-    const program = path.join(folder, 'executor.mjs');
-    const main = path.join(packageRoot, 'dist', 'cli', 'main.js');
-    writeFileSync(
-      program,
-      `import { existsSync } from 'node:fs';
-       if (existsSync(${JSON.stringify(broken)})) process.kill(process.pid, 'SIGKILL');
+  it.each([
+    // The one that was killed first, and one more than may die in a minute.
+    ['by itself', 'process.exit(3)', {}, 1 + 4],
+    // Killed from outside it has not failed, however often: the time counts.
+    ['by a signal', "process.kill(process.pid, 'SIGKILL')", { recoveryTimeoutMs: 1500 }, undefined],
+  ])(
+    'at each start %s: streams end with UNAVAILABLE, and once it starts again requests are served',
+    async (_how, end, timeout, epoch) => {
+      const folder = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-'));
+      const broken = path.join(folder, 'broken');
+      const program = path.join(folder, 'executor.mjs');
+      const main = path.join(packageRoot, 'dist', 'cli', 'main.js');
+      writeFileSync(
+        program,
+        `import { existsSync } from 'node:fs';
+       if (existsSync(${JSON.stringify(broken)})) ${end};
        else await import(${JSON.stringify(main)});`,
-    );
-    const spawn = { device: 'host' as const, program, stepDelayMs: 5 };
-    const server = await startTestGateway(model, { executor: { spawn }, maxRestarts: 3 });
-    try {
-      const running = generate(server.client, message).catch((error: ServiceError) => error);
-      writeFileSync(broken, '');
-      kill(server);
-      const error = (await running) as ServiceError;
-      expect(errorInfo(error)?.reason).toBe('EXECUTOR_UNAVAILABLE');
-      expect(errorInfo(error)?.metadata.retry_delay_ms).toBe('30000');
-      expect(server.gateway.executorState()).toBe('failed');
-      // The one that served, and one more than may die in a minute.
-      expect(server.gateway.executorEpoch()).toBe(1 + 3);
-      const refused = await generate(server.client, message).catch((thrown: ServiceError) => thrown);
-      expect(errorInfo(refused as ServiceError)?.reason).toBe('EXECUTOR_UNAVAILABLE');
+      );
+      const spawn = { device: 'host' as const, program, stepDelayMs: 5 };
+      const server = await startTestGateway(model, { executor: { spawn }, maxRestarts: 3, ...timeout });
+      try {
+        const running = generate(server.client, message).catch((error: ServiceError) => error);
+        writeFileSync(broken, '');
+        kill(server);
+        const error = (await running) as ServiceError;
+        expect(errorInfo(error)?.reason).toBe('EXECUTOR_UNAVAILABLE');
+        expect(errorInfo(error)?.metadata.retry_delay_ms).toBe('30000');
+        expect(server.gateway.executorState()).toBe('failed');
+        if (epoch !== undefined) expect(server.gateway.executorEpoch()).toBe(epoch);
+        const refused = await generate(server.client, message).catch((thrown: ServiceError) => thrown);
+        expect(errorInfo(refused as ServiceError)?.reason).toBe('EXECUTOR_UNAVAILABLE');
 
-      rmSync(broken);
-      await expect.poll(() => server.gateway.executorState(), { interval: 200 }).toBe('serving');
-      expect((await generate(server.client, message)).tokenIds).toHaveLength(TOKENS);
-    } finally {
-      await server.stop();
-    }
-  });
+        rmSync(broken);
+        await expect.poll(() => server.gateway.executorState(), { interval: 200 }).toBe('serving');
+        expect((await generate(server.client, message)).tokenIds).toHaveLength(TOKENS);
+      } finally {
+        await server.stop();
+      }
+    },
+  );
 
   it('in every first step: failed after the bound', async () => {
     const spawn = { device: 'host' as const, plantFault: 'exit' };
