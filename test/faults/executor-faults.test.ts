@@ -70,9 +70,9 @@ describe('when the executor hangs', () => {
   });
 });
 
-describe('when the executor dies again and again', () => {
+describe('when the executor is killed again and again, for longer than the recovery timeout', () => {
   it('streams end with UNAVAILABLE, a reason and when to try again', async () => {
-    const server = await startTestGateway(writeRandomModel(), { maxRestarts: 2, stepDelayMs: 400 });
+    const server = await startTestGateway(writeRandomModel(), { recoveryTimeoutMs: 2000, stepDelayMs: 400 });
     try {
       const running = generate(server.client, request({ text: 'the', stop: { maxTokens: 100 } }));
       const killer = setInterval(() => {
