@@ -74,8 +74,8 @@ export const MUTATIONS = [
   {
     name: 'tile overwritten while others read it',
     file: 'twins/flash_attention_causal.hip',
-    from: '{scale, 0.0f});\n    }\n    block_sync();',
-    to: '{scale, 0.0f});\n    }',
+    from: '{scale, 0.0f, 0});\n    }\n    block_sync();',
+    to: '{scale, 0.0f, 0});\n    }',
     test: 'flash_attention_causal',
     with: ['attention_paged'],
   },
