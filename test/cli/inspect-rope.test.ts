@@ -131,7 +131,8 @@ it('inspect tells of layers with states how many there are, and what their state
   const report = inspect({ family: 'qwen35', layers: 8 });
   // 6 layers of 4 heads of 32 · 32 and 3 rows of 256 channels, in f32.
   const stateBytes = 6 * 4 * (4 * 32 * 32 + 3 * 256);
-  expect(report.recurrent).toEqual({ layers: 6, attentionLayers: 2, heads: 4, dim: 32, taps: null, stateBytes });
+  const heads = { heads: 4, dim: 32, columns: 32 };
+  expect(report.recurrent).toEqual({ layers: 6, attentionLayers: 2, ...heads, taps: null, stateBytes });
   expect(formatInspectReport(report)).toMatch(
     /^recurrent +6 layers of 4 heads of 32 × 32, 2 attend; 228\.0 KiB of states a sequence, 114\.0 KiB a snapshot$/m,
   );
