@@ -51,6 +51,12 @@ Napi::Value probe_gpu(const Napi::CallbackInfo& info) {
       entry.Set("pciBusId", std::string(pci_bus_id));
       entry.Set("totalBytes", static_cast<double>(bytes));
       entry.Set("multiprocessors", driver->multiprocessors(device));
+      if (platform == "cuda") {
+        constexpr int COMPUTE_MODE = 20, EXCLUSIVE_PROCESS = 3;
+        int mode = 0;
+        check(*driver, driver->device_get_attribute(&mode, COMPUTE_MODE, device));
+        entry.Set("isExclusive", mode == EXCLUSIVE_PROCESS);
+      }
       devices.Set(i, entry);
     }
     result.Set("devices", devices);

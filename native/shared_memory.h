@@ -11,7 +11,7 @@ Napi::Value create_shared_memory(const Napi::CallbackInfo& info);
 Napi::Value map_shared_memory(const Napi::CallbackInfo& info);
 // (address, bytes)
 void unmap_shared_memory(const Napi::CallbackInfo& info);
-// (descriptor): its size is final. Whoever maps it later can rely on what there is.
+// (descriptor): its size is final. A process that maps it later can rely on its size.
 void seal_shared_memory(const Napi::CallbackInfo& info);
 
 }  // namespace rocmforge

@@ -7,11 +7,11 @@
 //
 // Ends with code 1 when a stream has other tokens than undisturbed.
 import { spawn } from 'node:child_process';
-import { readdirSync, readFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { RocmForgeClient } from '../../dist/client/index.js';
+import { executorsOf } from '../../tools/executors-of.mjs';
 import { freePort } from '../../tools/free-port.mjs';
 
 const { values } = parseArgs({
@@ -67,21 +67,7 @@ async function serve(mode) {
     loadMs,
     metric,
     /** Process ids of executors, the oldest first. */
-    executors: () =>
-      readdirSync('/proc')
-        .filter((entry) => {
-          try {
-            const parent = /\) \S (\d+)/.exec(readFileSync(`/proc/${entry}/stat`, 'utf8'))?.[1];
-            return (
-              Number(parent) === child.pid &&
-              readFileSync(`/proc/${entry}/cmdline`, 'latin1').split('\0')[2] === 'executor'
-            );
-          } catch {
-            return false;
-          }
-        })
-        .map(Number)
-        .sort((a, b) => a - b),
+    executors: () => executorsOf(child.pid),
     stop: () =>
       new Promise((resolve) => {
         child.once('exit', resolve);

@@ -6,11 +6,11 @@
 //
 // Ends with code 1 when a stream under kills has other tokens than undisturbed.
 import { spawn } from 'node:child_process';
-import { readFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { RocmForgeClient } from '../../dist/client/index.js';
+import { executorsOf } from '../../tools/executors-of.mjs';
 import { freePort } from '../../tools/free-port.mjs';
 
 const { values } = parseArgs({
@@ -81,13 +81,7 @@ async function serve(count) {
       return Number(/^rocmforge_requests_replayed_total (\d+)/m.exec(text)?.[1]);
     },
     /** The executors' process ids. */
-    pids: () => {
-      const children = readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, 'utf8');
-      return children
-        .split(' ')
-        .map(Number)
-        .filter((pid) => pid > 0);
-    },
+    pids: () => executorsOf(child.pid),
     stop: () =>
       new Promise((resolve) => {
         child.once('exit', resolve);

@@ -5,11 +5,11 @@
 //
 // Ends with code 1 when memory comes back with more than 64 MB of difference, or tokens are others.
 import { execFileSync, spawn } from 'node:child_process';
-import { readFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { RocmForgeClient } from '../../dist/client/index.js';
+import { executorsOf } from '../../tools/executors-of.mjs';
 
 const { values } = parseArgs({
   options: {
@@ -27,7 +27,7 @@ const child = spawn(
   [
     ...['dist/cli/main.js', 'serve', '--model', `chat=${values.chat}`, '--model', `small=${values.small}`],
     ...['--device', values.device, '--listen', address, '--idle-unload', '6'],
-    ...['--max-sequences', '8', '--max-context', '1024'],
+    ...['--max-sequences', '8', '--max-context', '1024', '--no-spare'],
   ],
   { stdio: ['ignore', 'pipe', 'inherit'], env: { ...process.env, ROCMFORGE_LOG_LEVEL: 'error' } },
 );
@@ -36,8 +36,7 @@ await new Promise((resolve, reject) => {
   child.once('exit', (code) => reject(new Error(`the gateway ended with ${code}`)));
 });
 const client = new RocmForgeClient(address);
-const executors = () =>
-  readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, 'utf8').split(' ').filter(Boolean).length;
+const executors = () => executorsOf(child.pid).length;
 /** MB that the card has given out, to all. */
 const takenMb = () => {
   if (values.device !== 'cuda') return 0;

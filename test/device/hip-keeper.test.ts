@@ -143,6 +143,16 @@ describe.skipIf(missing !== undefined)('memory of a GPU that outlives executors'
     });
     expect(seen(second)).toEqual(seen(first));
     expect(gateway.replica.counts.recomputedTokens).toBeLessThan(BLOCK_TOKENS);
+    // The next one on standby found the weights right, which are damaged before it takes over.
+    await expect.poll(() => gateway.replica.counts.spares, { timeout: 120_000 }).toBe(1);
+    const [third, fourth] = await disturbed(async () => {
+      const pid = executorPid();
+      process.kill(pid, 'SIGSTOP');
+      await damage(pid, 'weights', 70_001);
+      process.kill(pid, 'SIGKILL');
+    });
+    expect(seen(fourth)).toEqual(seen(third));
+    expect(gateway.replica.counts.restoredWeights).toBe(1);
   });
 
   it.runIf(isFull)('is not used where it is not wanted', async () => {

@@ -205,7 +205,7 @@ describe('a slice of a slot with states', () => {
       expect(states.of(slice(45, 1), false)).toEqual(plain(0, 1));
     });
 
-    it('lets the slice behind it be sent again, but none that goes on elsewhere', () => {
+    it('lets the slice behind it be sent again, but none from elsewhere', () => {
       const { states } = opened(0);
       states.of(slice(0, 40), false);
       states.of(drafted(40, 4), false);

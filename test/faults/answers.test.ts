@@ -47,7 +47,7 @@ const MISTAKES: Readonly<Record<string, Mistake>> = {
   'likeliest tokens that nobody asked for': output({ topIds: [300], topLogprobs: [-1] }),
   'likeliest tokens without their log probabilities': output({ topIds: [260] }),
   'a named token’s log probability that nobody asked for': output({ chosenLogprobs: [-1], chosenRanks: [1] }),
-  'predicted tokens that nobody asked for': output({ predictedIds: [260] }),
+  'predicted tokens that were not requested': output({ predictedIds: [260] }),
   'prompt tokens that nobody asked for': ({ outputs }) => ({ promptOutputs: outputs }),
 };
 const NAMED_MISTAKES: Readonly<Record<string, Mistake>> = {

@@ -1,10 +1,11 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import type { ServiceError } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
 import { errorInfo } from '../../src/shared/grpc/status.js';
 import { packageRoot } from '../../src/shared/package.js';
+import { executorsOf } from '../../tools/executors-of.mjs';
 import { generate, request, startTestGateway, type TestGateway } from '../support/gateway.js';
 import { writeRandomModel } from '../support/random-model.js';
 
@@ -140,7 +141,7 @@ describe('an executor that is killed', () => {
       onProgress: () => {
         if (killed) return;
         killed = true;
-        const [pid] = children();
+        const [pid] = executorsOf(process.pid);
         process.kill(pid as number, 'SIGKILL');
       },
     });
@@ -154,21 +155,6 @@ describe('an executor that is killed', () => {
     }
   });
 });
-
-/** Process ids of the executors that this process started. */
-function children(): number[] {
-  return readdirSync('/proc')
-    .filter((name) => /^\d+$/.test(name))
-    .filter((pid) => {
-      try {
-        const parent = /\) \S (\d+)/.exec(readFileSync(`/proc/${pid}/stat`, 'utf8'))?.[1];
-        return parent === String(process.pid) && readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('executor');
-      } catch {
-        return false;
-      }
-    })
-    .map(Number);
-}
 
 describe('an executor that dies', () => {
   it.each([

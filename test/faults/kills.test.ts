@@ -99,7 +99,7 @@ it.each(RUNS)(
       const { replayed, keptTokens, recomputedTokens } = server.gateway.replica.counts;
       console.log(`${replayed} sequences resumed, ${keptTokens} tokens kept, ${recomputedTokens} computed again`);
       expect(keptTokens).toBeGreaterThan(0);
-      // Each successor goes on at once: none is refused what the one before has left.
+      // Each successor continues at once: none is refused what the one before has left.
       expect(server.gateway.replica.counts.executors).toBe(1 + kills);
 
       const scheduler = server.gateway.replica.scheduler;

@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs';
 import { afterEach, describe, expect, it } from 'vitest';
+import { executorsOf } from '../../tools/executors-of.mjs';
 import { generate, request, startTestGateway, type TestGateway } from '../support/gateway.js';
 import { seen } from '../support/kill-run.js';
 import { writeRandomModel } from '../support/random-model.js';
@@ -15,22 +16,7 @@ const killed = async (pid: number): Promise<void> => {
   await expect.poll(() => isAlive(pid), { timeout: 10_000, interval: 1 }).toBe(false);
 };
 
-/** Process ids of the executors that this process has started, which are alive. */
-async function executors(): Promise<readonly number[]> {
-  const { readdirSync, readFileSync } = await import('node:fs');
-  return readdirSync('/proc').flatMap((entry) => {
-    try {
-      const [, , , parent] = readFileSync(`/proc/${entry}/stat`, 'utf8')
-        .replace(/\(.*\)/, '()')
-        .split(' ');
-      const isOurs =
-        Number(parent) === process.pid && readFileSync(`/proc/${entry}/cmdline`, 'utf8').includes('executor');
-      return isOurs ? [Number(entry)] : [];
-    } catch {
-      return [];
-    }
-  });
-}
+const executors = () => executorsOf(process.pid);
 
 describe('an executor on standby', () => {
   const message = request({
@@ -47,21 +33,21 @@ describe('an executor on standby', () => {
     await start();
     const undisturbed = await generate(server.client, message);
     const before = server.gateway.executorPid() as number;
-    const [standby] = (await executors()).filter((pid) => pid !== before);
+    const [standby] = executors().filter((pid) => pid !== before);
     const running = generate(server.client, message);
     await expect.poll(() => server.gateway.replica.counts.running, { interval: 1 }).toBe(1);
     await killed(before);
     expect(seen(await running)).toEqual(seen(undisturbed));
     expect(server.gateway.executorPid()).toBe(standby);
     await ready();
-    expect((await executors()).length).toBe(2);
+    expect(executors().length).toBe(2);
   });
 
-  it('is replaced when it is killed itself, and nobody else notices', async () => {
+  it('is replaced when it is killed itself, and no stream notices', async () => {
     await start();
     const undisturbed = await generate(server.client, message);
     const before = server.gateway.executorPid() as number;
-    const [standby] = (await executors()).filter((pid) => pid !== before);
+    const [standby] = executors().filter((pid) => pid !== before);
     const running = generate(server.client, message);
     await killed(standby as number);
     expect(seen(await running)).toEqual(seen(undisturbed));
@@ -72,12 +58,12 @@ describe('an executor on standby', () => {
 
   it('is not what follows when another executor is asked for, and ends with the gateway', async () => {
     await start();
-    const first = await executors();
+    const first = executors();
     expect(server.gateway.replica.replace()).toBe(true);
     await expect.poll(() => server.gateway.executorState(), { timeout: 30_000 }).toBe('serving');
     expect(first).not.toContain(server.gateway.executorPid());
     await ready();
-    const last = await executors();
+    const last = executors();
     await server.stop();
     await expect.poll(() => last.filter(isAlive), { timeout: 10_000 }).toEqual([]);
   });

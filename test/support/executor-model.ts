@@ -186,7 +186,7 @@ export class ExecutorModel {
   /**
    * The process is killed, and its memory stays.
    *
-   * @param steps of those queued that it had still run, whose results nobody gets
+   * @param steps of those queued that it had still run, whose results are lost
    * @param isTorn whether all that the last of them wrote is rubbish
    */
   kill(steps: number, isTorn: boolean): void {

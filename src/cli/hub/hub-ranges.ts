@@ -20,7 +20,7 @@ const RANGE_SILENCES = 20;
 export async function endOfRange(response: Response, file: HubFile, { first, last }: ByteRange): Promise<number> {
   if (response.status === 200) {
     const length = response.headers.get('content-length');
-    // A page of somebody on the way, such as one to sign in, need not say its length.
+    // A page of a proxy, such as one to sign in, need not say its length.
     const isPage = /^text\/html/i.test(response.headers.get('content-type') ?? '');
     if (!isPage && (length === null || length === String(file.bytes))) return file.bytes;
     await response.body?.cancel();

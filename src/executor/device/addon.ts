@@ -100,6 +100,8 @@ export interface GpuProperties {
   readonly pciBusId: string;
   readonly totalBytes: number;
   readonly multiprocessors: number;
+  /** True if one process at a time may use it, by NVIDIA's compute mode. */
+  readonly isExclusive?: boolean;
 }
 
 /** Memory of a GPU that several processes have. */

@@ -69,6 +69,19 @@ function answerTo(chunks: KeptChunks, line: string): KeeperAnswer {
   }
 }
 
+/** True if an NVIDIA GPU may be meant that this process would take from the executor. */
+function mayBeExclusive({ kind }: DevicesOptions): boolean {
+  if (kind !== 'cuda' && kind !== 'auto') return false;
+  try {
+    return loadAddon()
+      .probeGpu('cuda')
+      .devices.some(({ isExclusive }) => isExclusive === true);
+  } catch {
+    // No such driver: there is no such GPU.
+    return false;
+  }
+}
+
 /**
  * Keeps weights and KV blocks of a model in a GPU's memory while executors come and go. It runs no kernel and reads no model: what
  * happens to an executor does not happen to it. Ends with the gateway that started it.
@@ -83,6 +96,10 @@ export async function runKeeper(options: KeeperOptions): Promise<void> {
   process.stdin.resume();
   // A terminal's signals are the gateway's to answer.
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => undefined);
+  if (mayBeExclusive(options.device)) {
+    log.info('a GPU admits one process at a time: its memory is not kept');
+    process.exit(0);
+  }
   const devices = openDevices(options.device);
   if (devices.some(({ isHost }) => isHost)) {
     log.info('no GPU is used: there is nothing to keep');

@@ -52,6 +52,12 @@ export interface LoadedModel {
   readonly buckets: GraphBuckets;
   /** Milliseconds spent capturing a graph for each bucket; 0 if there are none. */
   readonly captureMs: number;
+  /**
+   * Checks weights in memory that an executor before this one may have damaged since they were loaded.
+   *
+   * @throws RocmForgeError `EXECUTOR_UNAVAILABLE`: another executor is to load the model
+   */
+  checkWeights(): Promise<void>;
   /** Gives back everything on the devices. It must not run again. */
   release(): void;
 }
@@ -84,7 +90,7 @@ export async function loadModel(
     }
     const opened = { model: files.model, content: mapping, fingerprint };
     const loaded = await loadOpened(devices, opened, options, onProgress);
-    // A GPU has copies. Pages that stay would hold up the end of this process, and with it whoever takes over.
+    // A GPU has copies. Mapped pages would delay the end of this process, and the executor that takes over.
     const [first] = devices instanceof Device ? [devices] : devices;
     if (first?.isHost === false) await mapping.dropPages();
     return loaded;

@@ -156,6 +156,12 @@ export class ModelLoader {
       restoredWeights: [...brought.values()].reduce((total, { weights }) => total + weights.restored, 0),
       buckets,
       captureMs: isHost ? 0 : sum(({ device, plan }) => captureGraphs(device, plan, buckets)),
+      checkWeights: async () => {
+        for (const [stage, { weights }] of brought) {
+          if (await weights.isIntact(stage.memory)) continue;
+          throw new RocmForgeError('EXECUTOR_UNAVAILABLE', 'weights in device memory are damaged');
+        }
+      },
       release: () => {
         for (const scope of memory) scope.release();
         content.close();

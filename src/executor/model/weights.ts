@@ -1,3 +1,4 @@
+import { RocmForgeError } from '../../shared/errors.js';
 import type { GgufModel, GgufTensor } from '../../shared/gguf/reader.js';
 import { bufferFrom, type Device, type DeviceBuffer, type DeviceScope } from '../device/device.js';
 import { isBlockType } from '../kernels/index.js';
@@ -25,8 +26,9 @@ export class Weights {
   /** Experts whose gates and ups are one matrix each, by the gate's name. */
   private readonly gateUps = new Map<string, DeviceBuffer>();
   private sum = 0n;
-  /** Allocations on a GPU. */
+  /** Allocations on a GPU, and their {@link deviceSums} where they outlive this process. */
   private brought: readonly DeviceBuffer[] = [];
+  private sums: readonly string[] | undefined;
   /** Number of allocations that a process before this one had brought, and that were damaged and are brought again. */
   restored = 0;
 
@@ -59,7 +61,7 @@ export class Weights {
     const groups = weights.groups();
     const reader = new TensorReader(content, device.isHost ? weights.tensors : groups.flat());
     let done = 0;
-    let noted: bigint | undefined;
+    let noted: NotedWeights | undefined;
     const bring = (tensor: GgufTensor, onChunk: OnChunk) =>
       reader.read(tensor, (chunk) => {
         onChunk(chunk);
@@ -81,9 +83,9 @@ export class Weights {
       // The caller that ends the load closes the mapping.
       await reader.settled();
     }
-    weights.sum = noted ?? reader.checksum;
+    weights.sum = noted?.checksum ?? reader.checksum;
     content.check();
-    if (!device.isHost) await weights.noteWeights(memory);
+    if (device.kept !== undefined && !device.isHost) await weights.settle(memory, noted);
     return weights;
   }
 
@@ -95,7 +97,7 @@ export class Weights {
     memory: DeviceScope,
     groups: readonly (readonly GgufTensor[])[],
     bring: (tensor: GgufTensor, onChunk: OnChunk) => Promise<void>,
-  ): Promise<bigint | undefined> {
+  ): Promise<NotedWeights | undefined> {
     const { device } = memory;
     const { places } = this;
     const sizes = groups.map((group) => group.reduce((sum, tensor) => sum + places.bytes(tensor), 0));
@@ -142,15 +144,29 @@ export class Weights {
       }
     }
     scratch.release();
-    return noted?.checksum;
+    return noted;
   }
 
-  /** Leaves a note of what was brought, for a process that finds it on the device. */
-  private async noteWeights(memory: DeviceScope): Promise<void> {
-    const { kept } = memory.device;
-    if (kept === undefined || kept.noted(NOTE) !== undefined) return;
-    const sums = await deviceSums(memory, this.brought);
-    await kept.note(NOTE, JSON.stringify({ checksum: String(this.sum), sums } satisfies Note));
+  /** Leaves a note of what was brought, for a process that finds it on the device; or checks what was brought again against it. */
+  private async settle(memory: DeviceScope, noted: NotedWeights | undefined): Promise<void> {
+    this.sums = noted?.sums ?? (await deviceSums(memory, this.brought));
+    if (noted === undefined) {
+      const note: Note = { checksum: String(this.sum), sums: this.sums };
+      await memory.device.kept?.note(NOTE, JSON.stringify(note));
+    } else if (this.restored > 0 && !(await this.isIntact(memory))) {
+      throw new RocmForgeError(
+        'MODEL_FILE_CHANGED',
+        'damaged weights were loaded again and differ from those before: the model file has other content',
+      );
+    }
+  }
+
+  /** True unless the device's memory holds something else than was brought; always where it ends with this process. */
+  async isIntact(memory: DeviceScope): Promise<boolean> {
+    const { sums } = this;
+    if (sums === undefined) return true;
+    const now = await deviceSums(memory, this.brought);
+    return now.every((sum, i) => sum === sums[i]);
   }
 
   /** All tensors, those that are multiplied together side by side: same type, and nothing between them. */
@@ -250,11 +266,13 @@ interface Note {
   readonly sums: readonly string[];
 }
 
+interface NotedWeights {
+  readonly checksum: bigint;
+  readonly sums: readonly string[];
+}
+
 /** The note of a process before this one that brought as many allocations. */
-function notedWeights(
-  { kept }: Device,
-  count: number,
-): { readonly checksum: bigint; readonly sums: readonly string[] } | undefined {
+function notedWeights({ kept }: Device, count: number): NotedWeights | undefined {
   const text = kept?.noted(NOTE);
   if (text === undefined) return undefined;
   const { checksum, sums } = JSON.parse(text) as Note;

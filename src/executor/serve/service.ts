@@ -148,6 +148,8 @@ export class ExecutorService {
             event: { $case: 'progress', value: { doneBytes: BigInt(doneBytes), totalBytes: BigInt(totalBytes) } },
           });
         }));
+      // On standby it has not seen what the executor that it follows did to their memory.
+      await this.model?.checkWeights();
       const isSame = !isNewHolder && this.model !== undefined;
       if (!isSame) this.kvMemory = this.first.kept?.identity() ?? randomIdentity();
       this.model = model;

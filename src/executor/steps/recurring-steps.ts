@@ -15,8 +15,8 @@ import type { MicroBatch } from './micro-batches.js';
 import { outputsOf } from './step-filler.js';
 
 /**
- * True if a step is of a kind that comes again and again on a GPU: one token of each of some sequences, and draft tokens, which are
- * as tokens of others except where slots have states.
+ * True if a GPU runs the step as a captured graph: one token of each of some sequences, and draft tokens, which count as tokens of
+ * other sequences except where slots have states.
  */
 export function isRecurring({ slices }: ExecuteRequest, counts: Int32Array): boolean {
   if (slices.length === 0 || counts[COUNT_PROMPT_ROWS] !== 0 || counts[COUNT_HIDDEN] !== 0) return false;

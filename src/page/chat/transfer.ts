@@ -77,7 +77,7 @@ function importedMessage(given: Json, conversation: string, newIdOf: (old: unkno
       return { id: textOf(id), name: textOf(name), args: textOf(args) };
     }),
     toolCallId: typeof toolCallId === 'string' ? toolCallId : undefined,
-    // Whoever wrote the file received it then: here nothing comes any more.
+    // The stream ended with the page that exported it.
     state: given.state === 'streaming' ? 'stopped' : stateOf(given.state),
     model: textOf(given.model),
     finish: typeof given.finish === 'string' ? given.finish : undefined,

@@ -20,8 +20,11 @@ export const mayHaveGpu = (device: ExecutorProcessOptions['device']): boolean =>
 export class KeeperProcess {
   /** Path of its socket. */
   readonly socket: string;
-  /** Resolves when the process has ended. @returns whether it said that it is of no use: no GPU is used */
-  readonly exited: Promise<boolean>;
+  /**
+   * Resolves when the process has ended. `unneeded`: no GPU is used, or no other process may use it. `failed`: it kept nothing yet.
+   * `lost`: with the memory that it kept
+   */
+  readonly exited: Promise<'unneeded' | 'failed' | 'lost'>;
   private readonly child: ChildProcess;
   private readonly folder: string;
 
@@ -45,8 +48,9 @@ export class KeeperProcess {
     this.child.stderr?.on('data', (bytes: Buffer) => logSink.write(bytes.toString('utf8')));
     this.exited = new Promise((resolve) => {
       const settle = (code: number | null): void => {
+        const hasListened = existsSync(this.socket);
         rmSync(this.folder, { recursive: true, force: true });
-        resolve(code === 0);
+        resolve(hasListened ? 'lost' : code === 0 ? 'unneeded' : 'failed');
       };
       this.child.once('error', (error) => {
         log.error({ err: error }, 'the keeper of device memory could not be started');

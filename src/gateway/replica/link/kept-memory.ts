@@ -11,7 +11,8 @@ import { KeeperProcess, mayHaveGpu } from './keeper-process.js';
 export class KeptMemory {
   private descriptor: number | undefined;
   private keeper: KeeperProcess | undefined;
-  private isWithoutGpu = false;
+  /** No GPU is used, or its memory cannot be shared. */
+  private isWithoutKeeper = false;
 
   /** @param onLost called when the process that holds a GPU's memory has ended by itself */
   constructor(
@@ -21,7 +22,7 @@ export class KeptMemory {
 
   /** Options of an executor that uses it. @param device as far as it is known */
   optionsFor(spawn: ExecutorProcessOptions): Pick<ExecutorProcessOptions, 'keptMemory' | 'keeper'> {
-    const keeper = mayHaveGpu(spawn.device) && !this.isWithoutGpu ? this.keeperFor(spawn) : undefined;
+    const keeper = mayHaveGpu(spawn.device) && !this.isWithoutKeeper ? this.keeperFor(spawn) : undefined;
     return { keptMemory: keeper === undefined ? this.ofHost() : undefined, keeper: keeper?.socket };
   }
 
@@ -55,13 +56,13 @@ export class KeptMemory {
     try {
       const keeper = new KeeperProcess(spawn, this.log);
       this.keeper = keeper;
-      void keeper.exited.then((isWithoutGpu) => {
+      void keeper.exited.then((end) => {
         if (this.keeper !== keeper) return;
         this.keeper = undefined;
-        this.isWithoutGpu = isWithoutGpu;
-        if (isWithoutGpu) return;
-        this.log.warn({ pid: keeper.pid }, 'the keeper of device memory has ended');
-        this.onLost();
+        this.isWithoutKeeper = end !== 'lost';
+        if (end === 'unneeded') return;
+        this.log.warn({ pid: keeper.pid, end }, 'the keeper of device memory has ended');
+        if (end === 'lost') this.onLost();
       });
     } catch (error) {
       this.log.warn({ err: error }, 'weights and KV cache of an executor are lost with it');

@@ -22,7 +22,7 @@ export interface Loss {
    * nothing about the requests that it was computing.
    */
   readonly isEvidence: boolean;
-  /** True if the process was killed by somebody other than this gateway or the kernel: no fault of the executor's. */
+  /** True if the process was killed from outside, not by this gateway or the kernel: no fault of the executor's. */
   readonly isOutside: boolean;
 }
 

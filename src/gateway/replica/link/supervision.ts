@@ -6,7 +6,7 @@
  * serving    it is given steps
  * suspect    it hangs, broke its stream or could not load; it is being ended
  * restarting it has ended, and the next begins soon
- * failed     too many ended by themselves in a short time, none has served for the recovery timeout, or it is unhealthy, or somebody else's, or a load that was asked for was refused: the next
+ * failed     too many ended by themselves in a short time, none has served for the recovery timeout, or it is unhealthy, or another gateway's, or a load that was asked for was refused: the next
  *            is tried after a while, or may be asked for
  * unloading  its end was asked for, and none is to follow before it is asked for
  * unloaded   there is none, and one is started when it is asked for
@@ -95,9 +95,9 @@ export interface Circumstances {
   readonly random: number;
   /** Deaths within the window after which it is `failed`. */
   readonly maxRestarts: number;
-  /** Milliseconds without a completed step after which it is `failed`, whoever ended the executors. */
+  /** Milliseconds without a completed step after which it is `failed`, also if the executors were killed. */
   readonly recoveryTimeoutMs: number;
-  /** With `gone`: somebody else killed it; default false. */
+  /** With `gone`: it was killed from outside; default false. */
   readonly isOutside?: boolean | undefined;
 }
 

@@ -49,7 +49,7 @@ export interface SupervisorOptions {
   readonly allowOtherArithmetic?: boolean | undefined;
   /** Folder that keeps the last faults; absent: they are logged alone. */
   readonly stateFolder?: string | undefined;
-  /** True if an executor that this gateway starts has another on standby; default: on a GPU that has room for it. */
+  /** True if an executor that this gateway starts has another on standby; default: where one GPU has room for it. */
   readonly hasSpare?: boolean | undefined;
   /** True if KV blocks are to outlive an executor that this gateway started; default true. */
   readonly keepsMemory?: boolean | undefined;
@@ -363,7 +363,7 @@ export class Supervisor {
       this.device ??= session.info;
       this.arithmetic = session.model.arithmetic;
       this.happen('ready');
-      const isWanted = this.options.hasSpare ?? session.info.platform !== 'host';
+      const isWanted = this.options.hasSpare ?? (session.info.platform !== 'host' && !this.isSplit);
       if (isWanted && session.model.hasRoomForSpare) this.spare?.ensure(SPARE_DELAY_MS);
       this.log.info({ epoch: this.started, pid: this.pid, device: session.info.device }, 'executor serving');
       this.listener.serving(session);
@@ -417,7 +417,7 @@ export class Supervisor {
     const device = (this.device?.platform as typeof spawn.device | undefined) ?? spawn.device;
     const { keepsMemory = true, hasSpare, stepTimeoutMs } = this.options;
     const kept = keepsMemory ? this.memory.optionsFor({ ...spawn, device }) : {};
-    const options = { ...spawn, device, ...kept, hasSpare: hasSpare !== false && this.memory.isOfGpu };
+    const options = { ...spawn, device, ...kept, hasSpare: (hasSpare ?? !this.isSplit) && this.memory.isOfGpu };
     return new ExecutorProcess(options, stepTimeoutMs, this.log);
   }
 
@@ -427,7 +427,7 @@ export class Supervisor {
     this.happen('broken', unavailable('the keeper of device memory has ended'));
   }
 
-  /** The load on standby is the same as the one that serves; its epoch is nobody's. */
+  /** The load on standby is the same as the one that serves; its epoch is never used. */
   private startSpare(): Spare {
     const { executor, load, vocabularySize, loadTimeoutMs } = this.options;
     const process = this.startProcess((executor as { readonly spawn: ExecutorProcessOptions }).spawn);
@@ -446,6 +446,11 @@ export class Supervisor {
       },
     );
     return { process, isReady: opened.then((session) => session.close()) };
+  }
+
+  private get isSplit(): boolean {
+    const { executor } = this.options;
+    return 'spawn' in executor && (executor.spawn.gpus?.length ?? 1) > 1;
   }
 
   /** True if an executor is on standby. */
@@ -539,6 +544,8 @@ export class Supervisor {
     if (exit !== undefined || this.process !== child) return;
     this.log.error({ pid: child.pid }, 'the executor cannot be killed; it is left behind');
     this.process = undefined;
+    // It may go on writing to the memory that others would share with it.
+    await Promise.all([this.spare?.stop(), this.memory.release()]);
     this.gone(undefined);
   }
 

@@ -146,7 +146,7 @@ describe('the scheduler', () => {
     expect(asks.emitted).toEqual(expectedTokens(asks));
   });
 
-  it('goes on after a kill with all blocks that were full, whatever the steps under way had written', () => {
+  it('continues after a kill with all blocks that were full, whatever the steps under way had written', () => {
     const world = new World(roomy, 2);
     const sequences = [1, 2].map((i) => sequenceOf(ids(50, i), 40));
     for (const sequence of sequences) world.add(sequence, 99);
