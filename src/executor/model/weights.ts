@@ -5,6 +5,7 @@ import { isBlockType } from '../kernels/index.js';
 import { deviceSums } from './device-sums.js';
 import type { ModelContent } from './mapped-model.js';
 import { firstRows, type Matrix } from './matrix.js';
+import { type NotedWeights, notedWeights, noteWeights } from './noted-weights.js';
 import { type Packing, packingOf } from './packing.js';
 import { stageTensors } from './stages.js';
 import { type Chunk, type OnChunk, TensorReader } from './tensor-reader.js';
@@ -151,8 +152,7 @@ export class Weights {
   private async settle(memory: DeviceScope, noted: NotedWeights | undefined): Promise<void> {
     this.sums = noted?.sums ?? (await deviceSums(memory, this.brought));
     if (noted === undefined) {
-      const note: Note = { checksum: String(this.sum), sums: this.sums };
-      await memory.device.kept?.note(NOTE, JSON.stringify(note));
+      await noteWeights(memory.device, { checksum: this.sum, sums: this.sums });
     } else if (this.restored > 0 && !(await this.isIntact(memory))) {
       throw new RocmForgeError(
         'MODEL_FILE_CHANGED',
@@ -256,31 +256,6 @@ export class Weights {
     return { address: this.addresses.get(tensor.name) as number, dtype: 'f32', elements: length };
   }
 }
-
-/** Note that weights are on the device. */
-const NOTE = 'weights';
-interface Note {
-  /** {@link TensorReader.checksum}, as decimal digits. */
-  readonly checksum: string;
-  /** {@link deviceSums} of the allocations. */
-  readonly sums: readonly string[];
-}
-
-interface NotedWeights {
-  readonly checksum: bigint;
-  readonly sums: readonly string[];
-}
-
-/** The note of a process before this one that brought as many allocations. */
-function notedWeights({ kept }: Device, count: number): NotedWeights | undefined {
-  const text = kept?.noted(NOTE);
-  if (text === undefined) return undefined;
-  const { checksum, sums } = JSON.parse(text) as Note;
-  return sums.length === count ? { checksum: BigInt(checksum), sums } : undefined;
-}
-
-/** True if a process before this one has brought weights to the device. */
-export const hasWeights = ({ kept }: Device): boolean => kept?.noted(NOTE) !== undefined;
 
 /** @param target where the tensor is to lie @param source where it lies in the file's mapping */
 function copyChunk(device: Device, { at, from, bytes, rows }: Chunk, target: number, source: number): void {
