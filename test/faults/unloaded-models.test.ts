@@ -141,9 +141,8 @@ describe('a model that was unloaded', () => {
     await server.gateway.replaceExecutors();
     expect(pidOf('chat')).not.toBe(pid);
     expect([stateOf('small'), hosted('small').router.counts.executors]).toEqual(['unloaded', before]);
-    const begun = performance.now();
-    expect(await server.gateway.drain(30_000)).toBe(true);
-    expect(performance.now() - begun).toBeLessThan(5000);
+    // Where anything is waited for, no time is left for it.
+    expect(await server.gateway.drain(0)).toBe(true);
   });
 
   it('is loaded for what came before a drain, and for nothing that comes after', async () => {
