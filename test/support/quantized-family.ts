@@ -3,6 +3,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { matrixType } from '../../src/cli/synth/mixtures.js';
 import { RandomWeights } from '../../src/cli/synth/random-weights.js';
+import { typed } from './gguf-builder.js';
 import { architectureOf, RANDOM_FAMILIES, type RandomFamilyName } from './random-families.js';
 import type { RandomFamily } from './random-family.js';
 import { layersOf, type RandomModelOptions, randomModel } from './random-model.js';
@@ -20,17 +21,19 @@ export type FamilyQuantization = (typeof FAMILY_QUANTIZATIONS)[number];
 export function writeQuantizedFamily(name: RandomFamilyName, weights: FamilyQuantization, hidden = 256): string {
   const family: RandomFamily = RANDOM_FAMILIES[name];
   const shape = { layers: layersOf(name), tied: family.isTied === true };
+  const { metadata, ...experts } = everyExpert(name, family);
   const builder = randomModel({
     family: name,
     layers: shape.layers,
     hidden,
     seed: 7,
-    ...everyExpert(name, family),
+    metadata: { ...layerLists(name, hidden), ...metadata },
+    ...experts,
   });
   const random = new RandomWeights(fill);
   for (const tensor of builder.read().tensors.values()) {
     // Vectors of groups of heads have two dimensions, too.
-    if (tensor.dims.length < 2 || /\.bias$|\.ssm_(a|d|norm)(\.|$)/.test(tensor.name)) continue;
+    if (tensor.dims.length < 2 || /\.bias$|\.ssm_(a|d|norm)(\.|$)|\.shortconv\.conv\./.test(tensor.name)) continue;
     const [, layer, kind] = /^(?:blk\.(\d+)\.)?([^.]+)/.exec(tensor.name)!;
     const type = matrixType(weights, shape, kind!, layer === undefined ? undefined : Number(layer), tensor.dims[0]!);
     if (type === tensor.type) continue;
@@ -39,6 +42,22 @@ export function writeQuantizedFamily(name: RandomFamilyName, weights: FamilyQuan
   const file = path.join(mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-')), `${name}-${weights}.gguf`);
   writeFileSync(file, builder.build());
   return file;
+}
+
+/** Sizes that a family lists by layer, for a model of another width than the 64 that the lists are for. */
+function layerLists(name: RandomFamilyName, hidden: number): NonNullable<RandomModelOptions['metadata']> {
+  const { metadata } = randomModel({ family: name, layers: layersOf(name) }).read();
+  const keys = ['attention.head_count', 'attention.head_count_kv', 'feed_forward_length'].map(
+    (key) => `${architectureOf(name)}.${key}`,
+  );
+  return Object.fromEntries(
+    keys.flatMap((key) => {
+      const value = metadata.get(key);
+      if (typeof value !== 'object' || !('length' in value)) return [];
+      const sizes = Array.from(metadata.numbers(key) ?? [], (size) => (size * hidden) / 64);
+      return [[key, typed.arrayOf(typed.i32, sizes)] as const];
+    }),
+  );
 }
 
 /**
