@@ -48,13 +48,25 @@ describe('a conversation with a recurrent model', () => {
       expect(server.gateway.replica.counts).toMatchObject({ stateSnapshots: 16, cachedTokens: found.cached });
       expect(server.gateway.replica.counts.keptStateSnapshots).toBeGreaterThan(2);
 
-      // Nothing of the states outlives their executor.
+      // States and blocks outlive their executor.
       const killed = await converse(server, () => kill(server));
-      expect(killed.cached).toBe(0);
+      expect(killed.cached).toBe(found.cached);
       expect(seen(killed.second)).toEqual(seen(expected.second));
       server.gateway.replica.scheduler?.check();
     } finally {
       await Promise.all([plain.stop(), server.stop()]);
+    }
+  });
+
+  it('computes it anew where no memory outlives a killed executor', async () => {
+    const server = await startTestGateway(model, { ...options, keepsMemory: false });
+    try {
+      const undisturbed = await converse(server);
+      const killed = await converse(server, () => kill(server));
+      expect([undisturbed.cached, killed.cached]).toEqual([16 * Math.floor((300 + 49) / 16), 0]);
+      expect(seen(killed.second)).toEqual(seen(undisturbed.second));
+    } finally {
+      await server.stop();
     }
   });
 

@@ -10,7 +10,7 @@ import { packageRoot } from '../../src/shared/package.js';
 import { rocmforge } from '../support/command-line.js';
 
 const CHECKS = [
-  ['a stream whose executor is killed', /^96 of 96 tokens equal, 1 kill -9, a pause of \d+ ms$/],
+  ['a stream whose executor is killed', /^192 of 192 tokens equal, 2 kill -9, pauses of \d+ ms \(memory kept\) and \d+ ms \(computed again\)$/],
   ['log probabilities, fed its tokens', /likeliest token equal in 768 of 768$/],
   ['greedy tokens', /^768 of 768 equal$/],
   ['one hash of logits, 7 ways to batch', /^[0-9a-f]{16}$/],
@@ -114,7 +114,7 @@ describe('a check of rocmforge verify fails', () => {
 
   it('the kill, where the next executor answers otherwise', async () => {
     expect(await failed(...planted('wrong-replay'))).toEqual({
-      'a stream whose executor is killed': expect.stringMatching(/^[1-9]\d of 96 tokens equal, 1 kill -9/),
+      'a stream whose executor is killed': expect.stringMatching(/^1[0-8]\d of 192 tokens equal, 2 kill -9/),
     });
   });
 });

@@ -50,7 +50,8 @@ describe('the delay of the event loop', () => {
     const blocked = delay.read();
     expect(blocked.max).toBeGreaterThanOrEqual(0.04);
     expect(blocked.p99).toBeLessThanOrEqual(blocked.max);
-    expect(delay.read().max).toBeLessThan(blocked.max);
+    // A machine that is busy makes turns of its own long: not every one.
+    await expect.poll(() => delay.read().max).toBeLessThan(blocked.max);
   });
 
   it('is scraped under the names of prom-client, all values of one period', async () => {
