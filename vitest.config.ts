@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
@@ -16,6 +17,14 @@ const isKernel = (file: string): boolean =>
 const isModel = (file: string): boolean =>
   file.startsWith('test/executor/') &&
   !/\/(fusions|kv-cache-q8|launch-plan|memory|single-token|parity-mutations)\.test\.ts$/.test(file);
+
+/** What a test changes, or looks at, in its own process: its variables and handlers, its memory, and whose parent it is. */
+const OWN_PROCESS =
+  /HipDouble|process\.(env|on|once|umask|exitCode)\b|\bvi\.|executorsOf\(process|memoryUsage|residentMb|worker_threads/;
+/** Gateways in this process and executors in others: files that leave the process as it was share a worker. */
+const isService = (file: string): boolean =>
+  /^test\/(cli|client|e2e|faults|gateway|tools)\//.test(file) && !OWN_PROCESS.test(readFileSync(path.join(root, file), 'utf8'));
+const isOther = (file: string): boolean => !isKernel(file) && !isModel(file) && !isService(file);
 
 export default defineConfig({
   test: {
@@ -42,8 +51,9 @@ export default defineConfig({
       },
       {
         extends: true,
-        test: { name: 'system', include: files.filter((file) => !unit.has(file) && !isKernel(file) && !isModel(file)) },
+        test: { name: 'services', isolate: false, include: files.filter((file) => isService(file) && !unit.has(file)) },
       },
+      { extends: true, test: { name: 'system', include: files.filter((file) => isOther(file) && !unit.has(file)) } },
     ],
   },
 });
