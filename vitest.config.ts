@@ -23,7 +23,8 @@ const OWN_PROCESS =
   /HipDouble|process\.(env|on|once|umask|exitCode)\b|\bvi\.|executorsOf\(process|memoryUsage|residentMb|worker_threads/;
 /** Gateways in this process and executors in others: files that leave the process as it was share a worker. */
 const isService = (file: string): boolean =>
-  /^test\/(cli|client|e2e|faults|gateway|tools)\//.test(file) && !OWN_PROCESS.test(readFileSync(path.join(root, file), 'utf8'));
+  /^test\/(cli|client|e2e|faults|gateway|tools)\//.test(file) &&
+  !OWN_PROCESS.test(readFileSync(path.join(root, file), 'utf8'));
 const isOther = (file: string): boolean => !isKernel(file) && !isModel(file) && !isService(file);
 
 export default defineConfig({

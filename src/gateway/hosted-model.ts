@@ -224,6 +224,7 @@ function supervisorOptions(options: GatewayOptions, model: ServedModel): Supervi
     loadTimeoutMs: options.loadTimeoutMs ?? LOAD_TIMEOUT_MS,
     maxRestarts: options.maxRestarts,
     recoveryTimeoutMs: options.recoveryTimeoutMs,
+    probeIntervalMs: options.probeIntervalMs,
     keepsMemory: options.keepsMemory,
     hasSpare: options.hasSpare,
     allowOtherArithmetic: options.allowOtherArithmetic,

@@ -96,6 +96,7 @@ export interface GatewayOptions extends ModelOptions, HttpOptions, TrustOptions 
   readonly maxRestarts: number;
   /** See `SupervisorOptions` of `replica/link/supervisor.ts`. */
   readonly recoveryTimeoutMs?: number | undefined;
+  readonly probeIntervalMs?: number | undefined;
   readonly keepsMemory?: boolean | undefined;
   readonly hasSpare?: boolean | undefined;
   /** Time that an executor's load may take without progress; default 2 min. */

@@ -42,7 +42,7 @@ it('measures a model that it writes, on the host without a prediction', async ()
   expect(formatSpeed(measured)).toContain(
     `predicted  nothing for ${measured.target}: nothing of this shape and type is predicted`,
   );
-}, 60_000);
+});
 
 it('refuses a shape that it does not know', async () => {
   const options = { ...host, shape: 'nothing', type: 'Q8_0' };

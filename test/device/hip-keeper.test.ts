@@ -40,7 +40,7 @@ async function damage(pid: number, name: string, at: number): Promise<void> {
   closeSync(descriptor);
 }
 
-describe.skipIf(missing !== undefined)('memory of a GPU that outlives executors', { timeout: 300_000 }, () => {
+describe.skipIf(missing !== undefined)('memory of a GPU that outlives executors', () => {
   // Room for an executor on standby, too.
   const double = new HipDouble({ memoryBytes: 2 ** 33 });
   double.install();
@@ -137,14 +137,14 @@ describe.skipIf(missing !== undefined)('memory of a GPU that outlives executors'
 
   it('an executor on standby has the same memory, and takes over', async () => {
     const { gateway } = await start({ hasSpare: undefined });
-    await expect.poll(() => gateway.replica.counts.spares, { timeout: 120_000 }).toBe(1);
+    await expect.poll(() => gateway.replica.counts.spares).toBe(1);
     const [first, second] = await disturbed(() => {
       process.kill(executorPid(), 'SIGKILL');
     });
     expect(seen(second)).toEqual(seen(first));
     expect(gateway.replica.counts.recomputedTokens).toBeLessThan(BLOCK_TOKENS);
     // The next one on standby found the weights right, which are damaged before it takes over.
-    await expect.poll(() => gateway.replica.counts.spares, { timeout: 120_000 }).toBe(1);
+    await expect.poll(() => gateway.replica.counts.spares).toBe(1);
     const [third, fourth] = await disturbed(async () => {
       const pid = executorPid();
       process.kill(pid, 'SIGSTOP');

@@ -43,7 +43,7 @@ describe.skipIf(missing !== undefined)(
       const whole = await load(devices.slice(0, 1));
       alone = await hashes(whole, PROMPT);
       whole.release();
-    }, 300_000);
+    });
 
     it.each([
       ['by copies to the peer', {}, 'peer'],

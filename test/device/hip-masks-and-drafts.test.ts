@@ -17,7 +17,7 @@ const words = (...values: number[]) => Buffer.from(Uint32Array.from(values).buff
 
 // Cases of test/executor/masked-steps.test.ts and test/e2e/speculation.test.ts on the host, in few steps: this device
 // simulates every thread.
-describe.skipIf(missing !== undefined)('on a HIP device', { timeout: 300_000 }, () => {
+describe.skipIf(missing !== undefined)('on a HIP device', () => {
   const double = new HipDouble();
   let device: Device;
   let model: LoadedModel;
@@ -28,7 +28,7 @@ describe.skipIf(missing !== undefined)('on a HIP device', { timeout: 300_000 }, 
     const limits = { maxContext: 64, maxSequences: 4, maxStepTokens: 16, kvMemoryBytes: 0 };
     const path = writeRandomModel({ type: 'F16' });
     model = await loadModel(device, { path, kvCacheType: 'f16', fingerprint: '', ...limits }, () => undefined);
-  }, 300_000);
+  });
 
   /** One slot in steps of a caller's. */
   function drive(

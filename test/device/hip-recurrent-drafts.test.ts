@@ -16,7 +16,7 @@ const TOKENS = 10;
 const words = (...values: number[]) => Buffer.from(Uint32Array.from(values).buffer);
 
 // Cases of test/executor/recurrent-states.test.ts and prediction.test.ts, in few steps: this device simulates every thread.
-describe.skipIf(missing !== undefined)('on a HIP device', { timeout: 300_000 }, () => {
+describe.skipIf(missing !== undefined)('on a HIP device', () => {
   const double = new HipDouble();
   let device: Device;
   let model: LoadedModel;
@@ -32,7 +32,7 @@ describe.skipIf(missing !== undefined)('on a HIP device', { timeout: 300_000 }, 
       { path, kvCacheType: 'f16', fingerprint: '', ...drafts, ...limits },
       () => undefined,
     );
-  }, 300_000);
+  });
 
   /** One slot in steps of a caller's. */
   function drive() {

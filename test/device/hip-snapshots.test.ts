@@ -14,7 +14,7 @@ const words = (...values: number[]) => Buffer.from(Uint32Array.from(values).buff
 const PROMPT = Array.from({ length: 20 }, (_, i) => 3 + ((i * 37) % 200));
 
 // Cases of test/executor/recurrent-states.test.ts on the host, in few steps: this device simulates every thread.
-describe.skipIf(missing !== undefined)('on a HIP device', { timeout: 300_000 }, () => {
+describe.skipIf(missing !== undefined)('on a HIP device', () => {
   it('a sequence goes on behind a snapshot with the bits of a plain run, steps that graphs replay among it', async () => {
     new HipDouble().install();
     const device = openDevice({ kind: 'hip' });

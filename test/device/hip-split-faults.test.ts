@@ -10,7 +10,7 @@ if (missing !== undefined) console.log(`skipped, no HIP device of the tests: ${m
 
 const PROMPT = 12;
 
-describe.skipIf(missing !== undefined)('a copy between two HIP devices that fails', { timeout: 300_000 }, () => {
+describe.skipIf(missing !== undefined)('a copy between two HIP devices that fails', () => {
   it('fails its step on every device with the words of the one that it happened on, and no step after it', async () => {
     const double = new HipDouble({ devices: 2, fault: 'error=1@peer:1+' });
     double.install();

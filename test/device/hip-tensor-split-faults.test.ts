@@ -12,7 +12,7 @@ if (missing !== undefined) console.log(`skipped, no HIP device of the tests: ${m
 
 const PROMPT = 12;
 
-describe.skipIf(missing !== undefined)('a graph of one rank that is not launched', { timeout: 300_000 }, () => {
+describe.skipIf(missing !== undefined)('a graph of one rank that is not launched', () => {
   it('fails its step by name, the other rank waits no longer, and no step after it fails', async () => {
     const double = new HipDouble({ devices: 2, fault: 'error=1@graph:3' });
     double.install();
@@ -64,7 +64,7 @@ describe.skipIf(missing !== undefined)('when one of the GPUs that have shards fa
     ['an illegal address', `illegal@graph:${AT}`],
     ['a kernel that never ends', `hang@graph:${AT}`],
     ['a memory access fault that aborts the process', `abort@graph:${AT}`],
-  ])('%s: another executor goes on with the same tokens', { timeout: 120_000 }, async (_name, fault) => {
+  ])('%s: another executor goes on with the same tokens', async (_name, fault) => {
     const undisturbed = await run();
     expect(undisturbed.executors).toBe(1);
     expect(await run(fault)).toEqual({ tokenIds: undisturbed.tokenIds, executors: 2 });

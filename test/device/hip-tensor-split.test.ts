@@ -15,7 +15,7 @@ const PROMPT = 20;
 
 // Cases of test/executor/tensor-split.test.ts on the host, in few rows: these devices simulate every thread. Here sums wait
 // for each other within captured graphs.
-describe.skipIf(missing !== undefined)('a model split into shards over two HIP devices', { timeout: 300_000 }, () => {
+describe.skipIf(missing !== undefined)('a model split into shards over two HIP devices', () => {
   const double = new HipDouble({ devices: 2 });
   let devices: readonly Device[];
   let path: string;
@@ -33,7 +33,7 @@ describe.skipIf(missing !== undefined)('a model split into shards over two HIP d
     devices = openDevices({ kind: 'hip', gpus: [0, 1] });
     path = writeRandomModel({ type: 'F16', layers: 2, hidden: 128, contextLength: 64, headDim: 64 });
     split = await load();
-  }, 300_000);
+  });
   afterAll(() => {
     split.release();
     for (const { usedBytes } of devices) expect(usedBytes).toBe(0);

@@ -25,7 +25,7 @@ describe.skipIf(browser === undefined)('examples/browser/client.html, from anoth
     const { port } = pages.address() as AddressInfo;
     const address = encodeURIComponent(baseOf(server.gateway));
     page = await Page.open(`http://127.0.0.1:${port}/client.html?${address}#token=${token}`);
-  }, 60_000);
+  });
   afterAll(async () => {
     await page?.close();
     pages?.close();
@@ -41,5 +41,5 @@ describe.skipIf(browser === undefined)('examples/browser/client.html, from anoth
     expect(text).toMatch(/^with a deadline of 200 ms: deadline_exceeded$/m);
     expect(text).toMatch(/^with top_p 2: invalid_argument INVALID_FIELD: .*top_p.* \(sampling.top_p\)$/m);
     await expect.poll(() => server.gateway.replica.counts.running).toBe(0);
-  }, 60_000);
+  });
 });

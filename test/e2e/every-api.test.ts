@@ -156,4 +156,4 @@ it('one request has the same ids and the same text through every api, and when i
     clients.close();
     await server.stop();
   }
-}, 120_000);
+});

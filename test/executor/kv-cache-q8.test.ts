@@ -12,6 +12,7 @@ import { kvBlockBytes } from '../../src/executor/model/kv-cache.js';
 import { packageRoot } from '../../src/shared/package.js';
 import { doubleIsMissing, HipDouble } from '../support/hip-double.js';
 import { writeRandomFamily, writeRandomModel } from '../support/random-model.js';
+import { isQuick } from '../support/run-size.js';
 
 const host = openDevice({ kind: 'host' });
 const load = (file: string, options: Partial<LoadOptions> = {}, device = host) =>
@@ -84,7 +85,8 @@ describe('a KV cache in q8_0', () => {
 const missing = doubleIsMissing();
 if (missing !== undefined) console.log(`skipped, no HIP device of the tests: ${missing}`);
 
-describe.skipIf(missing !== undefined)('a KV cache in q8_0 on a HIP device', () => {
+// The simulated device is too slow for the quick tier.
+describe.skipIf(missing !== undefined || isQuick)('a KV cache in q8_0 on a HIP device', () => {
   beforeAll(() => new HipDouble().install());
 
   it.each([

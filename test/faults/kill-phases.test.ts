@@ -11,7 +11,7 @@ import { writeRandomModel } from '../support/random-model.js';
 
 const PROMPT = 900;
 const TOKENS = 40;
-const model = writeRandomModel({ contextLength: 1024, layers: 8 });
+const model = writeRandomModel({ contextLength: 1024, layers: 4 });
 const message = request({
   tokens: Array.from({ length: PROMPT }, (_, i) => 3 + ((i * 31) % 250)),
   sampling: { temperature: 0.7, seed: 9n },
@@ -176,7 +176,12 @@ describe('an executor that dies', () => {
        else await import(${JSON.stringify(main)});`,
       );
       const spawn = { device: 'host' as const, program, stepDelayMs: 5 };
-      const server = await startTestGateway(model, { executor: { spawn }, maxRestarts: 3, ...timeout });
+      const server = await startTestGateway(model, {
+        executor: { spawn },
+        maxRestarts: 3,
+        probeIntervalMs: 1000,
+        ...timeout,
+      });
       try {
         const running = generate(server.client, message).catch((error: ServiceError) => error);
         writeFileSync(broken, '');

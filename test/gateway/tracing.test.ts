@@ -86,7 +86,7 @@ it('tells a collector of each request: its queue, prefill and decode, and what w
   // A request that is refused is told, too, and nobody's prompt is.
   expect(refused?.attributes).toMatchObject({ 'rocmforge.outcome': 'INVALID_FIELD' });
   expect(JSON.stringify(told, (_, value) => (typeof value === 'bigint' ? String(value) : value))).not.toContain('Once');
-}, 60_000);
+});
 
 it('counts spans, and those that the collector took', async () => {
   const counted = async (name: string) => {

@@ -155,4 +155,4 @@ it('two hostile clients with ambiguous grammars leave a third at least 80 % of i
     end.abort();
     await server.stop();
   }
-}, 120_000);
+});

@@ -10,7 +10,7 @@ import { allContracts } from '../../../src/executor/kernels/index.js';
 import { openDevice } from '../../../src/executor/load/open-device.js';
 import { packageRoot } from '../../../src/shared/package.js';
 import { emulatedDevice, NotEmulated, printExecuted, refuseExceptions } from '../../emulator/target.js';
-import { seed } from '../../support/run-size.js';
+import { byTier, seed } from '../../support/run-size.js';
 import { printErrors } from './compare.js';
 import { type Buffers, launch, type TestArguments } from './launch.js';
 
@@ -178,10 +178,10 @@ const hasOwnV3 = () =>
  */
 export function testTargets(): readonly TestTarget[] {
   if (emulated.length > 0) return emulated.map((name) => ({ name, runs: EMULATED_RUNS }));
-  const host = { name: 'host', runs: tier === 'quick' ? 20 : 200 };
+  const host = { name: 'host', runs: byTier({ quick: 20, default: 100, full: 200 }) };
   const lanes = (wave: number) => [
-    { name: `lanes${wave}`, runs: 20 },
-    { name: `lanes${wave}-dots`, runs: 10, tilesOnly: true },
+    { name: `lanes${wave}`, runs: byTier({ quick: 10, default: 12, full: 20 }) },
+    { name: `lanes${wave}-dots`, runs: byTier({ quick: 5, default: 6, full: 10 }), tilesOnly: true },
   ];
   if (tier === 'quick') return [host];
   if (tier === 'default') return [host, ...lanes(32)];

@@ -97,6 +97,8 @@ export interface Circumstances {
   readonly maxRestarts: number;
   /** Milliseconds without a completed step after which it is `failed`, also if the executors were killed. */
   readonly recoveryTimeoutMs: number;
+  /** Time after which a `failed` one is tried again, in milliseconds; default {@link PROBE_INTERVAL_MS}. */
+  readonly probeIntervalMs?: number | undefined;
   /** With `gone`: it was killed from outside; default false. */
   readonly isOutside?: boolean | undefined;
 }
@@ -186,7 +188,7 @@ export function decide(
       if (event === 'unhealthy') {
         return {
           after: { ...before, state: 'failed', probing: true },
-          actions: [{ do: 'wait', ms: PROBE_INTERVAL_MS }],
+          actions: [{ do: 'wait', ms: circumstances.probeIntervalMs ?? PROBE_INTERVAL_MS }],
         };
       }
       if (event === 'due') return to('starting', { do: 'spawn' });
@@ -218,14 +220,16 @@ function occupied(
 function buried(
   before: Supervision,
   actions: readonly SupervisorAction[],
-  { nowMs, random, maxRestarts, recoveryTimeoutMs, isOutside = false }: Circumstances,
+  circumstances: Circumstances,
 ): { readonly after: Supervision; readonly actions: readonly SupervisorAction[] } {
+  const { nowMs, random, maxRestarts, recoveryTimeoutMs, isOutside = false } = circumstances;
+  const { probeIntervalMs = PROBE_INTERVAL_MS } = circumstances;
   const { deaths, probing, demanded, refusals = 0, servingSince = nowMs } = before;
   // Idle, it completed no step because there was none: what was before is over.
   const wasIdle = nowMs - servingSince >= RESTART_WINDOW_MS;
   const { kills = 0, lostSince = nowMs } = wasIdle ? {} : before;
   if (demanded && before.refused) {
-    const ms = Math.min(PROBE_INTERVAL_MS, FIRST_REFUSAL_MS * 2 ** refusals);
+    const ms = Math.min(probeIntervalMs, FIRST_REFUSAL_MS * 2 ** refusals);
     const after = { ...before, state: 'failed', refused: undefined, refusals: refusals + 1 } as const;
     return { after, actions: [...actions, { do: 'refuse', ms }, { do: 'wait', ms }] };
   }
@@ -236,7 +240,7 @@ function buried(
   const isOver = nowMs - lostSince >= recoveryTimeoutMs;
   if (isOver || (!isOutside && (probing || recent.length > maxRestarts))) {
     const after = { ...ends, state: 'failed', probing: true } as const;
-    return { after, actions: [...actions, { do: 'wait', ms: PROBE_INTERVAL_MS }] };
+    return { after, actions: [...actions, { do: 'wait', ms: probeIntervalMs }] };
   }
   const exponential = Math.min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** (count - 1));
   // Jitter, so that several gateways of one failed device do not come back in step. The first try is immediate.

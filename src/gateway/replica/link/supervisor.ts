@@ -45,6 +45,8 @@ export interface SupervisorOptions {
   readonly maxRestarts: number;
   /** Time without a completed step after which requests are ended though executors are started; default 5 min. */
   readonly recoveryTimeoutMs?: number | undefined;
+  /** Time after which an executor is tried again where starting anew was given up; default 30 s. */
+  readonly probeIntervalMs?: number | undefined;
   /** True if streams may go on with an executor that computes other bits; default false. */
   readonly allowOtherArithmetic?: boolean | undefined;
   /** Folder that keeps the last faults; absent: they are logged alone. */
@@ -247,10 +249,10 @@ export class Supervisor {
   }
 
   private happen(event: SupervisorEvent, cause?: RocmForgeError, isOutside = false): void {
-    const { maxRestarts, recoveryTimeoutMs = RECOVERY_TIMEOUT_MS } = this.options;
+    const { maxRestarts, probeIntervalMs, recoveryTimeoutMs = RECOVERY_TIMEOUT_MS } = this.options;
     const { state } = this.supervision;
     const times = { nowMs: performance.now(), random: Math.random(), recoveryTimeoutMs };
-    const circumstances = { ...times, maxRestarts, isOutside };
+    const circumstances = { ...times, maxRestarts, probeIntervalMs, isOutside };
     const { after, actions } = decide(this.supervision, event, circumstances);
     this.supervision = after;
     if (after.state !== state) {

@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startTestGateway, type TestGateway } from '../../../support/gateway.js';
 import { ask, baseOf, eventsOf, rawAnswer } from '../../../support/http.js';
 import { Random } from '../../../support/random.js';
+import { runs } from '../../../support/run-size.js';
 
 let server: TestGateway;
 beforeAll(async () => {
@@ -100,7 +101,7 @@ describe('the HTTP server', () => {
       JSON.stringify({ prompt: [1, 2, 3], max_tokens: 2, echo: true, logprobs: 2 }),
     ];
     const statuses = new Set<number>();
-    for (let i = 0; i < 600; i++) {
+    for (let i = 0; i < runs(600); i++) {
       const bytes = Buffer.from(texts[i % 2]!);
       for (let change = 0; change <= random.below(3); change++) bytes[random.below(bytes.length)] = random.below(256);
       const path = i % 2 === 0 ? CHAT : '/v1/completions';
@@ -110,7 +111,7 @@ describe('the HTTP server', () => {
     }
     expect([...statuses].filter((status) => ![200, 400, 404].includes(status))).toEqual([]);
     expect(server.gateway.executorEpoch()).toBe(1);
-  }, 60_000);
+  });
 });
 
 describe('llama.cpp’s paths', () => {
@@ -206,4 +207,4 @@ it('goes on with a stream whose executor is killed, to the same text', async () 
   } finally {
     await slow.stop();
   }
-}, 60_000);
+});

@@ -35,7 +35,7 @@ describe.skipIf(browser === undefined)('the demo page', () => {
   beforeAll(async () => {
     demo = await startDemo();
     page = await Page.open(demo.url);
-  }, 120_000);
+  });
   afterAll(async () => {
     await page?.close();
     await demo?.stop();

@@ -72,7 +72,7 @@ describe.skipIf(browser === undefined)('the page, in a headless browser', () => 
     });
     proxy = await startPageProxy(baseOf(server.gateway), '/models/');
     page = await Page.open(proxy.url);
-  }, 60_000);
+  });
   afterAll(async () => {
     await page?.close();
     await proxy?.stop();
@@ -255,7 +255,7 @@ describe.skipIf(browser === undefined)('the page of several models', () => {
       httpMetrics: true,
     });
     page = await Page.open(`${baseOf(server.gateway)}/`);
-  }, 60_000);
+  });
   afterAll(async () => {
     await page?.close();
     await server.stop();
@@ -269,7 +269,7 @@ describe.skipIf(browser === undefined)('the page of several models', () => {
     await page.click('#send');
     const steps = () => server.gateway.models.map(({ router }) => router.counts.steps > 0);
     await expect.poll(steps, { timeout: 20_000 }).toEqual([false, true]);
-  }, 60_000);
+  });
 
   it('has a view of the server', async () => {
     await page.click('#server-view');
