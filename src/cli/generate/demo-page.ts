@@ -8,8 +8,6 @@ import { DEMO_MODEL } from '../common/package-files.js';
 import { gatewayOptions } from '../serve/gateway-options.js';
 import { watchNpm } from '../serve/npm-parent.js';
 
-/** Executors that may be killed in a minute. */
-const MOST_KILLS = 1000;
 /** Time per step: the small model writes a story in less time than a reader needs to press a button. */
 const STEP_DELAY_MS = 40;
 
@@ -35,7 +33,7 @@ export async function demoPage(options: DemoPageOptions): Promise<void> {
     listen: `unix:${path.join(folder, 'gateway.sock')}`,
     httpListen: `127.0.0.1:${options.port}`,
     httpMetrics: true,
-    maxRestarts: MOST_KILLS,
+    spare: true,
   });
   const gateway = await startGateway({ ...all, demoKill: true }).catch((error: unknown) => {
     removeFolder();
