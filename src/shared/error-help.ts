@@ -51,8 +51,8 @@ export const ERROR_HELP: Readonly<Record<ErrorReason, ErrorHelp>> = {
     remedy: 'Call the gateway by its address, or list the name with `--allowed-hosts`.',
   },
   CONTENT_TYPE_UNSUPPORTED: {
-    meaning: 'The content type of the request is not supported.',
-    remedy: 'Send `content-type: application/json`, or the type that the protocol requires.',
+    meaning: 'The content type or encoding of the request is not supported.',
+    remedy: 'Send `content-type: application/json`, or the type that the protocol requires, without compression.',
   },
   NOT_IMPLEMENTED: {
     meaning: 'The request uses a method or field that is not supported.',

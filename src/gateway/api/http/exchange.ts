@@ -14,6 +14,9 @@ import type { ErrorForm } from './request.js';
 /** Given where nobody asks for it: without one each answer's end would cost an exception with its stack. */
 const DISCONNECTED = 'the client disconnected';
 
+/** Headers of which every browser sends at least one with a request to another origin, and that no page can leave out. */
+const BROWSER_HEADERS = ['origin', 'sec-fetch-site', 'sec-fetch-mode', 'referer'] as const;
+
 const UNAUTHORIZED = 401;
 const JSON_TYPE = 'application/json; charset=utf-8';
 
@@ -114,13 +117,18 @@ export class Exchange {
   /**
    * The bytes of a JSON body.
    *
-   * @throws RocmForgeError `CONTENT_TYPE_UNSUPPORTED` for another type: a browser sends none of JSON's to a stranger's server without
-   *   asking, so that no page can use a gateway that its reader can reach; as {@link Bodies.read}
+   * @throws RocmForgeError `CONTENT_TYPE_UNSUPPORTED` for another type from a browser, which sends JSON's to a stranger's server only
+   *   after a preflight, so that no page can use a gateway that its reader can reach; for a compressed body; as {@link Bodies.read}
    */
   body(most?: number): Promise<Buffer> {
-    const type = this.request.headers['content-type'] ?? '';
-    if (!/^application\/json\s*(;|$)/i.test(type)) {
+    const { 'content-type': type = '', 'content-encoding': encoding = 'identity' } = this.request.headers;
+    const isJson = /^application\/json\s*(;|$)/i.test(type);
+    if (!isJson && BROWSER_HEADERS.some((name) => this.request.headers[name] !== undefined)) {
       throw new RocmForgeError('CONTENT_TYPE_UNSUPPORTED', `the content type is "${type}"; send application/json`);
+    }
+    if (encoding.toLowerCase() !== 'identity') {
+      const what = `the content encoding is "${encoding}"; send the body without compression`;
+      throw new RocmForgeError('CONTENT_TYPE_UNSUPPORTED', what);
     }
     return this.bytes(most);
   }

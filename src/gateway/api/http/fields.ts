@@ -141,6 +141,14 @@ export class Fields {
     }
   }
 
+  /** Lists that are known and not supported: an empty one asks for nothing. @throws RocmForgeError `NOT_IMPLEMENTED` */
+  mustBeEmpty(...names: readonly string[]): void {
+    for (const name of names) {
+      const value = this.any(name);
+      if (!Array.isArray(value) || value.length > 0) this.unsupported(name);
+    }
+  }
+
   /**
    * Fields that are known and have no effect here, though the answer is what was asked for: reported where they are there, and
    * refused by a strict policy.

@@ -13,7 +13,7 @@ import { hostCheck } from './hosts.js';
 import { OpenRequests } from './open-requests.js';
 import type { ErrorForm } from './request.js';
 import { requestIdOf } from './request-id.js';
-import { type Found, routeOf, serve, unroutedErrorForm } from './routes.js';
+import { type Found, methodsAt, routeOf, serve, unroutedErrorForm } from './routes.js';
 import { UnreadResponses } from './unread-responses.js';
 
 /** Options of an HTTP server. */
@@ -124,6 +124,8 @@ export async function openHttpServer(address: string, context: HttpContext, opti
       checkHost(request.headers.host);
       if (found instanceof RocmForgeError) throw found;
     } catch (error) {
+      const { reason } = error as RocmForgeError;
+      if (reason === 'METHOD_NOT_ALLOWED') response.setHeader('allow', methodsAt(path).join(', '));
       exchange.fail(error);
       return;
     }
@@ -178,8 +180,15 @@ export async function openHttpServer(address: string, context: HttpContext, opti
   };
 }
 
-/** The path of a request's target, which proxies write with scheme and host (RFC 9112, 3.2.2), without its query. */
-const pathOf = (target: string): string => target.replace(/^https?:\/\/[^/?]*/i, '').replace(/\?.*$/s, '') || '/';
+/**
+ * The path of a request's target, which proxies write with scheme and host (RFC 9112, 3.2.2), without its query, and without
+ * the slashes that a base URL with one at its end makes.
+ */
+function pathOf(target: string): string {
+  const path = target.replace(/^https?:\/\/[^/?]*/i, '').replace(/\?.*$/s, '');
+  const single = path.replace(/\/{2,}/g, '/');
+  return (single.endsWith('/') ? single.slice(0, -1) : single) || '/';
+}
 
 function errorFormOf(found: Found | RocmForgeError | undefined, path: string): ErrorForm {
   if (found === undefined) return connectErrorForm;

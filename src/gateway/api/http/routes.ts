@@ -137,18 +137,28 @@ export interface Found {
   readonly matched: readonly string[];
 }
 
+/** The routes of a path, whatever their method, with what it matched. */
+const routesAt = (path: string): readonly (readonly [Route, readonly string[]])[] =>
+  ROUTES.flatMap((route) => {
+    const match = typeof route.path === 'string' ? (route.path === path ? [path] : null) : route.path.exec(path);
+    return match === null ? [] : [[route, match] as const];
+  });
+
+/** The methods of a path, for the `allow` header. */
+export const methodsAt = (path: string): readonly string[] => [
+  ...new Set(routesAt(path).flatMap(([{ method }]) => (method === 'GET' ? ['GET', 'HEAD'] : [method]))),
+];
+
 /** The route of a request, or why there is none. */
 export function routeOf(method: string, path: string): Found | RocmForgeError {
-  const there: string[] = [];
-  for (const route of ROUTES) {
-    const match = typeof route.path === 'string' ? (route.path === path ? [path] : null) : route.path.exec(path);
-    if (match === null) continue;
+  const at = routesAt(path);
+  for (const [route, match] of at) {
     if (route.method === method || (route.method === 'GET' && method === 'HEAD')) {
       return { route, matched: match.slice(1).map(decoded) };
     }
-    there.push(route.method);
   }
   const field = 'path';
+  const there = at.map(([route]) => route.method);
   if (there.length > 0) {
     const cors =
       method === 'OPTIONS' ? '; web pages may not call it: CORS is off, start the gateway with --cors-origins' : '';

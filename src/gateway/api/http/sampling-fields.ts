@@ -47,6 +47,7 @@ export function samplingOf(fields: Fields): SamplingParameters {
   const penalties = ['repetition_penalty', 'repeat_penalty'].map((name) => fields.number(name));
   const typicalP = ['typical_p', 'typ_p'].map((name) => fields.number(name)).find((share) => share !== undefined);
   llamaSamplersOff(fields);
+  beamSearchOff(fields);
   return {
     temperature: fields.number('temperature'),
     topK: isLikeliest ? 1 : topK,
@@ -89,7 +90,14 @@ function llamaSamplersOff(fields: Fields): void {
   const penalizes = has(1, 'repetition_penalty', 'repeat_penalty') || has(0, 'frequency_penalty', 'presence_penalty');
   if (penalizes) fields.mustBe('repeat_last_n', -1);
   fields.ignore('repeat_last_n');
-  if ((fields.list('lora') ?? []).length > 0) fields.unsupported('lora');
+  fields.mustBeEmpty('lora');
+}
+
+/** vLLM's search over several texts, and what belongs to it. */
+function beamSearchOff(fields: Fields): void {
+  fields.mustBe('use_beam_search', false);
+  fields.ignore('length_penalty');
+  fields.mustBeEmpty('logits_processors');
 }
 
 /** A seed of 64 bits, with or without a sign; a negative one is its two's complement. */

@@ -44,7 +44,7 @@ function readMessages(fields: Fields): JsonGeneration {
     fields.refuse('output_config', 'has a format and another constraint; send one of them');
   }
   message.constraint ??= format;
-  if ((fields.list('mcp_servers') ?? []).length > 0) fields.unsupported('mcp_servers');
+  fields.mustBeEmpty('mcp_servers');
   fields.unsupported('container');
   const isStream = fields.boolean('stream') ?? false;
   fields.end();

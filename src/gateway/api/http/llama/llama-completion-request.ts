@@ -74,7 +74,9 @@ function generationOf(fields: Fields, inputs: ReturnType<typeof promptsOf>): Jso
     output: { logprobs, promptText: true },
   });
   fields.mustBe('post_sampling_probs', false);
-  fields.mustBe('n_keep', 0);
+  // What does not fit is refused: no context is shifted, which this is about.
+  fields.reportUnless('n_keep', 0);
+  fields.mustBeEmpty('image_data');
   fields.mustBe('n_cmpl', 1);
   // Fields about the place and the way of computing, which change nothing in the response.
   fields.ignore('cache_prompt', 'id_slot', 'n_discard', 'n_indent', 'user');

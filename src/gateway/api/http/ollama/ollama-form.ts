@@ -25,7 +25,7 @@ const UNIT_MS: Readonly<Record<string, number>> = {
  * @throws RocmForgeError `INVALID_FIELD`
  */
 export function durationMs(value: unknown, field: string): number {
-  const ms = typeof value === 'string' ? goDurationMs(value) : Number(value) * 1000;
+  const ms = typeof value === 'string' ? goDurationMs(value) : typeof value === 'number' ? value * 1000 : Number.NaN;
   if (Number.isNaN(ms)) {
     const given = JSON.stringify(value)?.slice(0, 32);
     const what = `${field} is ${given}; it must be a number of seconds or a duration such as "5m"`;

@@ -41,7 +41,7 @@ export function ollamaTurns(messages: readonly Fields[]): ChatMessage[] {
 
 /** @throws RocmForgeError `NOT_IMPLEMENTED` if there are images */
 export function refuseImages(fields: Fields): void {
-  if ((fields.list('images') ?? []).length > 0) fields.unsupported('images');
+  fields.mustBeEmpty('images');
 }
 
 function callOf(call: Fields, number: number): ToolCall {

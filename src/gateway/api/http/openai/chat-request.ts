@@ -38,11 +38,11 @@ export function chatRequest(body: unknown, policy: FieldPolicy, defaults: FormDe
   fields.ignore('user', 'metadata', 'safety_identifier', 'prompt_cache_key');
   fields.reportUnless('store', false);
   fields.reportUnless('service_tier', 'auto', 'default');
-  fields.unsupported('audio', 'chat_template', 'prompt_logprobs', 'bad_words', 'allowed_token_ids');
+  fields.unsupported('audio', 'chat_template', 'prompt_logprobs', 'allowed_token_ids');
+  fields.mustBeEmpty('bad_words', 'documents');
   fields.mustBe('echo', false);
   fields.mustBe('return_token_ids', false);
   fields.mustBe('reasoning_format', 'auto', 'deepseek', 'deepseek-legacy');
-  if ((fields.list('documents') ?? []).length > 0) fields.unsupported('documents');
   fields.unsupported('truncate_prompt_tokens');
   const { isStream, includeUsage, continuousUsage } = streamOf(fields);
   const includeReasoning = fields.boolean('include_reasoning') ?? true;
@@ -124,7 +124,7 @@ function messagesOf(fields: Fields): ChatMessage[] {
       reasoning: message.string('reasoning_content') ?? message.string('reasoning') ?? thoughtsOf(message),
     };
     message.unsupported('audio', 'function_call');
-    if ((message.list('images') ?? []).length > 0) message.unsupported('images');
+    message.mustBeEmpty('images');
     // Additions of other servers and their clients to a turn.
     message.ignore('refusal', 'annotations', 'reasoning', 'reasoning_details', 'extra_content', 'cache_control');
     message.ignore('type', 'id', 'thinking');
@@ -160,7 +160,12 @@ function contentOf(message: Fields): string {
   return parts
     .map((part) => {
       const type = part.string('type');
-      if (type === 'thinking') return '';
+      if (type === 'thinking') {
+        // See thoughtsOf; another server's signature says nothing here.
+        part.ignore('thinking', 'signature');
+        part.end();
+        return '';
+      }
       const name = TEXT_PARTS.get(type);
       if (name === undefined) return part.refuse('type', `is ${JSON.stringify(type)}; only text input is supported`);
       const text = part.string(name) ?? part.refuse(name, 'is missing');

@@ -36,7 +36,8 @@ export function completionRequest(body: unknown, policy: FieldPolicy, defaults: 
   if (suffix !== '') fields.mustBe('echo', false);
   fields.ignore('user');
   fields.mustBe('return_token_ids', false);
-  fields.unsupported('prompt_logprobs', 'bad_words', 'allowed_token_ids', 'truncate_prompt_tokens', 'prompt_embeds');
+  fields.unsupported('prompt_logprobs', 'allowed_token_ids', 'truncate_prompt_tokens', 'prompt_embeds');
+  fields.mustBeEmpty('bad_words');
   const { isStream, includeUsage, continuousUsage } = streamOf(fields);
   const returnProgress = fields.boolean('return_progress') ?? false;
   const returnRecovery = fields.boolean('return_recovery') ?? false;

@@ -140,8 +140,12 @@ const ECHOED: Readonly<Record<string, unknown>> = {
 
 function echoOf(fields: Fields, stores: boolean): string {
   const echoed = Object.entries(ECHOED).map(([name, otherwise]) => [name, fields.any(name) ?? otherwise] as const);
-  const reasoning = { effort: null, summary: null, ...(fields.any('reasoning') as object | undefined) };
-  const text = { format: { type: 'text' }, verbosity: 'medium', ...(fields.any('text') as object | undefined) };
+  const reasoning = { effort: null, summary: null, ...givenOf(fields, 'reasoning') };
+  const text = { format: { type: 'text' }, verbosity: 'medium', ...givenOf(fields, 'text') };
   const all = { ...Object.fromEntries(echoed), reasoning, text, store: stores, background: false, top_logprobs: 0 };
   return jsonText({ ...all, service_tier: 'default' }).slice(1, -1);
 }
+
+/** The members of an object that are not null, which means absent. */
+const givenOf = (fields: Fields, name: string): object =>
+  Object.fromEntries(Object.entries((fields.any(name) ?? {}) as object).filter(([, value]) => value !== null));
