@@ -77,6 +77,7 @@ export function openModel(
     template,
     ...(options.toolParser !== undefined && { toolParser: options.toolParser }),
     ...(options.reasoningParser !== undefined && { reasoningParser: options.reasoningParser }),
+    ...(options.pooling !== undefined && { pooling: options.pooling }),
   });
 }
 

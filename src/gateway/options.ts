@@ -3,6 +3,7 @@ import type { HttpOptions } from './api/http/http-server.js';
 import type { ModelPull } from './api/http/ollama/ollama-pull.js';
 import type { ReasoningParser, ToolParser } from './chat/answer/answer-format.js';
 import type { SupervisorOptions } from './replica/link/supervisor.js';
+import type { Pooling } from './request/embedding.js';
 import type { TrustOptions } from './trust/trust.js';
 
 /** Element types of a KV cache, as options and as the protocol name them. */
@@ -19,6 +20,7 @@ export const OWN_OPTIONS = [
     'toolsFallback',
     'toolParser',
     'reasoningParser',
+    'pooling',
     'seed',
   ] as const),
 ] as const;
@@ -58,6 +60,8 @@ export interface GatewayOptions extends ModelOptions, HttpOptions, TrustOptions 
   /** The model's format of calls and reasoning; default: the one that its chat template shows. */
   readonly toolParser?: ToolParser | undefined;
   readonly reasoningParser?: ReasoningParser | 'none' | undefined;
+  /** How the model's embeddings are made of hidden states; default: as its file says. */
+  readonly pooling?: Pooling | undefined;
   /** `HOST:PORT` or `unix:PATH`. */
   readonly listen: string;
   /** Executor of the first replica. */

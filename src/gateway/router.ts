@@ -303,8 +303,7 @@ export class Router implements Backend {
       from.arithmetic === to.arithmetic ||
       // Before any executor has served nothing was computed.
       from.arithmetic === undefined ||
-      (generation.parameters.sampling.promptLogprobs === 0 &&
-        generation.sequences.every(({ emitted }) => emitted.length === 0));
+      !generation.isBegun;
     return isFree && to.canRun(generation);
   }
 

@@ -166,7 +166,8 @@ export class FakeDevice {
     if (logits > this.limits.maxSequences) throw new Error(`${logits} rows of logits in a step`);
     this.rows += rows;
     this.steps += 1;
-    return { stepId: step.stepId, epoch: step.epoch, outputs, promptOutputs, deviceUs: 0, saturatedActivations: 0 };
+    const { stepId, epoch } = step;
+    return { stepId, epoch, outputs, promptOutputs, deviceUs: 0, saturatedActivations: 0, hiddenStates: [] };
   }
 
   /** By what a slice's token is chosen; a slice without one in time is not computed at all: nobody sees the difference. */

@@ -52,6 +52,8 @@ const EQUIVALENTS: Readonly<Record<string, readonly string[]>> = {
   '--chat-template-file': ['--chat-template'],
   '--reasoning-format': ['--reasoning-parser'],
   '--tool-call-parser': ['--tool-parser'],
+  '--pooler-config': ['--pooling'],
+  '--override-pooler-config': ['--pooling'],
   '--keep-alive': ['--idle-unload'],
   '--ssl-certfile': ['--tls-cert'],
   '--ssl-cert-file': ['--tls-cert'],

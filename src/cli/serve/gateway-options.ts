@@ -2,6 +2,7 @@ import { usableProcessors } from '../../executor/load/processors.js';
 import type { ModelPull } from '../../gateway/api/http/ollama/ollama-pull.js';
 import type { ReasoningParser, ToolParser } from '../../gateway/chat/answer/answer-format.js';
 import type { GatewayOptions, ModelOptions } from '../../gateway/options.js';
+import type { Pooling } from '../../gateway/request/embedding.js';
 import type { TrustOptions } from '../../gateway/trust/trust.js';
 import { RocmForgeError } from '../../shared/errors.js';
 import { checkSplit, type ModelOptionValues } from '../common/options.js';
@@ -42,6 +43,7 @@ export function gatewayOptions(
       readonly toolsFallback?: boolean;
       readonly toolParser?: ToolParser;
       readonly reasoningParser?: ReasoningParser | 'none';
+      readonly pooling?: Pooling;
       readonly executor?: readonly string[];
       readonly replicas?: number;
       readonly gpus?: readonly number[];
@@ -114,6 +116,7 @@ export function gatewayOptions(
     toolsFallback: options.toolsFallback,
     toolParser: options.toolParser,
     reasoningParser: options.reasoningParser,
+    pooling: options.pooling,
     listen: options.listen,
     executor: executor as Executor,
     moreExecutors,

@@ -16,6 +16,7 @@ const TAKEN = [
   ...['load', 'idle-unload', 'replicas', 'standby', 'device', 'gpu', 'gpus', 'split', 'tensor-split', 'threads'],
   ...['max-context', 'max-sequences', 'max-step-tokens', 'kv-memory', 'kv-cache-type', 'state-snapshots', 'seed'],
   ...['chat-template', 'chat-template-kwargs', 'template-date', 'tools-fallback', 'tool-parser', 'reasoning-parser'],
+  'pooling',
 ];
 
 /**

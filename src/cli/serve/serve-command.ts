@@ -3,6 +3,7 @@ import { usableProcessors } from '../../executor/load/processors.js';
 import { REASONING_PARSERS, TOOL_PARSERS } from '../../gateway/chat/answer/answer-format.js';
 import type { HostedModel } from '../../gateway/hosted-model.js';
 import type { ModelOptions } from '../../gateway/options.js';
+import { POOLINGS } from '../../gateway/request/embedding.js';
 import {
   address,
   addresses,
@@ -88,6 +89,12 @@ export function addServeCommand(serve: Command): void {
         '--reasoning-parser <format>',
         'format of reasoning; none leaves it in the text (default: detected from the chat template)',
       ).choices([...REASONING_PARSERS, 'none']),
+    )
+    .addOption(
+      new Option(
+        '--pooling <type>',
+        'pooling of embeddings (default: pooling_type of the model file, else last)',
+      ).choices(POOLINGS),
     )
     .addOption(
       new Option('--seed <number>', 'seed of requests without one (default: random per request)').argParser(seed),

@@ -14,10 +14,11 @@ export interface NamedModels {
   readonly chatTemplate?: unknown;
   readonly toolParser?: unknown;
   readonly reasoningParser?: unknown;
+  readonly pooling?: unknown;
 }
 
 /** Options that say how one model's texts are made and read, by which no other model's would be. */
-const OF_ONE_MODEL = ['modelName', 'modelTag', 'chatTemplate', 'toolParser', 'reasoningParser'] as const;
+const OF_ONE_MODEL = ['modelName', 'modelTag', 'chatTemplate', 'toolParser', 'reasoningParser', 'pooling'] as const;
 /** Those of these options that `--model-option` does not accept. */
 const OF_GATEWAYS: ReadonlySet<string> = new Set(['modelName', 'modelTag']);
 

@@ -53,8 +53,18 @@ export interface FilledStep {
   /** Used entries of the tables. */
   readonly words: number;
   readonly promptRows: readonly PromptRow[];
+  /** Hidden states that each slice returns, in order, of those that return any. */
+  readonly hidden: readonly HiddenRows[];
   /** Rows whose slots are constrained. */
   readonly masked: readonly MaskedRow[];
+}
+
+/** Hidden states of a slice: so many behind each other, of its last position or of all. */
+export interface HiddenRows {
+  readonly slot: number;
+  readonly first: number;
+  readonly count: number;
+  readonly ofAll: boolean;
 }
 
 /** Tokens that are sampled for a slice. */
@@ -69,6 +79,7 @@ export class StepFiller {
   /** Those of the step that was filled in last. */
   readonly counts = new Int32Array(STEP_COUNTS);
   private promptRows: PromptRow[] = [];
+  private hidden: HiddenRows[] = [];
   private masked: MaskedRow[] = [];
   /** Rows of one slot that attention takes together. */
   private readonly tileRows: number;
@@ -97,6 +108,7 @@ export class StepFiller {
    */
   fill(step: ExecuteRequest, words: Int32Array): FilledStep {
     this.promptRows = [];
+    this.hidden = [];
     this.masked = [];
     const { limits, tables } = this.forward;
     const { offsets } = tables;
@@ -122,7 +134,6 @@ export class StepFiller {
     let furthest = 0;
     let tiles = 0;
     let slices = 0;
-    let hidden = 0;
     let kept = 0;
     const seen = new Set<number>();
     for (const slice of step.slices) {
@@ -164,6 +175,7 @@ export class StepFiller {
         words[offsets.tiles + 2 * tiles + 1] = Math.min(tileRows, row - first);
         tiles += 1;
       }
+      this.hiddenRows(slice, row, words);
       if (!slice.sample) {
         if (slice.hiddenState) throw protocolError(`a hidden state of slot ${slice.slot}, which samples nothing`);
         if (slice.mask !== undefined || slice.draftTokenMasks !== undefined)
@@ -173,11 +185,6 @@ export class StepFiller {
       const outputs = outputsOf(slice);
       if (!isVoid) this.slots.beforeSample(slice.slot, slice.position + slice.count - outputs + 1, write);
       needs(this.counts, this.slots.needsOf(slice.slot));
-      if (slice.hiddenState) {
-        if (outputs > 1 || this.forward.returnedHiddenSize === 0)
-          throw protocolError(`a hidden state of slot ${slice.slot}, which has none`);
-        words[offsets.hiddenRow + hidden++] = row - 1;
-      }
       if (outputs > 1) this.slots.drafted(slice.slot);
       this.mask(slice, samples, isVoid);
       for (let from = row - outputs; from < row; from++) {
@@ -206,13 +213,37 @@ export class StepFiller {
     this.counts[COUNT_PROMPT_ROWS] = samples - draws;
     this.counts[COUNT_WRITES] = writes;
     this.counts[COUNT_SLICES] = slices;
-    this.counts[COUNT_HIDDEN] = hidden;
+    this.counts[COUNT_HIDDEN] = this.hiddenCount;
     this.counts[COUNT_KEPT] = kept;
     this.counts[COUNT_SPLITS] = Math.ceil(furthest / ATTENTION_SPLIT);
     this.counts[COUNT_SPLIT_ROWS] = isSplit ? row : 0;
     this.counts[COUNT_TILES] = isSplit ? 0 : tiles;
     settle(this.counts);
-    return { words: offsets.writePairs + 2 * writes, promptRows: this.promptRows, masked: this.masked };
+    const { promptRows, hidden, masked } = this;
+    return { words: offsets.writePairs + 2 * writes, promptRows, hidden, masked };
+  }
+
+  /** Hidden states of the slices so far. */
+  private get hiddenCount(): number {
+    const { first = 0, count = 0 } = this.hidden.at(-1) ?? {};
+    return first + count;
+  }
+
+  /** Notes the rows whose hidden states a slice returns. @param end the row behind its last one */
+  private hiddenRows(
+    { slot, count, hiddenState, hiddenStates, ...slice }: Slice,
+    end: number,
+    words: Int32Array,
+  ): void {
+    if (!hiddenState && !hiddenStates) return;
+    const { limits, tables, returnedHiddenSize } = this.forward;
+    const rows = hiddenStates ? count : 1;
+    const first = this.hiddenCount;
+    if (slice.tokenIds !== undefined || (hiddenState && hiddenStates) || returnedHiddenSize === 0)
+      throw protocolError(`a hidden state of slot ${slot}, which has none`);
+    if (first + rows > limits.maxSequences) throw protocolError(`more than ${limits.maxSequences} hidden states`);
+    for (let i = 0; i < rows; i++) words[tables.offsets.hiddenRow + first + i] = end - rows + i;
+    this.hidden.push({ slot, first, count: rows, ofAll: hiddenStates === true });
   }
 
   /** Notes how a slice's rows are masked, for when they are sampled. */

@@ -25,7 +25,7 @@ import { type MicroBatch, microBatches } from './micro-batches.js';
 import { Predictor } from './prediction.js';
 import { protocolError } from './protocol-error.js';
 import { filledUp, isRecurring } from './recurring-steps.js';
-import { type FilledStep, outputsOf, PENDING, StepFiller } from './step-filler.js';
+import { type FilledStep, type HiddenRows, outputsOf, PENDING, StepFiller } from './step-filler.js';
 import { readOutput } from './step-output.js';
 import { gatherAnswer, newly, type Part, passUs, type Staging } from './step-staging.js';
 
@@ -182,15 +182,13 @@ export class StepRunner {
       this.checkWeights();
       this.stepsDone += 1;
       this.lastStepAt = performance.now();
-      let hidden = 0;
-      const outputs = sampled.map(({ slot, hiddenState }, index): SlotOutput => {
-        if (late.has(slot)) {
-          hidden += Number(hiddenState);
-          return SlotOutput.fromPartial({ slot, late: true });
-        }
+      const last = new Map(filled.hidden.filter(({ ofAll }) => !ofAll).map((rows) => [rows.slot, rows]));
+      const outputs = sampled.map(({ slot }, index): SlotOutput => {
+        if (late.has(slot)) return SlotOutput.fromPartial({ slot, late: true });
         const { logprobs, given, tell } = asked[index] as (typeof asked)[number];
         const output = readOutput(staging, index, slot, logprobs, given);
-        if (hiddenState) output.hiddenState = this.hiddenState(staging, hidden++);
+        const hidden = last.get(slot);
+        if (hidden !== undefined) output.hiddenState = this.hiddenStates(staging, hidden);
         tell(output.tokenId);
         return output;
       });
@@ -205,6 +203,7 @@ export class StepRunner {
         promptOutputs,
         deviceUs: Math.round(deviceUs + (predictUs ?? 0)),
         saturatedActivations: samples > 0 ? saturated : 0,
+        hiddenStates: filled.hidden.filter(({ ofAll }) => ofAll).map((rows) => this.hiddenStates(staging, rows)),
       });
     } finally {
       this.idle.push(staging);
@@ -346,10 +345,11 @@ export class StepRunner {
     }
   }
 
-  /** A copy of one of the hidden states that a step has brought back. */
-  private hiddenState({ answer }: Staging, index: number): Buffer {
+  /** A copy of hidden states that a step has brought back. */
+  private hiddenStates({ answer }: Staging, { first, count }: HiddenRows): Buffer {
     const { tables, returnedHiddenSize: size } = this.model.forward;
-    const words = answer.slice(tables.hiddenOffset + index * size, tables.hiddenOffset + (index + 1) * size);
+    const from = tables.hiddenOffset + first * size;
+    const words = answer.slice(from, from + count * size);
     return Buffer.from(words.buffer);
   }
 

@@ -20,6 +20,7 @@ import type {
   GenerationSink,
   TokenProbability,
 } from '../request/generation.js';
+import { MeanState } from '../request/mean-state.js';
 import type { RequestRunner } from '../request/runner.js';
 import { GREEDY } from '../request/sequence.js';
 import type { ServedModel } from '../request/served-model.js';
@@ -40,7 +41,7 @@ const STOP: GenerationParameters['stop'] = {
 
 /** Result of the model for a prompt. */
 interface Computed {
-  /** Hidden state of the last token after the output norm; absent if it was not requested. */
+  /** Pooled hidden state after the output norm; absent if none was requested. */
   readonly hidden: Float32Array | undefined;
   readonly token: TokenProbability | undefined;
   readonly counts: CompletionCounts;
@@ -123,8 +124,11 @@ export class Embeddings {
    * @throws RocmForgeError why one cannot be computed; `NOT_IMPLEMENTED` if the executor returns no hidden states
    */
   async vectors(opened: OpenedPrompts, client: WaitingCall): Promise<EmbeddedPrompts<Float32Array> | undefined> {
-    const parameters = { sampling: GREEDY, returnsHidden: true };
-    return this.computed(opened, client, parameters, ({ hidden }) => {
+    const { pooling = 'last' } = this.model.facts.embeddings ?? {};
+    const parameters = { sampling: GREEDY, returnsHidden: pooling === 'mean' ? 'all' : 'last' } as const;
+    // Nothing comes before the first token: its hidden state is that of a prompt which it is alone.
+    const computed = pooling === 'cls' ? opened.prompts.map((ids) => ids.subarray(0, 1)) : opened.prompts;
+    return this.computed({ ...opened, computed }, client, parameters, ({ hidden }) => {
       const vector = (hidden as Float32Array).subarray(0, opened.dimensions);
       return opened.normalize ? normalized(vector) : vector;
     });
@@ -139,7 +143,7 @@ export class Embeddings {
   async scores(opened: OpenedPrompts, client: WaitingCall): Promise<EmbeddedPrompts<number> | undefined> {
     const { classifier } = this.model;
     if (classifier !== undefined) {
-      const parameters = { sampling: GREEDY, returnsHidden: true };
+      const parameters = { sampling: GREEDY, returnsHidden: 'last' } as const;
       return this.computed(opened, client, parameters, ({ hidden }) => share(classifier, hidden as Float32Array));
     }
     const ids = ['yes', 'no'].map((word) => this.tokenOf(word));
@@ -161,9 +165,14 @@ export class Embeddings {
     });
   }
 
-  /** Runs all prompts, so many at a time. The first that fails ends the others. */
+  /** Runs all prompts, so many at a time. The first that fails ends the others. @param computed what is computed of each */
   private async computed<T>(
-    { prompts, priority, requestId: given }: OpenedPrompts,
+    {
+      prompts,
+      computed = prompts,
+      priority,
+      requestId: given,
+    }: OpenedPrompts & { readonly computed?: readonly Uint32Array[] },
     client: WaitingCall,
     parameters: Pick<GenerationParameters, 'sampling' | 'returnsHidden'>,
     toValue: (computed: Computed) => T,
@@ -177,13 +186,13 @@ export class Embeddings {
     const work = async (): Promise<void> => {
       while (next < prompts.length && !client.signal.aborted) {
         const index = next++;
-        const promptIds = prompts[index] as Uint32Array;
+        const promptIds = computed[index] as Uint32Array;
         const id = prompts.length === 1 ? requestId : `${requestId}-${index}`;
         const all = { ...parameters, promptIds, stop: STOP, n: 1, priority, timeLimitMs: 0, promptText: undefined };
-        const computed = await this.run(all, client, id);
-        if (computed === undefined) return;
-        cachedTokens += computed.counts.cachedTokens;
-        values[index] = toValue(computed);
+        const result = await this.run(all, client, id);
+        if (result === undefined) return;
+        cachedTokens += result.counts.cachedTokens;
+        values[index] = toValue(result);
       }
     };
     try {
@@ -200,6 +209,7 @@ export class Embeddings {
     const { principal, peer, trace, deadline, signal } = client;
     return new Promise((resolve, reject) => {
       let hidden: Float32Array | undefined;
+      const mean = new MeanState(parameters.promptIds.length, this.model.facts.embeddings?.size ?? 0);
       let token: TokenProbability | undefined;
       const aborted = (): void => resolve(undefined);
       const sink: GenerationSink = {
@@ -207,7 +217,10 @@ export class Embeddings {
           token = logprobs[0];
         },
         hidden: (state) => {
-          hidden = new Float32Array(Uint8Array.from(state).buffer);
+          hidden = floatsOf(state);
+        },
+        hiddenStates: (_position, states) => {
+          hidden = mean.add(floatsOf(states));
         },
         progress: () => undefined,
         prompt: () => undefined,
@@ -228,6 +241,8 @@ export class Embeddings {
     });
   }
 }
+
+const floatsOf = (bytes: Uint8Array): Float32Array => new Float32Array(Uint8Array.from(bytes).buffer);
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((total, one) => total + one, 0);
 

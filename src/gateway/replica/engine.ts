@@ -271,9 +271,7 @@ export class Engine implements Backend {
       'the executor that takes over computes other bits; send the request again',
     );
     for (const generation of new Set(this.generations.values())) {
-      const { sequences, parameters } = generation;
-      const hasTokens = sequences.some(({ emitted }) => emitted.length > 0) || parameters.sampling.promptLogprobs > 0;
-      if (hasTokens) this.failGeneration(generation, error);
+      if (generation.isBegun) this.failGeneration(generation, error);
     }
   }
 
@@ -441,6 +439,7 @@ export class Engine implements Backend {
       this.generations.get(sequence)?.progressed(sequence);
     }
     this.pushPrompts(slices, response);
+    this.pushHidden(slices, response);
     for (const { sequence, index } of tokens) {
       const generation = this.generations.get(sequence);
       const output = response.outputs[index] as SlotOutput;
@@ -516,6 +515,17 @@ export class Engine implements Backend {
       if (generation === undefined) continue;
       if (outputs.some(({ nonFinite }) => nonFinite)) this.endNonFinite(generation);
       else this.guard(generation, () => generation.pushPrompt(slice.position + 1, outputs));
+    }
+  }
+
+  /** Hidden states of prompts come in as many steps as the prompt took. */
+  private pushHidden(slices: readonly PlannedSlice[], { hiddenStates }: ExecuteResponse): void {
+    if (hiddenStates.length === 0) return;
+    const returning = slices.filter((slice) => slice.hiddenStates);
+    for (const [i, { sequence, position, count }] of returning.entries()) {
+      const generation = this.generations.get(sequence);
+      if (generation !== undefined)
+        this.guard(generation, () => generation.pushHidden(position, count, hiddenStates[i] as Uint8Array));
     }
   }
 

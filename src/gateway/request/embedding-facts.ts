@@ -1,5 +1,5 @@
 import type { GgufModel } from '../../shared/gguf/reader.js';
-import type { EmbeddingFacts } from './embedding.js';
+import { type EmbeddingFacts, POOLINGS, type Pooling } from './embedding.js';
 
 /** Values of `pooling_type` (llama.cpp's `llama_pooling_type`). */
 const POOLING_NAMES: Readonly<Record<number, string>> = { 0: 'none', 1: 'mean', 2: 'cls', 3: 'last', 4: 'rank' };
@@ -13,10 +13,14 @@ const QWEN3_RANK_TEMPLATE =
   '<|im_start|>assistant\n<think>\n\n</think>\n\n';
 
 /**
- * How a model's embeddings are made: pooling as `pooling_type` says, the last token's without it. A model ranks if its file has
+ * How a model's embeddings are made: pooling as `pooling_type` says, the last token's without it, or as an option says. A model ranks if its file has
  * a template for it, is pooled by rank, or is a Qwen3 whose name says so.
  */
-export function embeddingFacts({ metadata }: Pick<GgufModel, 'metadata'>, hiddenSize: number): EmbeddingFacts {
+export function embeddingFacts(
+  { metadata }: Pick<GgufModel, 'metadata'>,
+  hiddenSize: number,
+  chosen?: Pooling,
+): EmbeddingFacts {
   const architecture = metadata.string('general.architecture') ?? '';
   const declared = metadata.number(`${architecture}.pooling_type`);
   const pooling = declared ?? LAST;
@@ -25,7 +29,14 @@ export function embeddingFacts({ metadata }: Pick<GgufModel, 'metadata'>, hidden
   const isQwen3Ranker = architecture === 'qwen3' && (isNamed || pooling === RANK);
   const rankTemplate = template ?? (isQwen3Ranker ? QWEN3_RANK_TEMPLATE : undefined);
   const name = POOLING_NAMES[pooling] ?? String(pooling);
-  const refusal = `the model’s embeddings are pooled by "${name}"; only "last" is supported`;
-  const isDeclared = declared !== undefined;
-  return { size: hiddenSize, rankTemplate, isDeclared, refusal: pooling === LAST ? undefined : refusal };
+  const used = chosen ?? POOLINGS.find((one) => one === name);
+  const refusal =
+    used === undefined
+      ? `the model’s embeddings are pooled by "${name}", which makes none of a text; set --pooling to ${POOLINGS.join(', ')}`
+      : undefined;
+  return {
+    ...{ size: hiddenSize, pooling: used ?? 'last', rankTemplate },
+    isDeclared: declared !== undefined || chosen !== undefined,
+    refusal,
+  };
 }

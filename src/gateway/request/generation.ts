@@ -4,7 +4,7 @@ import type { Tokenizer } from '../tokenizer/tokenizer.js';
 import { type AnswerOptions, type AnswerParts, answerParser } from './answer.js';
 import { Completion, type Finish, type StopOptions } from './completion.js';
 import type { RequestContext } from './context.js';
-import { Sequence, type SequenceSampling } from './sequence.js';
+import { type HiddenPositions, Sequence, type SequenceSampling } from './sequence.js';
 
 /** A request, validated and encoded. */
 export interface GenerationParameters {
@@ -19,8 +19,8 @@ export interface GenerationParameters {
   readonly priority: number;
   /** Milliseconds; 0: no limit. */
   readonly timeLimitMs: number;
-  /** True if the hidden state at which each token is sampled is returned; default false. */
-  readonly returnsHidden?: boolean;
+  /** Hidden states that are returned; default none. */
+  readonly returnsHidden?: HiddenPositions | undefined;
   /** May draft token at next tokens; default false. */
   readonly speculates?: boolean;
   /** Takes draft tokens of the model's prediction block, too; default false. */
@@ -76,8 +76,13 @@ export interface GenerationSink {
   progress(progress: PromptProgress): void;
   /** Its executor was lost, or its tokens come again: before the chunk of the first of them. */
   recovery?(event: Recovery): void;
-  /** Before the chunk of a token, if hidden states are returned. */
+  /** Before the chunk of a token, if its hidden state is returned. */
   hidden?(state: Uint8Array): void;
+  /**
+   * Hidden states of positions of the prompt from `position` on, one after the other, if all are returned: before the first chunk,
+   * in order, each once.
+   */
+  hiddenStates?(position: number, states: Uint8Array): void;
   /** Before the first chunk, when they were asked for: one entry a prompt token, the first without a probability. */
   prompt(logprobs: readonly PromptProbability[]): void;
   complete(index: number, finish: Finish, counts: CompletionCounts): void;
@@ -113,6 +118,8 @@ interface Milestones {
 export class Generation {
   readonly sequences: readonly Sequence[];
   private readonly completions: readonly Completion[];
+  /** Positions of the prompt whose hidden states were returned. */
+  private hiddenPositions = 0;
   /** Log probabilities of prompt tokens, by position, as far as they are computed. */
   private readonly promptProbabilities: PromptProbability[] = [];
   /** Time at which each sequence that had a slot last got one. */
@@ -134,7 +141,7 @@ export class Generation {
     private readonly sink: GenerationSink,
   ) {
     const { n, promptIds, sampling: shared, promptText, stop, answer, priority } = parameters;
-    const { constraints, speculates = false, predicts = false, returnsHidden = false } = parameters;
+    const { constraints, speculates = false, predicts = false, returnsHidden } = parameters;
     this.promptProbabilities.push({ tokenId: promptIds[0] as number });
     const indices = Array.from({ length: n }, (_, i) => i);
     this.completions = indices.map(() => new Completion(tokenizer, stop, answer && answerParser(answer)));
@@ -143,7 +150,8 @@ export class Generation {
       const [leader] = sequences;
       // The prompt is the same for all: the first computes it and tells its log probabilities, which blocks that are found
       // do not have; the others take what it has computed.
-      const takesPrefix = leader !== undefined || (shared.promptLogprobs === 0 && promptText === undefined);
+      const isWhole = shared.promptLogprobs > 0 || promptText !== undefined || returnsHidden === 'all';
+      const takesPrefix = leader !== undefined || !isWhole;
       const constrained = Number(constraints !== undefined);
       const sampling = { ...shared, sampleIndex, constrained, ...(leader && { promptLogprobs: 0 }) };
       const options = {
@@ -241,6 +249,24 @@ export class Generation {
       this.promptProbabilities[position + i] = probability;
     });
     if (!isKnown && this.promptProbabilities.length === promptIds.length) this.sink.prompt(this.promptProbabilities);
+  }
+
+  /** Hidden states of positions from `position` on. They come in order; those of a prompt that is computed again are the same again. */
+  pushHidden(position: number, count: number, states: Uint8Array): void {
+    const known = Math.max(0, this.hiddenPositions - position);
+    if (known >= count) return;
+    this.hiddenPositions = position + count;
+    this.sink.hiddenStates?.(position + known, states.subarray((states.length / count) * known));
+  }
+
+  /** True if what was computed for it is held to the numerics of its executor. */
+  get isBegun(): boolean {
+    const { sampling } = this.parameters;
+    return (
+      sampling.promptLogprobs > 0 ||
+      this.hiddenPositions > 0 ||
+      this.sequences.some(({ emitted }) => emitted.length > 0)
+    );
   }
 
   /** True if no token that ends a sequence's text can be sampled yet. */

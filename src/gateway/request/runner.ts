@@ -110,6 +110,7 @@ export class RequestRunner {
       progress: (progress) => sink.progress(progress),
       recovery: (event) => sink.recovery?.(event),
       hidden: (state) => sink.hidden?.(state),
+      hiddenStates: (position, states) => sink.hiddenStates?.(position, states),
       prompt: (logprobs) => sink.prompt(logprobs),
       complete: (index, finish, counts) => {
         observer.completionEnded(counts);

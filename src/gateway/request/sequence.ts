@@ -36,9 +36,12 @@ export interface SequenceOptions {
   readonly constraint?: TokenConstraint | undefined;
   /** May take what it finds in the prefix cache; default true. What it computes is left there in any case. */
   readonly takesPrefix?: boolean;
-  /** True if the hidden state at which each token is sampled is returned; default false. */
-  readonly returnsHidden?: boolean;
+  /** Hidden states that are returned; default none. */
+  readonly returnsHidden?: HiddenPositions | undefined;
 }
+
+/** Positions whose hidden states are returned: those at which tokens are sampled, or all of the prompt. */
+export type HiddenPositions = 'last' | 'all';
 
 /** Source of draft tokens: what came before in the text, or the model's prediction block. */
 export type DraftMethod = 'lookup' | 'mtp';
@@ -158,6 +161,11 @@ export class Sequence {
   /** True if its next slice returns log probabilities of the prompt; a replay that comes after them does not. */
   get wantsPromptLogprobs(): boolean {
     return this.options.sampling.promptLogprobs > 0 && this.emitted.length === 0 && this.pending === 0;
+  }
+
+  /** True if its next slice returns the hidden states of all its positions. */
+  get wantsHiddenStates(): boolean {
+    return this.options.returnsHidden === 'all' && this.emitted.length === 0 && this.pending === 0;
   }
 
   /**

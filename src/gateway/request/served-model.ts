@@ -14,6 +14,7 @@ import {
 import { ChatTemplate, type TemplateSettings } from '../chat/chat-template.js';
 import { type FillInTokens, fillInTokens } from '../tokenizer/fill-in-tokens.js';
 import { createTokenizer, type Tokenizer } from '../tokenizer/tokenizer.js';
+import type { Pooling } from './embedding.js';
 import { embeddingFacts } from './embedding-facts.js';
 import type { LimitFacts } from './limits.js';
 import { ModelFile } from './model-file.js';
@@ -68,6 +69,8 @@ export interface ServedModelOptions {
   readonly toolParser?: ToolParser;
   /** The model's format of reasoning; default: the one that its chat template shows. */
   readonly reasoningParser?: ReasoningParser | 'none';
+  /** How embeddings are pooled; default: as the file says. */
+  readonly pooling?: Pooling;
 }
 
 /**
@@ -105,7 +108,7 @@ export function readServedModel(file: string, options: ServedModelOptions): Serv
       takesAnyName: anyName,
       modelAliases: options.aliases,
       defaultSeed: options.seed,
-      embeddings: embeddingFacts(gguf, parameters.hiddenSize),
+      embeddings: embeddingFacts(gguf, parameters.hiddenSize, options.pooling),
       ...answersOf(gguf.metadata, {
         ...options,
         chatTemplate: options.template?.source,

@@ -15,7 +15,16 @@ const mask = (bits: number): TokenMask => ({ bits: Uint8Array.of(bits, 0, 0, 0),
 const step = (stepId: number, ...masks: readonly (readonly [Sequence, TokenMask | 'pending'])[]): StepPlan => ({
   ...{ stepId, closes: [], opens: [], appends: [] },
   slices: masks.map(([of, its], slot) => {
-    return { sequence: of, slot, position: 1, count: 1, sample: true, promptLogprobs: false, mask: its };
+    return {
+      sequence: of,
+      slot,
+      position: 1,
+      count: 1,
+      sample: true,
+      promptLogprobs: false,
+      hiddenStates: false,
+      mask: its,
+    };
   }),
 });
 

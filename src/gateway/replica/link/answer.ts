@@ -39,10 +39,11 @@ export function checkAnswer(
     checkOutput(output, slot, output.late ? 0 : logprobs, vocabularySize);
     checkIds(output, output.late || output.nonFinite ? 0 : chosenLogprobs, vocabularySize);
     checkPredicted(output, predictedTokens, vocabularySize);
-    const hidden = sequence.options.returnsHidden && !output.late ? 4 * hiddenSize : 0;
+    const hidden = sequence.options.returnsHidden === 'last' && !output.late ? 4 * hiddenSize : 0;
     const { length = 0 } = output.hiddenState ?? {};
     if (length !== hidden) throw wrong(`a hidden state of ${length} bytes`, `${hidden}`);
   });
+  checkHiddenStates(step.slices, response, hiddenSize);
   const expected = step.slices.reduce((sum, slice) => sum + promptOutputsOf(slice), 0);
   if (promptOutputs.length !== expected) throw wrong(`${promptOutputs.length} prompt tokens`, `${expected}`);
   let next = 0;
@@ -55,6 +56,21 @@ export function checkAnswer(
       if (output.tokenId !== token) throw wrong(`prompt token ${output.tokenId}`, `${token}`);
     }
   }
+}
+
+/** @param hiddenSize elements of a hidden state; 0: the executor returns none */
+function checkHiddenStates(
+  slices: readonly PlannedSlice[],
+  { hiddenStates }: ExecuteResponse,
+  hiddenSize: number,
+): void {
+  const returning = hiddenSize === 0 ? [] : slices.filter((slice) => slice.hiddenStates);
+  if (hiddenStates.length !== returning.length)
+    throw wrong(`hidden states of ${hiddenStates.length} slices`, `${returning.length}`);
+  returning.forEach(({ count }, i) => {
+    const { length = 0 } = hiddenStates[i] ?? {};
+    if (length !== 4 * hiddenSize * count) throw wrong(`hidden states of ${length} bytes`, `${4 * hiddenSize * count}`);
+  });
 }
 
 /** @param logprobs 0: none; n + 1: the token's and those of the n likeliest */

@@ -200,7 +200,7 @@ export class Scheduler {
       const slice = this.slice(sequence, count, draftTokens);
       slices.push(slice);
       rows.take(sequence, count);
-      if (slice.promptLogprobs || draftTokens !== undefined) extraLogits += count - 1;
+      if (slice.promptLogprobs || slice.hiddenStates || draftTokens !== undefined) extraLogits += count - 1;
     };
 
     this.makeSlot();
@@ -404,8 +404,9 @@ export class Scheduler {
   private countOf(sequence: Sequence, budget: number, extraLogits: number): number {
     const { scheduled } = sequence;
     const most = Math.min(sequence.behind, budget);
-    // Each position of such a prompt takes a row of logits, the first of them the sequence's own.
-    const count = sequence.wantsPromptLogprobs ? Math.min(most, 1 + this.spareLogits(extraLogits)) : most;
+    // Each position of such a prompt takes a row of what is returned, the first of them the sequence's own.
+    const isReturned = sequence.wantsPromptLogprobs || sequence.wantsHiddenStates;
+    const count = isReturned ? Math.min(most, 1 + this.spareLogits(extraLogits)) : most;
     return count > 0 ? this.snapshots.cut(sequence, scheduled + count) - scheduled : 0;
   }
 
@@ -428,6 +429,7 @@ export class Scheduler {
   private slice(sequence: Sequence, count: number, draftTokens?: readonly DraftToken[]): PlannedSlice {
     const position = sequence.scheduled;
     const promptLogprobs = sequence.wantsPromptLogprobs;
+    const hiddenStates = sequence.wantsHiddenStates;
     const sample = draftTokens !== undefined || position + count === sequence.length;
     const mask = sample ? sequence.mask : undefined;
     const hasDrafts = draftTokens !== undefined && draftTokens.length > 0;
@@ -452,6 +454,7 @@ export class Scheduler {
       count,
       sample,
       promptLogprobs,
+      hiddenStates,
       tokens,
       mask: hasDrafts ? undefined : mask,
       proposed,
@@ -501,8 +504,8 @@ export class Scheduler {
       sequence.cachedTokens = start;
       this.counters.cachedTokens += start;
     }
-    // One whose log probabilities are asked for may take a step a token: nobody should wait for that.
-    if (!sequence.wantsPromptLogprobs) this.cache.promise(sequence, found);
+    // One all of whose positions return something may take a step a token: nobody should wait for that.
+    if (!sequence.wantsPromptLogprobs && !sequence.wantsHiddenStates) this.cache.promise(sequence, found);
     this.queue.remove(sequence);
     this.queue.took(sequence);
     this.running.push(sequence);

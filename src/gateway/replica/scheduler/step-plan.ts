@@ -36,6 +36,8 @@ export interface PlannedSlice {
   readonly sample: boolean;
   /** True if each position whose next token is in the prompt returns that token's log probability. */
   readonly promptLogprobs: boolean;
+  /** True if each position returns its hidden state. */
+  readonly hiddenStates: boolean;
   /** Tokens of a slice that states them: the last known one, and draft tokens after it. Each position is sampled then. */
   readonly tokens?: readonly number[] | undefined;
   /** Mask of a constrained sample, or a mark that it depends on a token that is under way. */

@@ -7,7 +7,7 @@ const sequence = new Sequence({
   ...{ promptIds: Uint32Array.of(1, 2, 3), sampling: GREEDY, maxTokens: 9, priority: 0 },
 });
 const slice = {
-  ...{ sequence, slot: 0, position: 0, count: 3, sample: true, promptLogprobs: false },
+  ...{ sequence, slot: 0, position: 0, count: 3, sample: true, promptLogprobs: false, hiddenStates: false },
   predictedTokens: 2,
 };
 const step = { stepId: 1, closes: [], opens: [], appends: [], slices: [slice] };
