@@ -303,7 +303,9 @@ export class Router implements Backend {
       from.arithmetic === to.arithmetic ||
       // Before any executor has served nothing was computed.
       from.arithmetic === undefined ||
-      !generation.isBegun;
+      (generation.parameters.sampling.promptLogprobs === 0 &&
+        !generation.hasHiddenStates &&
+        generation.sequences.every(({ emitted }) => emitted.length === 0));
     return isFree && to.canRun(generation);
   }
 

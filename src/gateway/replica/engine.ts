@@ -271,7 +271,9 @@ export class Engine implements Backend {
       'the executor that takes over computes other bits; send the request again',
     );
     for (const generation of new Set(this.generations.values())) {
-      if (generation.isBegun) this.failGeneration(generation, error);
+      const { sequences, parameters, hasHiddenStates } = generation;
+      const hasTokens = sequences.some(({ emitted }) => emitted.length > 0) || parameters.sampling.promptLogprobs > 0;
+      if (hasTokens || hasHiddenStates) this.failGeneration(generation, error);
     }
   }
 

@@ -259,14 +259,9 @@ export class Generation {
     this.sink.hiddenStates?.(position + known, states.subarray((states.length / count) * known));
   }
 
-  /** True if what was computed for it is held to the numerics of its executor. */
-  get isBegun(): boolean {
-    const { sampling } = this.parameters;
-    return (
-      sampling.promptLogprobs > 0 ||
-      this.hiddenPositions > 0 ||
-      this.sequences.some(({ emitted }) => emitted.length > 0)
-    );
+  /** True if hidden states were returned. */
+  get hasHiddenStates(): boolean {
+    return this.hiddenPositions > 0;
   }
 
   /** True if no token that ends a sequence's text can be sampled yet. */
