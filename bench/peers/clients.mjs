@@ -27,8 +27,8 @@ const AGENT_LIMIT_MS = 120_000;
 
 const ANSWER = JSON.stringify({ answer: 'It is long enough to be killed twice while it is on its way. '.repeat(4) });
 // As the grammar of strict calls has it: the executor's script must be allowed by it.
-const call = (name, args) =>
-  `I act.\n<tool_call>\n{"name": ${JSON.stringify(name)}, "arguments": ${JSON.stringify(args)}}\n</tool_call>`;
+const call = (name, args, before = 'I act.\n') =>
+  `${before}<tool_call>\n{"name": ${JSON.stringify(name)}, "arguments": ${JSON.stringify(args)}}\n</tool_call>`;
 
 /** Each library by the package whose version counts. */
 const LIBRARIES = {
@@ -46,6 +46,9 @@ const LIBRARIES = {
   'OpenAI (LlamaIndex)': 'llamaindex',
   Instructor: '@instructor-ai/instructor',
 };
+
+/** Libraries that name the tool which must be called: nothing may come before such a call. */
+const NAMING = new Set(['Instructor']);
 
 /** Builds the doubles, and installs the clients. @returns why they cannot be tried */
 function prepare() {
@@ -142,7 +145,8 @@ const CHECKS = {
 
 async function tryLibrary(name) {
   const row = { client: name, version: dependencies[LIBRARIES[name]] };
-  const stack = await startStack([ANSWER, call('record', { answer: 'yes' }), 'Recorded.'], STEP_MS);
+  const called = call('record', { answer: 'yes' }, NAMING.has(name) ? '' : undefined);
+  const stack = await startStack([ANSWER, called, 'Recorded.'], STEP_MS);
   const attempt = async (feature, go) => {
     try {
       row[feature] = (await go()) ?? 'yes';
@@ -212,6 +216,8 @@ const AGENTS = {
 Object.assign(AGENTS, {
   opencode: {
     package: 'opencode-ai',
+    // It asks for a title in a request of its own, beside the first.
+    apart: 1,
     turns: (file) => [
       'A title.',
       call('write', { filePath: file, content: 'one\ntwo\n' }),
@@ -273,11 +279,9 @@ async function tryAgent(name) {
   };
   try {
     const { said, ms } = await edit();
-    const [first, ...later] = stack.cached;
-    check(
-      later.length >= 4 && later.every((count) => count > 0),
-      `cached tokens by request: ${[first, ...later].join(', ')}`,
-    );
+    const later = stack.cached.slice(1 + (agent.apart ?? 0));
+    const isCached = later.length >= 4 && later.every((count) => count > 0);
+    check(isCached, `cached tokens by request: ${stack.cached.join(', ')}`);
     Object.assign(row, { edit: 'yes', requests: stack.cached.length, cached: stack.cached.join(', ') });
     const kills = [0.45, 0.75].map(
       (share) => new Promise((resolve) => setTimeout(() => resolve(stack.kill()), share * ms)),

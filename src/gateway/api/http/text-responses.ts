@@ -8,8 +8,12 @@ import { countRequest } from './anthropic/messages-request.js';
 import { FieldPolicy } from './field-policy.js';
 import { areIds, Fields } from './fields.js';
 import { parseJson } from './json-forms.js';
+import { JsonText, jsonOf } from './json-slices.js';
 import { chatRequest, conversationOf } from './openai/chat-request.js';
+import { completionRequest } from './openai/completion-request.js';
 import type { FormDefaults } from './request.js';
+import { derenderedChat, derenderedCompletions } from './vllm/derender.js';
+import { rendered } from './vllm/render.js';
 
 /** Dependencies of the text routes. */
 export interface TextTools {
@@ -74,6 +78,17 @@ export const TEXT_ANSWERS = {
     checkGeneration(message, facts);
     return { input_tokens: encodeInput(message.input, encoder).length };
   },
+  /** vLLM's `POST /v1/chat/completions/render`: such a request as one of tokens. */
+  renderChat: (body, policy, tools) => {
+    const [request] = rendered(chatRequest(body, policy, { verbose: false }), 'chatcmpl-', tools);
+    return new JsonText(jsonOf(request));
+  },
+  /** vLLM's `POST /v1/completions/render`: a list, with one request for each prompt. */
+  renderCompletions: (body, policy, tools) =>
+    new JsonText(jsonOf(rendered(completionRequest(body, policy, { verbose: false }), 'cmpl-', tools))),
+  /** vLLM's `POST /v1/chat/completions/derender` and `/v1/completions/derender`: generated tokens as a response. */
+  derenderChat: (body, policy, tools) => new JsonText(jsonOf(derenderedChat(body, policy, tools))),
+  derenderCompletions: (body, policy, tools) => new JsonText(jsonOf(derenderedCompletions(body, policy, tools))),
 } satisfies Record<string, (body: unknown, policy: FieldPolicy, tools: TextTools) => unknown>;
 
 export type TextForm = keyof typeof TEXT_ANSWERS;
@@ -120,7 +135,8 @@ export function answerText(
   tools: TextTools,
 ): TextAnswer {
   const policy = new FieldPolicy(strictFields);
-  const answer: Buffer = Buffer.from(JSON.stringify(TEXT_ANSWERS[form](parseJson(bytes), policy, tools)));
+  const value: unknown = TEXT_ANSWERS[form](parseJson(bytes), policy, tools);
+  const answer: Buffer = Buffer.from(value instanceof JsonText ? value.text : JSON.stringify(value));
   if (answer.length > MAX_ANSWER_TEXT_BYTES) throw responseTooLarge();
   // With its memory to itself it goes to another thread without a copy.
   return { bytes: new Uint8Array(answer), ignored: policy.ignored };

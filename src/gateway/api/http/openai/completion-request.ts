@@ -28,7 +28,7 @@ export function completionRequest(body: unknown, policy: FieldPolicy, defaults: 
   const message = messageOf(fields, {
     input: undefined,
     sampling: samplingOf(fields),
-    stop: stopOf(fields, maxTokensOf(fields, 'max_tokens', 'n_predict') ?? DEFAULT_MAX_TOKENS),
+    stop: stopOf(fields, limitOf(fields)),
     output: { logprobs, echo, promptLogprobs: echo ? logprobs : undefined },
   });
   const best = fields.integer('best_of', 1, 64);
@@ -55,6 +55,13 @@ export function completionRequest(body: unknown, policy: FieldPolicy, defaults: 
     continuousUsage,
   } as const;
   return { messages, form: { ...form, timingsPerToken, returnProgress, returnRecovery } };
+}
+
+/** The most tokens: without a limit OpenAI's, with -1 as many as fit. */
+function limitOf(fields: Fields): number | undefined {
+  const names = ['max_tokens', 'n_predict'] as const;
+  const most = maxTokensOf(fields, ...names);
+  return names.some((name) => fields.has(name)) ? most : DEFAULT_MAX_TOKENS;
 }
 
 /** The text before the gap. */

@@ -2,12 +2,15 @@ import type { TokenLogprobs } from '../../../../shared/generated/rocmforge/v1/in
 import { Listed } from '../json-slices.js';
 import type { AnswerFacts } from '../request.js';
 
+/** Names of tokens. */
+export type TokenNames = Pick<AnswerFacts, 'tokenText' | 'tokenBytes'>;
+
 /** JSON has no infinity: what no float holds is the least that one does, as OpenAI has it. */
 const LEAST_LOGPROB = -9999;
 const finite = (logprob: number): number => Math.max(logprob, LEAST_LOGPROB);
 
 /** Log probabilities of a chat's answer. */
-export function chatLogprobs(tokens: readonly TokenLogprobs[], facts: AnswerFacts): unknown {
+export function chatLogprobs(tokens: readonly TokenLogprobs[], facts: TokenNames): unknown {
   const one = (id: number, logprob: number) => ({
     token: facts.tokenText(id),
     logprob: finite(logprob),
@@ -21,7 +24,7 @@ export function chatLogprobs(tokens: readonly TokenLogprobs[], facts: AnswerFact
 }
 
 /** A token's text; of one that is a part of a character its bytes, as OpenAI names them, so that no two are the same. */
-function nameOf(id: number, facts: AnswerFacts): string {
+function nameOf(id: number, facts: TokenNames): string {
   const text = facts.tokenText(id);
   if (!text.includes('\ufffd')) return text;
   return `bytes:${[...facts.tokenBytes(id)].map((byte) => `\\x${byte.toString(16).padStart(2, '0')}`).join('')}`;
@@ -35,7 +38,7 @@ export class CompletionLogprobs {
   private readonly decoder = new TextDecoder();
   private offset = 0;
 
-  constructor(private readonly facts: AnswerFacts) {}
+  constructor(private readonly facts: TokenNames) {}
 
   write(tokens: readonly TokenLogprobs[]): unknown {
     const { facts } = this;
