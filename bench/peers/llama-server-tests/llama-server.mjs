@@ -60,6 +60,8 @@ if (origins !== undefined) args.push('--cors-origins', ...origins.split(','));
 if (options.has('--batch-size')) args.push('--max-step-tokens', options.get('--batch-size'));
 if (options.has('--verbose')) args.push('--http-verbose');
 if (options.has('--metrics')) args.push('--http-metrics');
+if (options.has('--pooling')) args.push('--pooling', options.get('--pooling'));
+if (options.has('--sleep-idle-seconds')) args.push('--idle-unload', options.get('--sleep-idle-seconds'));
 if (options.has('--slots')) args.push('--http-slots');
 args.push('--max-sequences', String(sequences), '--chat-template', templateFile());
 args.push('--max-context', String(options.has('--kv-unified') ? context : Math.floor(context / sequences)));

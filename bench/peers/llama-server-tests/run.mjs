@@ -30,8 +30,8 @@ const PORT = '18077';
 /** Why tests cannot be held against another server, by `file::test`; what is not here counts. */
 const NOT_APPLICABLE = [
   [
-    /^test_(embedding|rerank|infill|lora|slot_save|vision_api)::/,
-    'embeddings, rerank, infill, LoRA, slot files, vision',
+    /^test_(rerank|infill|lora|slot_save|vision_api)::/,
+    'rerankers and infill models that cannot be had, LoRA, slot files, vision',
   ],
   [/^test_speculative::/, 'a draft model that cannot be had'],
   [/^test_basic::test_load_split_model/, 'a model that cannot be had'],
@@ -41,7 +41,6 @@ const NOT_APPLICABLE = [
     'models that cannot be had',
   ],
   [/^test_compat_anthropic::test_anthropic_thinking_with_reasoning_model/, 'a model that cannot be had'],
-  [/^test_metrics::test_metrics_embedding/, 'embeddings'],
   [/^test_compat_anthropic::.*(vision|with_image)/, 'media'],
   [
     /^test_compat_oai_responses::test_responses_(stream_)?with_openai_library/,
