@@ -60,7 +60,7 @@ export interface GatewayOptions extends ModelOptions, HttpOptions, TrustOptions 
   /** The model's format of calls and reasoning; default: the one that its chat template shows. */
   readonly toolParser?: ToolParser | undefined;
   readonly reasoningParser?: ReasoningParser | 'none' | undefined;
-  /** How the model's embeddings are made of hidden states; default: as its file says. */
+  /** Pooling of the model's embeddings; default: as its file says. */
   readonly pooling?: Pooling | undefined;
   /** `HOST:PORT` or `unix:PATH`. */
   readonly listen: string;

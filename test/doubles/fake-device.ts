@@ -1,10 +1,10 @@
-import type {
-  ExecuteRequest,
+import {
+  type ExecuteRequest,
   ExecuteResponse,
-  Slice,
-  SlotOpen,
-  SlotOutput,
-  TokenMask,
+  type Slice,
+  type SlotOpen,
+  type SlotOutput,
+  type TokenMask,
 } from '../../src/shared/generated/rocmforge/executor/v1/executor.js';
 import { decodeSampling } from '../../src/shared/sampling-schema.js';
 import { ScriptChoice } from './turn-scripts.js';
@@ -166,8 +166,7 @@ export class FakeDevice {
     if (logits > this.limits.maxSequences) throw new Error(`${logits} rows of logits in a step`);
     this.rows += rows;
     this.steps += 1;
-    const { stepId, epoch } = step;
-    return { stepId, epoch, outputs, promptOutputs, deviceUs: 0, saturatedActivations: 0, hiddenStates: [] };
+    return ExecuteResponse.fromPartial({ stepId: step.stepId, epoch: step.epoch, outputs, promptOutputs });
   }
 
   /** By what a slice's token is chosen; a slice without one in time is not computed at all: nobody sees the difference. */

@@ -29,7 +29,12 @@ export async function ask(
   });
   const text = await answer.text();
   const isJson = answer.headers.get('content-type')?.startsWith('application/json') === true;
-  return { status: answer.status, headers: answer.headers, text, json: isJson && text !== '' ? JSON.parse(text) : undefined };
+  return {
+    status: answer.status,
+    headers: answer.headers,
+    text,
+    json: isJson && text !== '' ? JSON.parse(text) : undefined,
+  };
 }
 
 /** The address of a gateway's HTTP server. */

@@ -13,7 +13,7 @@ const QWEN3_RANK_TEMPLATE =
   '<|im_start|>assistant\n<think>\n\n</think>\n\n';
 
 /**
- * How a model's embeddings are made: pooling as `pooling_type` says, the last token's without it, or as an option says. A model ranks if its file has
+ * Facts about a model's embeddings: pooling as `pooling_type` says, the last token's without it, or as an option says. A model ranks if its file has
  * a template for it, is pooled by rank, or is a Qwen3 whose name says so.
  */
 export function embeddingFacts(

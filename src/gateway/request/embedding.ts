@@ -3,13 +3,13 @@ import type { EmbedInput } from '../../shared/generated/rocmforge/v1/inference.j
 import { checkTokenIds, encodeInput, type PromptEncoder } from '../tokenizer/prompt.js';
 import { checkLimits, checkModelName, type LimitFacts } from './limits.js';
 
-/** How an embedding is made of the hidden states of a text's tokens: that of the last or the first one, or the mean of all. */
+/** Embedding of a text by its tokens' hidden states: that of the last or the first one, or the mean of all. */
 export type Pooling = 'last' | 'cls' | 'mean';
 export const POOLINGS: readonly Pooling[] = ['last', 'cls', 'mean'];
 
 /** Properties of a served model that its embeddings depend on. */
 export interface EmbeddingFacts {
-  /** How its embeddings are pooled. */
+  /** Pooling of its embeddings. */
   readonly pooling: Pooling;
   /** Elements of an embedding. */
   readonly size: number;

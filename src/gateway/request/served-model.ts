@@ -69,7 +69,7 @@ export interface ServedModelOptions {
   readonly toolParser?: ToolParser;
   /** The model's format of reasoning; default: the one that its chat template shows. */
   readonly reasoningParser?: ReasoningParser | 'none';
-  /** How embeddings are pooled; default: as the file says. */
+  /** Pooling of embeddings; default: as the file says. */
   readonly pooling?: Pooling;
 }
 

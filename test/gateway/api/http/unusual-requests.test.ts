@@ -36,6 +36,15 @@ describe('paths', () => {
     },
   );
 
+  it('of OpenAI’s responses are served without /v1, too', async () => {
+    const { status, json } = await ask(server.gateway, '/responses/resp_none');
+    expect([status, json.error.code]).toEqual([
+      404,
+      (await ask(server.gateway, '/v1/responses/resp_none')).json.error.code,
+    ]);
+    expect(json.error.code).not.toBe('PATH_NOT_FOUND');
+  });
+
   it('name their methods where another one is used', async () => {
     const { gateway } = server;
     const allowOf = async (path: string, method: string) => {
