@@ -87,6 +87,9 @@ describe('pooling', () => {
     const stories = [1, 2].map((seed) =>
       ask(servers.mean.gateway, '/v1/completions', { prompt: texts[9], max_tokens: 60, seed, ignore_eos: true }),
     );
+    // Steps with masks run in two parts.
+    const constrained = { prompt: texts[9], max_tokens: 60, guided_regex: '[a-z ]{60,}', seed: 3 };
+    stories.push(ask(servers.mean.gateway, '/v1/completions', constrained));
     const during = await Promise.all([1, 2].map(() => embed('mean', { input: texts })));
     for (const one of during) expect(hash(one)).toBe(before);
     for (const { status } of await Promise.all(stories)) expect(status).toBe(200);
