@@ -95,6 +95,18 @@ describe('pooling', () => {
     for (const { status } of await Promise.all(stories)) expect(status).toBe(200);
   });
 
+  it('by mean has the same bits from a model that is split over two devices', async () => {
+    const executor = { spawn: { device: 'host', threads: 2, split: 'layer', gpus: [0, 1] } } as const;
+    const split = await startTestGateway(fileOf(MEAN as number), { ...OPTIONS, executor });
+    try {
+      const { json } = await ask(split.gateway, '/v1/embeddings', { input: texts });
+      const states = json.data.map(({ embedding }: { embedding: number[] }) => embedding);
+      expect(hash(states)).toBe(hash(await embed('mean', { input: texts })));
+    } finally {
+      await split.stop();
+    }
+  });
+
   it('by mean survives the end of the executor with the same bits', async () => {
     const { gateway } = servers.mean;
     const before = hash(await embed('mean', { input: texts }));
