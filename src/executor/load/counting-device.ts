@@ -60,6 +60,15 @@ export class CountingDevice implements NativeDevice {
     this.usedBytes -= size;
   }
 
+  /** The host's memory is not counted. */
+  allocatePinned(bytes: number): number {
+    const address = this.nextAddress;
+    this.nextAddress += Math.ceil((bytes + 1) / ALIGNMENT) * ALIGNMENT;
+    return address;
+  }
+
+  releasePinned(_address: number): void {}
+
   write(_address: number, _data: Uint8Array): void {}
 
   read(_address: number, bytes: number): Uint8Array {

@@ -1,6 +1,6 @@
 // One file because a load is one row of decisions, each of which needs what those before it found.
 import { RocmForgeError } from '../../shared/errors.js';
-import type { GgufModel } from '../../shared/gguf/reader.js';
+import type { GgufModel, GgufTensor } from '../../shared/gguf/reader.js';
 import { canReplay } from '../../shared/gguf/recurrent.js';
 import { readServableModel, type ServableModel } from '../../shared/gguf/servable-model.js';
 import type { Device, DeviceScope } from '../device/device.js';
@@ -40,6 +40,7 @@ import {
   snapshotsFor,
 } from './load-options.js';
 import type { LoadedModel, OpenedModel } from './loaded-model.js';
+import { tensorsOnHost } from './placement.js';
 import { rankPlaces, type StageLoad, stageLoads } from './stage-loads.js';
 
 /** Arguments with which a stage's forward pass is recorded, beside limits. */
@@ -57,6 +58,8 @@ export class ModelLoader {
   /** Another executor fits beside this one. */
   private hasRoomForSpare = true;
   private wantsSpare = false;
+  /** Tensors that are in the host's memory alone. */
+  private onHost: ReadonlySet<GgufTensor> = new Set();
 
   /** @param memory one scope a device */
   constructor(
@@ -80,8 +83,16 @@ export class ModelLoader {
     const windows = own.attention === 'unfused' ? undefined : windowedLayers(graph, own.maxContext);
     const blocks = new BlockBudget(options, kvLayers(graph), windows);
     const stages = stageLoads(memory, options, graph, blocks, windows);
+    const { cpuExperts = 0 } = options;
+    const onHost = tensorsOnHost(graph, cpuExperts);
     if (!isHost) {
-      for (const stage of stages) if (!hasWeights(stage.device)) refuseWhatCannotFit(file, stage, own);
+      if (onHost.size > 0 && memory.length > 1) {
+        throw new RocmForgeError('INVALID_OPTION', '--cpu-experts requires a model on one GPU, without --split', {
+          option: 'cpu-experts',
+        });
+      }
+      this.onHost = onHost;
+      for (const stage of stages) if (!hasWeights(stage.device)) refuseWhatCannotFit(file, stage, own, onHost);
     }
     const brought = await this.bring(stages, own.maxContext, onProgress);
     const predictions = new Map<ForwardPass, ForwardPass>();
@@ -152,6 +163,7 @@ export class ModelLoader {
       prediction: predicting && { forward: predicting, plan: predicting.finish() },
       pipeline,
       splits,
+      hostDevice: this.onHost.size > 0 ? memory[0]?.device.host : undefined,
       weights: (brought.get(stages.at(-1) as StageLoad) as Brought).weights,
       hasRoomForSpare: this.hasRoomForSpare,
       restoredWeights: [...brought.values()].reduce((total, { weights }) => total + weights.restored, 0),
@@ -184,7 +196,8 @@ export class ModelLoader {
     for (const [i, stage] of stages.entries()) {
       const { memory, graph } = stage;
       const already = before;
-      const weights = await Weights.load(memory, file, content, graph, (done) => onProgress(already + done, total));
+      const progress = (done: number): void => onProgress(already + done, total);
+      const weights = await Weights.load(memory, file, content, graph, progress, this.onHost);
       brought.set(stage, { weights, ropes: uploadRopes(memory, graph, weights, positions) });
       before += bytes[i] as number;
     }
@@ -374,10 +387,11 @@ function refuseWhatCannotFit(
   file: GgufModel,
   { device, graph, blocks, receiveBuffers }: StageLoad,
   own: OwnLimits,
+  onHost: ReadonlySet<GgufTensor>,
 ): void {
   const leastKvBytes = blocks.leastBytes(own);
   const { freeBytes, totalBytes } = device.native.memory();
-  const weightBytes = bytesOnGpu(device, file, graph);
+  const weightBytes = bytesOnGpu(device, file, graph, onHost);
   if (weightBytes + leastKvBytes + RESERVED_BYTES <= freeBytes) return;
   const giga = (bytes: number) => `${(bytes / 1e9).toFixed(2)} GB`;
   throw new RocmForgeError(
