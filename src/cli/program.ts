@@ -15,6 +15,7 @@ import {
   modelOptions,
   splitOptions,
   stateSnapshotsOption,
+  cpuExpertsOption,
   testOptions,
   trustOptions,
   wholeNumber,
@@ -251,6 +252,7 @@ command('inspect', splitOptions)
   )
   .addOption(kvCacheTypeOption)
   .addOption(stateSnapshotsOption)
+  .addOption(cpuExpertsOption)
   .option('--json', 'print JSON', false)
   .action(async (model, options) => {
     const { inspect } = await import('./inspect/inspect-command.js');

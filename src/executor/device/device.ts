@@ -121,6 +121,7 @@ export class Device implements Allocator {
   /** Opens the host device that computes for this GPU; absent where there is none. */
   opensHost: (() => Device) | undefined;
   private openedHost: Device | undefined;
+  private budget: { readonly bytes: number; readonly freeBefore: number } | undefined;
   private readonly pinned = new Set<number>();
   private readonly keptRanges = new Map<number, KeptRange>();
   private readonly checked = new Set<string>();
@@ -165,6 +166,19 @@ export class Device implements Allocator {
     if (this.opensHost === undefined) throw new RocmForgeError('DEVICE_UNAVAILABLE', 'no host device was configured');
     this.openedHost ??= this.opensHost();
     return this.openedHost;
+  }
+
+  /** Lets this process take so many bytes from now on, of those that are free. */
+  limitMemory(bytes: number): void {
+    this.budget = { bytes, freeBefore: this.native.memory().freeBytes };
+  }
+
+  /** Bytes that are free, within {@link limitMemory}; 0 where memory is the host's. */
+  get freeBytes(): number {
+    const { freeBytes } = this.native.memory();
+    if (this.budget === undefined) return freeBytes;
+    const taken = this.budget.freeBefore - freeBytes;
+    return Math.max(0, Math.min(freeBytes, this.budget.bytes - taken));
   }
 
   /** Memory in all; 0 where it is the host's. */

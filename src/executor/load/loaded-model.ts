@@ -47,6 +47,8 @@ export interface LoadedModel {
   readonly hasRoomForSpare: boolean;
   /** Allocations of weights that were damaged in kept memory and loaded again. */
   readonly restoredWeights: number;
+  /** Layers, the last that have any, whose routed experts are in the host's memory; 0 on the host, where all are. */
+  readonly cpuExperts: number;
   /** Host device that computes for the GPU; undefined where it computes nothing. */
   readonly hostDevice?: Device | undefined;
   /** Kept because the plan's pointers lead into their mapping. */

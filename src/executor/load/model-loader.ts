@@ -40,7 +40,7 @@ import {
   snapshotsFor,
 } from './load-options.js';
 import type { LoadedModel, OpenedModel } from './loaded-model.js';
-import { tensorsOnHost } from './placement.js';
+import { placeExperts, type TriedLoad, tensorsOnHost } from './placement.js';
 import { rankPlaces, type StageLoad, stageLoads } from './stage-loads.js';
 
 /** Arguments with which a stage's forward pass is recorded, beside limits. */
@@ -68,6 +68,8 @@ export class ModelLoader {
     private readonly options: LoadOptions,
   ) {
     this.isHost = memory.every(({ device }) => device.isHost);
+    const { deviceMemoryBytes = 0 } = options;
+    if (!this.isHost && deviceMemoryBytes > 0) for (const { device } of memory) device.limitMemory(deviceMemoryBytes);
   }
 
   async load(onProgress: (done: number, total: number) => void): Promise<LoadedModel> {
@@ -83,16 +85,11 @@ export class ModelLoader {
     const windows = own.attention === 'unfused' ? undefined : windowedLayers(graph, own.maxContext);
     const blocks = new BlockBudget(options, kvLayers(graph), windows);
     const stages = stageLoads(memory, options, graph, blocks, windows);
-    const { cpuExperts = 0 } = options;
-    const onHost = tensorsOnHost(graph, cpuExperts);
+    const tried: TriedLoad = (scope, ...how) => new ModelLoader([scope], ...how).load(() => undefined);
+    const cpuExperts = await placeExperts(memory, this.opened, options, graph, tried);
     if (!isHost) {
-      if (onHost.size > 0 && memory.length > 1) {
-        throw new RocmForgeError('INVALID_OPTION', '--cpu-experts requires a model on one GPU, without --split', {
-          option: 'cpu-experts',
-        });
-      }
-      this.onHost = onHost;
-      for (const stage of stages) if (!hasWeights(stage.device)) refuseWhatCannotFit(file, stage, own, onHost);
+      this.onHost = tensorsOnHost(graph, cpuExperts);
+      for (const stage of stages) if (!hasWeights(stage.device)) refuseWhatCannotFit(file, stage, own, this.onHost);
     }
     const brought = await this.bring(stages, own.maxContext, onProgress);
     const predictions = new Map<ForwardPass, ForwardPass>();
@@ -163,6 +160,7 @@ export class ModelLoader {
       prediction: predicting && { forward: predicting, plan: predicting.finish() },
       pipeline,
       splits,
+      cpuExperts: isHost ? 0 : cpuExperts,
       hostDevice: this.onHost.size > 0 ? memory[0]?.device.host : undefined,
       weights: (brought.get(stages.at(-1) as StageLoad) as Brought).weights,
       hasRoomForSpare: this.hasRoomForSpare,
@@ -235,7 +233,7 @@ export class ModelLoader {
       (count <= (options.maxStepTokens || STEP_TOKENS) &&
         stages.every(({ device, graph, blocks, perState }) => {
           const perSequence = blocks.expectedBytes + 2 * perState + (graph.logits === undefined ? 0 : logitsBytes);
-          return count * perSequence + RESERVED_BYTES <= device.native.memory().freeBytes;
+          return count * perSequence + RESERVED_BYTES <= device.freeBytes;
         }));
     const choices = options.maxSequences === 0 ? GPU_SEQUENCES.filter(mayFit) : [options.maxSequences];
     for (const count of choices.slice(0, -1)) {
@@ -280,7 +278,7 @@ export class ModelLoader {
       const rooms = stages.map((stage, i) => {
         const { splits } = passes[i] as ForwardPass;
         captureGraphs(stage.device, plans[i] as number, new GraphBuckets(limits, splits));
-        const bytes = stage.device.native.memory().freeBytes - RESERVED_BYTES;
+        const bytes = stage.device.freeBytes - RESERVED_BYTES;
         return { stage, bytes, spareBytes: stage.device.ownBytes + SPARE_BYTES };
       });
       // One on standby is worth some room for KV blocks, and not most of it.
@@ -390,7 +388,8 @@ function refuseWhatCannotFit(
   onHost: ReadonlySet<GgufTensor>,
 ): void {
   const leastKvBytes = blocks.leastBytes(own);
-  const { freeBytes, totalBytes } = device.native.memory();
+  const { freeBytes } = device;
+  const { totalBytes } = device.native.memory();
   const weightBytes = bytesOnGpu(device, file, graph, onHost);
   if (weightBytes + leastKvBytes + RESERVED_BYTES <= freeBytes) return;
   const giga = (bytes: number) => `${(bytes / 1e9).toFixed(2)} GB`;

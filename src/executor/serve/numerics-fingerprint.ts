@@ -23,7 +23,7 @@ export function arithmeticOf(device: Device, model: LoadedModel): string {
   const code = device.code.slice(0, CODE_DIGITS);
   // Between layers nothing is added up anew.
   const ranks = model.pipeline.stages.filter(({ graph }) => graph.isShard).length || 1;
-  const { cpuExperts = 0 } = model.options;
+  const { cpuExperts } = model;
   // The host's levels compute the same bits, and its kernels are of the device's release.
   const experts = changesNumerics(device, model.graph, cpuExperts) ? ` cpu-experts=${cpuExperts}` : '';
   return `${device.kind} ${device.target} code=${code} kv=${kvCacheType} attention=${attention} rope=${rope} ranks=${ranks}${experts}`;
