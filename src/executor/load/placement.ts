@@ -30,8 +30,9 @@ export function changesNumerics(device: Device, graph: StageGraph, layers: numbe
 
 /** Note of the number of layers that the process before this one chose. */
 const NOTE = 'cpu-experts';
-/** Memory that a GPU's driver takes for itself during a load, and that is not counted: code objects and graphs. */
-const DRIVER_BYTES = 256 << 20;
+/** Memory that a GPU's driver takes for itself during a load, and that is not counted, code objects and graphs: a share, and the most. */
+const DRIVER_SHARE = 1 / 32;
+const MOST_DRIVER_BYTES = 512 << 20;
 
 /**
  * Number of layers, the last that have any, whose routed experts stay in the host's memory. For auto it is the smallest with which a load
@@ -83,7 +84,7 @@ async function isGranted(
   { deviceMemoryBytes: _, ...options }: LoadOptions,
   load: TriedLoad,
 ): Promise<boolean> {
-  const driverBytes = options.cpuExperts === 0 ? 0 : DRIVER_BYTES;
+  const driverBytes = options.cpuExperts === 0 ? 0 : Math.min(freeBytes * DRIVER_SHARE, MOST_DRIVER_BYTES);
   const counting = new Device(new CountingDevice(Math.max(0, freeBytes - driverBytes)), kind, target);
   counting.opensHost = () => new Device(new CountingDevice(0), 'host', '');
   const scope = new DeviceScope(counting);
