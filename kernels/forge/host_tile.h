@@ -1,3 +1,5 @@
+// One file because it is one loop over tiles, whose parts share the layout of blocks and sums.
+//
 // Many rows of quantized weights times many tokens on the host: dot_quant's arithmetic (host_quant.h) with weight rows
 // in the lanes of a vector. A tile's weights are unpacked once for all tokens; a micro-kernel then keeps two vectors of
 // rows times several tokens in registers.

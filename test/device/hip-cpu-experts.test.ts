@@ -26,7 +26,11 @@ describe.skipIf(missing !== undefined)('experts in host memory beside a HIP devi
     device = openDevice({ kind: 'hip' });
   });
 
-  async function loaded<T>(path: string, cpuExperts: LoadOptions['cpuExperts'], use: (model: LoadedModel) => Promise<T>) {
+  async function loaded<T>(
+    path: string,
+    cpuExperts: LoadOptions['cpuExperts'],
+    use: (model: LoadedModel) => Promise<T>,
+  ) {
     const model = await loadModel(device, { ...LIMITS, path, kvCacheType: 'f16', cpuExperts }, () => undefined);
     try {
       return await use(model);
@@ -78,7 +82,9 @@ describe.skipIf(missing !== undefined)('experts in host memory beside a HIP devi
   describe('planted errors', () => {
     const native = (): NativeDevice => device.native;
     let create: NativeDevice['createPlan'];
-    const plant = (change: (launch: NativeLaunch, index: number, all: readonly NativeLaunch[]) => NativeLaunch): void => {
+    const plant = (
+      change: (launch: NativeLaunch, index: number, all: readonly NativeLaunch[]) => NativeLaunch,
+    ): void => {
       create = native().createPlan;
       Object.defineProperty(native(), 'createPlan', {
         configurable: true,

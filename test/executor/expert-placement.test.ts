@@ -2,10 +2,10 @@ import { mkdtempSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { formatFitReport, fitReport } from '../../src/cli/inspect/fit.js';
-import { logitsHashes } from '../../src/cli/verify/invariance.js';
+import { fitReport, formatFitReport } from '../../src/cli/inspect/fit.js';
 import { SHAPES } from '../../src/cli/synth/shapes.js';
 import { synth } from '../../src/cli/synth/synth.js';
+import { logitsHashes } from '../../src/cli/verify/invariance.js';
 import type { NativeLaunch } from '../../src/executor/device/addon.js';
 import { Device } from '../../src/executor/device/device.js';
 import type { LoadOptions } from '../../src/executor/load/load-options.js';
@@ -136,7 +136,9 @@ describe('experts in host memory', () => {
     const [granted] = report.devices.map((one) => one.granted!);
     expect(granted!.cpuExperts).toBeGreaterThan(0);
     expect(granted!.hostBytes).toBeGreaterThan(granted!.cpuExperts * 32 * 3 * 256 * 256);
-    expect(formatFitReport(report)).toMatch(/in host memory .* MiB: the routed experts of the last \d layers that have any/);
+    expect(formatFitReport(report)).toMatch(
+      /in host memory .* MiB: the routed experts of the last \d layers that have any/,
+    );
     const { devices } = await fitReport(file, { ...fit, cpuExperts: LAYERS });
     expect(devices[0]!.granted!.cpuExperts).toBe(LAYERS);
   });

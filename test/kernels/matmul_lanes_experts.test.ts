@@ -43,7 +43,13 @@ function draw(type: PackedType, blocks: number, out: number, start: number): Dra
 
 /** The products on the host, `[PLACES, out]`. @param x as quantize_q8 makes it */
 async function onHost(lanes: number, { type, inner, out, weight }: Drawn, x: Uint8Array): Promise<Float32Array> {
-  const values = { weight, x, y: new Float32Array(PLACES * out), lanes, blocks: inner / blockFormat(type).blockElements };
+  const values = {
+    weight,
+    x,
+    y: new Float32Array(PLACES * out),
+    lanes,
+    blocks: inner / blockFormat(type).blockElements,
+  };
   const sizes = { runs: Int32Array.from(RUNS.flat()), out, y_stride: out };
   const dims = { places: PLACES, experts: EXPERTS, runs: EXPERTS, rows: PLACES };
   const result = await host.launch(matmulLanesExperts(type), { ...values, ...sizes }, dims);

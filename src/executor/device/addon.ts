@@ -142,12 +142,7 @@ export interface NativeDevice {
    * @param host device of launches on the host; absent: there are none
    * @returns the plan's number
    */
-  createPlan(
-    launches: readonly NativeLaunch[],
-    countSlots: number,
-    captureFrom: number,
-    host?: NativeDevice,
-  ): number;
+  createPlan(launches: readonly NativeLaunch[], countSlots: number, captureFrom: number, host?: NativeDevice): number;
   /** Frees a plan and its graphs. It must not run again. */
   releasePlan(plan: number): void;
   /** Captures what a plan launches for these counts, so that recurring steps of them run as one graph; nothing on the host. */

@@ -182,7 +182,12 @@ export class LaunchPlanRecorder {
   private create(launches: readonly NativeLaunch[], captureFrom: number): number {
     const { native } = this.device;
     const onHost = launches.some((launch) => launch.onHost === true);
-    return native.createPlan(launches, this.countSlots, captureFrom, ...(onHost ? [this.host?.native as NativeDevice] : []));
+    return native.createPlan(
+      launches,
+      this.countSlots,
+      captureFrom,
+      ...(onHost ? [this.host?.native as NativeDevice] : []),
+    );
   }
 }
 

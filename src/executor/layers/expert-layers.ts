@@ -270,10 +270,9 @@ export class ExpertLayers {
     const form = onHost?.encodingOf(down) ?? this.placed.encodingOf(down);
     // Hopper's kernels quantize no rows as they gate them.
     const isFused = value.activation === 'silu' && !(onHost !== undefined && this.site.device.deviceClass === 'hopper');
-    const rule =
-      isFused
-        ? GATED_FUSIONS.find((candidate) => this.site.fusions.has(candidate) && candidate.into.includes(form))
-        : undefined;
+    const rule = isFused
+      ? GATED_FUSIONS.find((candidate) => this.site.fusions.has(candidate) && candidate.into.includes(form))
+      : undefined;
     const gated = rule === undefined ? this.gated.f32 : asEncoding(this.gated.other, form);
     if (value.activation === 'clamped') {
       const clamp = { alpha: kernels.CLAMPED_ALPHA, limit: kernels.CLAMPED_LIMIT };

@@ -62,7 +62,11 @@ export async function placeExperts(
   if (noted !== undefined) return Number(noted);
   const fits = (layers: number) => isGranted(device, opened, { ...options, cpuExperts: layers }, load);
   // One more on the host leaves more room: the most on the device.
-  const onDevice = (await fits(0)) ? count : (await fits(count)) ? await largest((n) => fits(count - n), count - 1) : count;
+  const onDevice = (await fits(0))
+    ? count
+    : (await fits(count))
+      ? await largest((n) => fits(count - n), count - 1)
+      : count;
   await device.kept?.note(NOTE, String(count - onDevice));
   return count - onDevice;
 }

@@ -6,14 +6,11 @@ import { deviceSums } from './device-sums.js';
 import type { ModelContent } from './mapped-model.js';
 import { firstRows, type Matrix } from './matrix.js';
 import { type NotedWeights, notedWeights, noteWeights } from './noted-weights.js';
-import { type Packing, packingOf } from './packing.js';
 import { stageTensors } from './stages.js';
 import { type Chunk, type OnChunk, TensorReader } from './tensor-reader.js';
 import { type MatrixRef, pitchOf, type VectorRef } from './tensors.js';
-import { type Experts, expertMatrices, type StageGraph, valuesOf } from './values.js';
-
-/** Alignment of tensors in a GPU's memory. */
-const ALIGNMENT = 256;
+import { type Experts, expertMatrices, type StageGraph } from './values.js';
+import { ALIGNMENT, WeightPlaces } from './weight-places.js';
 
 /**
  * The tensors of a model, or of a stage of it, on the device. On the host they stay where the file is mapped: nothing is copied, and the
@@ -37,7 +34,7 @@ export class Weights {
     private readonly tensors: readonly GgufTensor[],
     private readonly content: ModelContent,
     private readonly graph: StageGraph,
-    private readonly places: Places,
+    private readonly places: WeightPlaces,
     private readonly onHostAlone: ReadonlySet<GgufTensor>,
   ) {}
 
@@ -61,7 +58,7 @@ export class Weights {
   ): Promise<Weights> {
     const { device } = memory;
     const tensors = stageTensors(file, graph);
-    const places = new Places(device, graph, onHostAlone);
+    const places = new WeightPlaces(device, graph, onHostAlone);
     const weights = new Weights(tensors, content, graph, places, onHostAlone);
     const total = weights.bytes;
     const groups = weights.groups();
@@ -289,75 +286,7 @@ export function bytesOnGpu(
   graph: StageGraph,
   onHostAlone: ReadonlySet<GgufTensor> = new Set(),
 ): number {
-  const places = new Places(device, graph, onHostAlone);
+  const places = new WeightPlaces(device, graph, onHostAlone);
   const tensors = stageTensors(file, graph).filter((tensor) => !onHostAlone.has(tensor));
   return tensors.reduce((sum, tensor) => sum + places.bytes(tensor), places.tiedBytes);
-}
-
-/** Layout of a model's tensors in a GPU's memory. */
-class Places {
-  readonly packing: Packing;
-  readonly isHost: boolean;
-  /** Tensors that are multiplied together with each tensor. */
-  private readonly products = new Map<GgufTensor, readonly GgufTensor[]>();
-
-  constructor(
-    device: Device,
-    private readonly graph: StageGraph,
-    onHostAlone: ReadonlySet<GgufTensor>,
-  ) {
-    this.packing = packingOf(device);
-    this.isHost = device.isHost;
-    for (const value of valuesOf(graph)) {
-      if (value.kind === 'experts') {
-        if (onHostAlone.has(value.down.tensor)) continue;
-        for (const { tensor } of expertMatrices(value)) this.products.set(tensor, [tensor]);
-        if (value.gate === undefined || value.up === undefined) continue;
-        const both = [value.gate.tensor, value.up.tensor] as const;
-        if (this.areOne(...both)) for (const tensor of both) this.products.set(tensor, both);
-      }
-      if (value.kind !== 'linear') continue;
-      // A matrix may be multiplied twice: keys that are values too.
-      const tensors = [...new Set(value.weights.map(({ tensor }) => tensor))];
-      for (const tensor of tensors) this.products.set(tensor, tensors);
-    }
-  }
-
-  multipliedWith(tensor: GgufTensor): readonly GgufTensor[] {
-    return this.products.get(tensor) ?? [];
-  }
-
-  /** Both of a gate and an up of experts that are stored as one. */
-  gateAndUp(tensor: GgufTensor): readonly GgufTensor[] | undefined {
-    const both = this.multipliedWith(tensor);
-    return tensor.dims.length === 3 && both.length === 2 ? both : undefined;
-  }
-
-  /** True if each expert's gate and up may lie as one matrix. */
-  private areOne(gate: GgufTensor, up: GgufTensor): boolean {
-    const bytes = this.packedBytes(gate);
-    if (bytes === undefined || gate.type !== up.type || !this.packing.canFollow(gate)) return false;
-    return (bytes / (gate.dims[2] as number)) % ALIGNMENT === 0;
-  }
-
-  /** Undefined where it lies as the file has it: what is read by rows does, and what is not multiplied. */
-  packedBytes(tensor: GgufTensor): number | undefined {
-    if (tensor === this.graph.embedding?.tensor || !this.products.has(tensor)) return undefined;
-    return this.packing.bytes(tensor);
-  }
-
-  bytes(tensor: GgufTensor): number {
-    return this.packedBytes(tensor) ?? tensor.bytes;
-  }
-
-  /** A tied embedding, which is read by rows as the file has it, and multiplied packed; undefined where there is none. */
-  get tied(): GgufTensor | undefined {
-    const { embedding, logits } = this.graph;
-    return logits?.weights.find(({ tensor }) => tensor === embedding?.tensor)?.tensor;
-  }
-
-  /** Bytes of its second form. */
-  get tiedBytes(): number {
-    return (this.tied && this.packing.bytes(this.tied)) ?? 0;
-  }
 }
