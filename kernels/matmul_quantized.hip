@@ -55,7 +55,6 @@ FORGE_BLOCK_FORMATS(MATMUL_QUANTIZED_FORMAT)
 
 FORGE_BLOCK_FORMATS(MATMUL_EXPERTS_FORMAT)
 
-#if WAVE == 1
 // The same in the order of matmul_packed on a GPU with waves of so many lanes: experts that the host computes for it.
 #define MATMUL_LANES_EXPERTS(name, Format)                                                                 \
   KERNEL(name, const uint8_t* __restrict weight, /* [experts, out, blocks], Format */                      \
@@ -77,8 +76,7 @@ FORGE_BLOCK_FORMATS(MATMUL_EXPERTS_FORMAT)
   }
 #define MATMUL_LANES_EXPERTS_FORMAT(type, Name) MATMUL_LANES_EXPERTS(matmul_lanes_experts_##type, Block##Name)
 
-FORGE_PACKED_FORMATS(MATMUL_LANES_EXPERTS_FORMAT)
-#endif
+FORGE_HOST_PACKED_FORMATS(MATMUL_LANES_EXPERTS_FORMAT)
 
 // Product of each head's matrix and its rows, which follow each other. Grid: x = ceil(out / ROWS), y = ceil(tokens /
 // TOKENS), z = heads.

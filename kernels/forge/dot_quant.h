@@ -4,8 +4,12 @@
 #include "grid_blocks.h"
 #include "q8.h"
 
+// FORGE_PACKED_FORMATS on the host, which computes them for a GPU; on GPUs none.
 #if WAVE == 1
 #include "host_tile.h"
+#define FORGE_HOST_PACKED_FORMATS(macro) FORGE_PACKED_FORMATS(macro)
+#else
+#define FORGE_HOST_PACKED_FORMATS(macro)
 #endif
 
 namespace forge {
