@@ -55,6 +55,29 @@ FORGE_BLOCK_FORMATS(MATMUL_QUANTIZED_FORMAT)
 
 FORGE_BLOCK_FORMATS(MATMUL_EXPERTS_FORMAT)
 
+// The same in the order of matmul_packed on a GPU with waves of so many lanes: experts that the host computes for it.
+#define MATMUL_LANES_EXPERTS(name, Format)                                                                 \
+  KERNEL(name, const uint8_t* __restrict weight, /* [experts, out, blocks], Format */                      \
+         const uint8_t* __restrict x,            /* [places, in / 32, 40], see q8.h */                     \
+         float* __restrict y,                    /* [places, out], rows y_stride apart */                  \
+         const int32_t* __restrict runs,         /* [experts, 3], see experts.h */                         \
+         int out, int blocks, int y_stride, int lanes) {                                                   \
+    using F = forge::Format;                                                                               \
+    const forge::Dim3 block = BLOCK_INDEX;                                                                 \
+    const forge::Run run = forge::run_at(runs, block.z);                                                   \
+    const int first_token = block.y * TOKENS, last_token = forge::min_of(run.count, first_token + TOKENS); \
+    if (first_token >= last_token) return;                                                                 \
+    const int first = block.x * ROWS, last = forge::min_of(out, first + ROWS), in = blocks * F::ELEMENTS;  \
+    const size_t row_bytes = static_cast<size_t>(blocks) * F::BYTES;                                       \
+    const auto multiply = lanes == 64 ? forge::multiply_rows<F, 64> : forge::multiply_rows<F, 32>;         \
+    multiply(weight + static_cast<size_t>(run.expert) * out * row_bytes, row_bytes, in,                    \
+             x + run.first * forge::q8_row_bytes(in), first_token, last_token,                             \
+             y + static_cast<size_t>(run.first) * y_stride, y_stride, first, last);                        \
+  }
+#define MATMUL_LANES_EXPERTS_FORMAT(type, Name) MATMUL_LANES_EXPERTS(matmul_lanes_experts_##type, Block##Name)
+
+FORGE_HOST_PACKED_FORMATS(MATMUL_LANES_EXPERTS_FORMAT)
+
 // Product of each head's matrix and its rows, which follow each other. Grid: x = ceil(out / ROWS), y = ceil(tokens /
 // TOKENS), z = heads.
 #define MATMUL_HEADS(name, Format)                                                                              \

@@ -94,6 +94,10 @@ class Device {
   // An address that import_memory returned.
   virtual void close_memory(void*) {}
 
+  // Memory of the host that launches read and write at the same address. The host's own is.
+  virtual void* allocate_pinned(size_t bytes) { return allocate(bytes); }
+  virtual void release_pinned(void* address) { release(address); }
+
   // Throws DeviceError when no code object holds it. Valid as long as the device is.
   virtual const Kernel* kernel(const std::string& name) = 0;
   // params[i] points at the storage of argument i.

@@ -79,6 +79,8 @@ Napi::Function DeviceObject::define(Napi::Env env) {
                       InstanceMethod<&DeviceObject::kernel>("kernel"),
                       InstanceMethod<&DeviceObject::allocate>("allocate"),
                       InstanceMethod<&DeviceObject::release>("release"),
+                      InstanceMethod<&DeviceObject::allocate_pinned>("allocatePinned"),
+                      InstanceMethod<&DeviceObject::release_pinned>("releasePinned"),
                       InstanceMethod<&DeviceObject::write>("write"),
                       InstanceMethod<&DeviceObject::read>("read"),
                       InstanceMethod<&DeviceObject::upload>("upload"),
@@ -167,6 +169,18 @@ void DeviceObject::release(const Napi::CallbackInfo& info) {
   on_device(info.Env(), [&] { device_->release(address); });
 }
 
+Napi::Value DeviceObject::allocate_pinned(const Napi::CallbackInfo& info) {
+  const auto bytes = static_cast<size_t>(info[0].As<Napi::Number>().DoubleValue());
+  void* address = nullptr;
+  on_device(info.Env(), [&] { address = device_->allocate_pinned(bytes); });
+  return Napi::Number::New(info.Env(), static_cast<double>(reinterpret_cast<uintptr_t>(address)));
+}
+
+void DeviceObject::release_pinned(const Napi::CallbackInfo& info) {
+  void* address = pointer(info[0]);
+  on_device(info.Env(), [&] { device_->release_pinned(address); });
+}
+
 Napi::Value DeviceObject::export_memory(const Napi::CallbackInfo& info) {
   void* address = pointer(info[0]);
   Device::Handle handle;
@@ -249,12 +263,17 @@ Napi::Value DeviceObject::create_plan(const Napi::CallbackInfo& info) {
   auto plan = std::make_unique<LaunchPlan>();
   plan->count_slots = info[1].As<Napi::Number>();
   plan->capture_from = info[2].As<Napi::Number>().Uint32Value();
+  DeviceObject* const host = info[3].IsObject() ? Unwrap(info[3].As<Napi::Object>()) : nullptr;
+  if (host) plan->host = &host->device();
   plan->launches.resize(launches.Length());
   for (uint32_t i = 0; i < launches.Length(); i++) {
     const Napi::Object source = launches.Get(i).As<Napi::Object>();
     Launch& launch = plan->launches[i];
     const std::string name = source.Get("kernel").As<Napi::String>();
-    on_device(info.Env(), [&] { launch.kernel = device_->kernel(name); });
+    launch.on_host = source.Has("onHost") && source.Get("onHost").ToBoolean();
+    if (launch.on_host && !host) throw Napi::RangeError::New(info.Env(), name + ": the plan has no host device");
+    DeviceObject& by = launch.on_host ? *host : *this;
+    by.on_device(info.Env(), [&] { launch.kernel = by.device().kernel(name); });
     const Napi::Array grid = source.Get("grid").As<Napi::Array>();
     for (uint32_t d = 0; d < 3; d++) {
       launch.grid[d] = grid_dim(grid.Get(d).As<Napi::Object>());
@@ -281,6 +300,7 @@ Napi::Value DeviceObject::create_plan(const Napi::CallbackInfo& info) {
   }
   plan->find_graph_counts();
   plans_[next_plan_] = std::move(plan);
+  if (host) hosts_[next_plan_] = Napi::Persistent(info[3].As<Napi::Object>());
   return Napi::Number::New(info.Env(), next_plan_++);
 }
 
@@ -305,6 +325,7 @@ void DeviceObject::release_plan(const Napi::CallbackInfo& info) {
   if (found == plans_.end()) throw Napi::RangeError::New(info.Env(), "no such plan");
   // Steps that were queued before this have been launched when their turn on the thread is over.
   on_device(info.Env(), [&] { device_->forget(*found->second); });
+  hosts_.erase(found->first);
   plans_.erase(found);
 }
 

@@ -42,6 +42,8 @@ class DeviceObject : public Napi::ObjectWrap<DeviceObject> {
   Napi::Value kernel(const Napi::CallbackInfo& info);
   Napi::Value allocate(const Napi::CallbackInfo& info);
   void release(const Napi::CallbackInfo& info);
+  Napi::Value allocate_pinned(const Napi::CallbackInfo& info);
+  void release_pinned(const Napi::CallbackInfo& info);
   Napi::Value export_memory(const Napi::CallbackInfo& info);
   Napi::Value import_memory(const Napi::CallbackInfo& info);
   void close_memory(const Napi::CallbackInfo& info);
@@ -67,6 +69,8 @@ class DeviceObject : public Napi::ObjectWrap<DeviceObject> {
   std::unique_ptr<Device> device_;
   std::string label_;  // of its errors, where the process has several devices
   std::map<uint32_t, std::unique_ptr<LaunchPlan>> plans_;
+  // The host devices of plans with launches there: they outlive the plans.
+  std::map<uint32_t, Napi::ObjectReference> hosts_;
   uint32_t next_plan_ = 0;
   Napi::ThreadSafeFunction completed_;
   std::shared_ptr<bool> completed_closed_;

@@ -2,6 +2,7 @@
 #include "gpu_device.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -107,6 +108,21 @@ void GpuDevice::release(void* address) {
   bind();
   synchronize();
   check(driver_->memory_free(address_of(address)), "cannot free memory");
+}
+
+void* GpuDevice::allocate_pinned(size_t bytes) {
+  bind();
+  void* memory = nullptr;
+  check(driver_->host_allocate(&memory, bytes, 0), "cannot allocate pinned memory");
+  // As memory of the device's: what was never written holds no NaN.
+  std::memset(memory, 0, bytes);
+  return memory;
+}
+
+void GpuDevice::release_pinned(void* address) {
+  bind();
+  synchronize();
+  check(driver_->host_free(address), "cannot free pinned memory");
 }
 
 Device::Handle GpuDevice::export_memory(void* address) {
@@ -282,16 +298,28 @@ void GpuDevice::hold(uint8_t** pinned, size_t* have, size_t need) {
   *have = need;
 }
 
+GpuDevice::GraphKey GpuDevice::key_of(const LaunchPlan& plan, const std::vector<int>& counts, size_t first) {
+  GraphKey key(&plan, plan.graph_key(counts));
+  key.second.push_back(static_cast<int>(first));
+  return key;
+}
+
 void GpuDevice::capture(const LaunchPlan& plan, const std::vector<int>& counts) {
   bind();
   // A graph's launches could not be logged.
   if (plan.is_logged()) return;
-  const GraphKey key(&plan, plan.graph_key(counts));
-  if (graphs_.count(key) > 0) return;
+  plan.each_segment([&](size_t first, size_t last, bool on_host) {
+    const GraphKey key = key_of(plan, counts, first);
+    if (on_host || graphs_.count(key) > 0) return;
+    graphs_[key] = captured(plan, counts, first, last);
+  });
+}
+
+DriverHandle GpuDevice::captured(const LaunchPlan& plan, const std::vector<int>& counts, size_t first, size_t last) {
   check(driver_->stream_begin_capture(stream_, CAPTURE_RELAXED), "cannot begin a capture");
   DriverHandle graph = nullptr;
   try {
-    plan.run(*this, counts, plan.capture_from, plan.launches.size());
+    plan.run(*this, counts, first, last);
   } catch (...) {
     // The stream must not stay in capture.
     if (driver_->stream_end_capture(stream_, &graph) == DRIVER_SUCCESS && graph) driver_->graph_destroy(graph);
@@ -302,9 +330,9 @@ void GpuDevice::capture(const LaunchPlan& plan, const std::vector<int>& counts) 
   const DriverResult instantiated = driver_->graph_instantiate(&executable, graph, 0);
   const DriverResult destroyed = driver_->graph_destroy(graph);
   check(instantiated, "cannot instantiate a graph");
-  graphs_[key] = executable;
   graphs_instantiated_++;
   check(destroyed, "cannot release a graph");
+  return executable;
 }
 
 void GpuDevice::forget(const LaunchPlan& plan) {
@@ -317,30 +345,30 @@ void GpuDevice::forget(const LaunchPlan& plan) {
   }
 }
 
-DriverHandle GpuDevice::graph_of(const StepWork& work) const {
-  if (!work.recurring) return nullptr;
-  const auto found = graphs_.find(GraphKey(work.plan, work.plan->graph_key(work.counts)));
-  return found == graphs_.end() ? nullptr : found->second;
+void GpuDevice::run_launches(const StepWork& work) {
+  const LaunchPlan& plan = *work.plan;
+  if (!work.recurring) return plan.run(*this, work.counts, 0, plan.launches.size());
+  plan.run(*this, work.counts, 0, plan.capture_from);
+  plan.each_segment([&](size_t first, size_t last, bool) {
+    const auto found = graphs_.find(key_of(plan, work.counts, first));
+    if (found == graphs_.end()) return plan.run(*this, work.counts, first, last);
+    const std::vector<uint64_t> counts(work.counts.begin(), work.counts.end());
+    FaultRecord::instance().launch(number, "graph", {}, counts.data(), counts.size());
+    check(driver_->graph_launch(found->second, stream_), "cannot launch a graph");
+  });
 }
 
 void GpuDevice::queue_step(const StepWork& work, Flight& flight) {
   hold(&flight.input, &flight.input_bytes, work.input_bytes);
   hold(&flight.output, &flight.output_bytes, work.output_bytes);
   std::memcpy(flight.input, work.input, work.input_bytes);
-  const size_t last = work.plan->launches.size();
-  const DriverHandle graph = graph_of(work);
   const bool receives = work.receives.link != nullptr;
   // Waits for another device do not count as its time.
   if (!receives) check(driver_->event_record(flight.begun, stream_), "cannot record an event");
   if (work.input_bytes > 0) bring(work.device_input, flight.input, work.input_bytes);
   work.receives.receive();
   if (receives) check(driver_->event_record(flight.begun, stream_), "cannot record an event");
-  work.plan->run(*this, work.counts, 0, graph ? work.plan->capture_from : last);
-  if (graph) {
-    const std::vector<uint64_t> counts(work.counts.begin(), work.counts.end());
-    FaultRecord::instance().launch(number, "graph", {}, counts.data(), counts.size());
-    check(driver_->graph_launch(graph, stream_), "cannot launch a graph");
-  }
+  run_launches(work);
   work.sends.send();
   if (work.output_bytes > 0) take_away(flight.output, work.device_output, work.output_bytes);
   check(driver_->event_record(flight.ended, stream_), "cannot record an event");
@@ -399,7 +427,16 @@ std::vector<double> GpuDevice::time_launches(const LaunchPlan& plan, const std::
     DriverHandle begun, ended;
   };
   std::vector<Timed> timed;
+  std::vector<double> times(plan.launches.size(), 0.0);
   plan.each(counts, 0, plan.launches.size(), [&](const Launch& entry, Dim3 grid) {
+    if (entry.on_host) {
+      synchronize();
+      const auto begun = std::chrono::steady_clock::now();
+      plan.host->launch(entry.kernel, grid, entry.params.data());
+      const std::chrono::duration<double, std::micro> taken = std::chrono::steady_clock::now() - begun;
+      times[&entry - plan.launches.data()] = taken.count();
+      return;
+    }
     Timed one{static_cast<size_t>(&entry - plan.launches.data()), nullptr, nullptr};
     check(driver_->event_create(&one.begun, 0), "cannot create an event");
     check(driver_->event_create(&one.ended, 0), "cannot create an event");
@@ -409,7 +446,6 @@ std::vector<double> GpuDevice::time_launches(const LaunchPlan& plan, const std::
     timed.push_back(one);
   });
   synchronize();
-  std::vector<double> times(plan.launches.size(), 0.0);
   for (const Timed& one : timed) {
     float milliseconds = 0;
     check(driver_->event_elapsed_ms(&milliseconds, one.begun, one.ended), "cannot read a launch's time");

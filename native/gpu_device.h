@@ -37,6 +37,8 @@ class GpuDevice : public Device {
   Handle export_memory(void* address) override;
   void* import_memory(const Handle& handle) override;
   void close_memory(void* address) override;
+  void* allocate_pinned(size_t bytes) override;
+  void release_pinned(void* address) override;
   void copy_in(void* device, const void* host, size_t bytes) override;
   void copy_out(void* host, const void* device, size_t bytes) override;
   const Kernel* kernel(const std::string& name) override;
@@ -66,7 +68,7 @@ class GpuDevice : public Device {
     size_t input_bytes = 0, output_bytes = 0;
     DriverHandle begun = nullptr, ended = nullptr;
   };
-  // A plan captured for the counts that its launches depend on.
+  // A segment of a plan, by its first launch, captured for the counts that the plan's launches depend on.
   using GraphKey = std::pair<const LaunchPlan*, std::vector<int>>;
 
   void check(DriverResult result, const std::string& what) const;
@@ -82,8 +84,9 @@ class GpuDevice : public Device {
   void bring(void* device, const void* pinned, size_t bytes);
   void take_away(void* pinned, const void* device, size_t bytes);
   void copy_words(void* to, const void* from, size_t bytes);
-  // The graph that the step runs as; null where it launches one by one.
-  DriverHandle graph_of(const StepWork& work) const;
+  static GraphKey key_of(const LaunchPlan& plan, const std::vector<int>& counts, size_t first);
+  DriverHandle captured(const LaunchPlan& plan, const std::vector<int>& counts, size_t first, size_t last);
+  void run_launches(const StepWork& work);
   void queue_step(const StepWork& work, Flight& flight);
   void step_is_over();
 

@@ -35,12 +35,14 @@ struct Launch {
   std::vector<uint64_t> storage;  // one word an argument
   std::vector<void*> params;      // params[i] points at storage[i]
   std::string description;        // its arguments, when launches are logged; else empty
+  bool on_host = false;           // by the plan's host device, between the device's launches
 
   bool is_logged() const { return !description.empty(); }
 };
 
 struct LaunchPlan {
-  int count_slots = 0;  // how many counts a step must bring
+  int count_slots = 0;     // how many counts a step must bring
+  Device* host = nullptr;  // of launches on the host; null: there are none
   std::vector<Launch> launches;
 
   // Launches before this one depend on counts that do not recur: they stay outside captures.
@@ -71,6 +73,17 @@ struct LaunchPlan {
 
   bool is_logged() const { return !launches.empty() && launches.front().is_logged(); }
 
+  // Calls visit(first, last, on_host) for each run of launches in one place, in order, of those from capture_from on.
+  template <class Visit>
+  void each_segment(Visit visit) const {
+    for (size_t first = capture_from; first < launches.size();) {
+      size_t last = first;
+      while (last < launches.size() && launches[last].on_host == launches[first].on_host) last++;
+      visit(first, last, launches[first].on_host);
+      first = last;
+    }
+  }
+
   // Calls visit(launch, grid) for what this step launches of [first, last), in order.
   template <class Visit>
   void each(const std::vector<int>& counts, size_t first, size_t last, Visit visit) const {
@@ -93,15 +106,20 @@ struct LaunchPlan {
 
   void run(Device& device, const std::vector<int>& counts, size_t first, size_t last) const {
     FaultRecord& record = FaultRecord::instance();
-    bool is_behind = false;
+    bool is_behind = false, was_on_host = false;
     each(counts, first, last, [&](const Launch& launch, Dim3 grid) {
       record.launch(device.number, launch.kernel->name, grid, launch.storage.data(), launch.storage.size());
-      if (is_behind) {
+      if (launch.on_host) {
+        // What the host reads is there when the device's launches have ended; its own have when the call returns.
+        if (!was_on_host) device.synchronize();
+        host->launch(launch.kernel, grid, launch.params.data());
+      } else if (is_behind) {
         device.launch_behind(launch.kernel, grid, launch.params.data());
       } else {
         device.launch(launch.kernel, grid, launch.params.data());
       }
-      is_behind = !launch.is_logged();
+      was_on_host = launch.on_host;
+      is_behind = !launch.is_logged() && !launch.on_host;
       // The last line of the log is then of the kernel that failed.
       if (launch.is_logged()) device.synchronize();
     });

@@ -4,22 +4,26 @@
 #include "grid_blocks.h"
 #include "q8.h"
 
+// FORGE_PACKED_FORMATS on the host, which computes them for a GPU; on GPUs none.
 #if WAVE == 1
 #include "host_tile.h"
+#define FORGE_HOST_PACKED_FORMATS(macro) FORGE_PACKED_FORMATS(macro)
+#else
+#define FORGE_HOST_PACKED_FORMATS(macro)
 #endif
 
 namespace forge {
 
 #if WAVE == 1
 
-// y[t][n] for tokens 0 .. count - 1 and rows first .. last - 1, on this thread. Compiled once a format, not again in
-// each kernel.
-template <class F>
+// y[t][n] for tokens 0 .. count - 1 and rows first .. last - 1, on this thread. Compiled once a format and number of
+// partial sums, not again in each kernel.
+template <class F, int PARTIALS = GROUP_BLOCKS>
 __attribute__((noinline)) void multiply_rows(const uint8_t* __restrict weight, size_t row_bytes, int in,
                                              const uint8_t* __restrict x, int first_token, int last_token,
                                              float* __restrict y, int y_stride, int first, int last) {
   // Below this many tokens unpacking a tile costs more than reading each row once a token.
-  constexpr int TILE_FROM = 3;
+  constexpr int TILE_FROM = 3, AT_ONCE = tile::MOST_SUMS / PARTIALS;
   const int count = last_token - first_token;
   Q8Input inputs[tile::MOST_TOKENS];
   for (int t = 0; t < count; t++) inputs[t] = q8_input(x, first_token + t, in);
@@ -27,13 +31,18 @@ __attribute__((noinline)) void multiply_rows(const uint8_t* __restrict weight, s
   if (count >= TILE_FROM) {
     for (int row = first; row < last; row += tile::ROWS) {
       const int end = min_of(last, row + tile::ROWS);
-      tile::multiply_tile<F>(weight, row_bytes, in, inputs, count, target, y_stride, row, end);
+      for (int t = 0; t < count; t += AT_ONCE) {
+        float* const own = target + static_cast<size_t>(t) * y_stride;
+        const int here = min_of(AT_ONCE, count - t);
+        tile::multiply_tile<F>(weight, row_bytes, in, inputs + t, here, own, y_stride, row, end, PARTIALS);
+      }
     }
     return;
   }
   for (int row = first; row < last; row++) {
     for (int t = 0; t < count; t++) {
-      target[static_cast<size_t>(t) * y_stride + row] = dot_quant<F>(weight + row * row_bytes, inputs[t], in);
+      const uint8_t* const weights = weight + row * row_bytes;
+      target[static_cast<size_t>(t) * y_stride + row] = dot_quant<F, PARTIALS>(weights, inputs[t], in);
     }
   }
 }

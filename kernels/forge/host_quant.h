@@ -10,6 +10,9 @@
 // and the eight partial sums are added as horizontal_sum does. The sums of quants are whole numbers below 2^24, exact
 // in any order, so dot_quant (one row, one token: partial sums in the lanes of a vector) and host_tile.h (many of both:
 // rows in the lanes) give the same bits, at every instruction set level.
+//
+// In the order of a GPU's wave (packed_dot.h) there are as many partial sums as the wave has lanes, block b adds to sum
+// b % lanes, those of lanes l and l + 32 are added first, and then all in order: the same bits as on such a GPU.
 #pragma once
 
 #include "host_blocks.h"
@@ -127,23 +130,47 @@ DEVICE float sum_of_partials(Floats v) {
   return _mm_cvtss_f32(_mm_add_ss(r, _mm_movehdup_ps(r)));
 }
 
-// sum_k weight[k] * x[k] over `in` elements.
-template <class F>
+// The partial sums of a wave's lanes, eight in a vector.
+template <int VECTORS>
+DEVICE float sum_of_lanes(Floats (&sums)[VECTORS]) {
+  constexpr int IN_ORDER = 4;
+  for (int v = IN_ORDER; v < VECTORS; v++) sums[v - IN_ORDER] = _mm256_add_ps(sums[v - IN_ORDER], sums[v]);
+  alignas(32) float lanes[IN_ORDER * GROUP_BLOCKS];
+  for (int v = 0; v < IN_ORDER; v++) _mm256_store_ps(lanes + v * GROUP_BLOCKS, sums[v]);
+  float sum = lanes[0];
+  for (int l = 1; l < IN_ORDER * GROUP_BLOCKS; l++) sum += lanes[l];
+  return sum;
+}
+
+// sum_k weight[k] * x[k] over `in` elements, in so many partial sums: 8, or the lanes of a wave.
+template <class F, int PARTIALS = GROUP_BLOCKS>
 DEVICE float dot_quant(const uint8_t* weight, const Q8Input& x, int in) {
-  Floats sum = _mm256_setzero_ps();
+  constexpr int VECTORS = PARTIALS / GROUP_BLOCKS;
+  Floats sums[VECTORS];
+  for (int v = 0; v < VECTORS; v++) sums[v] = _mm256_setzero_ps();
   const int groups = in / GROUP_ELEMENTS;
-  for (int g = 0; g < groups; g++) {
-    const uint8_t* p = weight + static_cast<size_t>(g) * GROUP_BYTES<F>;
+  for (int first = 0; first < groups; first += VECTORS) {
 #pragma GCC unroll 8
-    for (int line = 0; line < GROUP_BYTES<F>; line += 64) __builtin_prefetch(p + PREFETCH_BYTES + line);
-    sum = add_group<F>(sum, p, advance(x, g));
+    for (int v = 0; v < VECTORS; v++) {
+      const int g = first + v;
+      if (VECTORS > 1 && g >= groups) break;
+      const uint8_t* p = weight + static_cast<size_t>(g) * GROUP_BYTES<F>;
+#pragma GCC unroll 8
+      for (int line = 0; line < GROUP_BYTES<F>; line += 64) __builtin_prefetch(p + PREFETCH_BYTES + line);
+      sums[v] = add_group<F>(sums[v], p, advance(x, g));
+    }
   }
   if (const int rest = in % GROUP_ELEMENTS / Q8_BLOCK; F::ELEMENTS == Q8_BLOCK && rest > 0) {
     const PaddedWeights<F> w(weight + static_cast<size_t>(groups) * GROUP_BYTES<F>, rest);
     const PaddedInput padded(advance(x, groups), rest);
+    Floats& sum = sums[groups % VECTORS];
     sum = add_group<F>(sum, w.bytes, padded.input());
   }
-  return sum_of_partials(sum);
+  if constexpr (VECTORS == 1) {
+    return sum_of_partials(sums[0]);
+  } else {
+    return sum_of_lanes(sums);
+  }
 }
 
 }  // namespace forge

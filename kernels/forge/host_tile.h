@@ -1,3 +1,5 @@
+// One file because it is one loop over tiles, whose parts share the layout of blocks and sums.
+//
 // Many rows of quantized weights times many tokens on the host: dot_quant's arithmetic (host_quant.h) with weight rows
 // in the lanes of a vector. A tile's weights are unpacked once for all tokens; a micro-kernel then keeps two vectors of
 // rows times several tokens in registers.
@@ -91,8 +93,8 @@ struct Block {
 template <class K>
 using Panel = Block<K>[MOST_GROUPS * GROUP_BLOCKS];
 
-// The partial sums of each token and row.
-using Sums = float[MOST_TOKENS][GROUP_BLOCKS][ROWS];
+// The partial sums of each token and row, [tokens, partials, ROWS]: tokens times partials is at most this.
+constexpr int MOST_SUMS = MOST_TOKENS * GROUP_BLOCKS;
 
 // Element j of v[i] becomes element i of v[j].
 DEVICE void transpose(Ints (&v)[8]) {
@@ -205,9 +207,9 @@ DEVICE void add_quads(TileInts (&products)[VECTORS][T], const Block<K>& block, c
   }
 }
 
-// Adds block b of a group to the partial sums b of T tokens.
+// Adds block b of a group to the partial sums b of T tokens, each token's `apart` floats behind the one before.
 template <class K, int T>
-DEVICE void add_block(float (*sums)[GROUP_BLOCKS][ROWS], const Block<K>& block, const Tokens<T>& tokens, int b) {
+DEVICE void add_block(float* sums, int apart, const Block<K>& block, const Tokens<T>& tokens, int b) {
   TileInts products[VECTORS][T];
   TileFloats values[VECTORS][T];
   if constexpr (K::HAS_HALF_SCALES) {
@@ -248,7 +250,7 @@ DEVICE void add_block(float (*sums)[GROUP_BLOCKS][ROWS], const Block<K>& block, 
     const TileFloats scale = broadcast(tokens.scales[t][b]);
 #pragma GCC unroll 2
     for (int r = 0; r < VECTORS; r++) {
-      float* target = &sums[t][b][r * LANES];
+      float* target = sums + t * apart + b * ROWS + r * LANES;
       TileFloats sum = multiply_add(values[r][t], multiply(load(&block.scales[r * LANES]), scale), load(target));
       if constexpr (K::HAS_MINIMUM && K::HAS_HALF_SCALES) {
         // Whole numbers below 2^24, too.
@@ -264,10 +266,10 @@ DEVICE void add_block(float (*sums)[GROUP_BLOCKS][ROWS], const Block<K>& block, 
   }
 }
 
-// Adds `blocks` blocks of K to the partial sums of T tokens.
+// Adds `blocks` blocks of K, the first of them a row's block `done`, to the partial sums of T tokens.
 template <class K, int T>
-__attribute__((noinline, noclone)) void add_panel(float (*sums)[GROUP_BLOCKS][ROWS], const Block<K>* panel,
-                                                  const Q8Input* x, int blocks, int zero) {
+__attribute__((noinline, noclone)) void add_panel(float* sums, int partials, const Block<K>* panel, const Q8Input* x,
+                                                  int done, int blocks, int zero) {
   for (int first = 0; first < blocks; first += GROUP_BLOCKS) {
     const int count = blocks - first < GROUP_BLOCKS ? blocks - first : GROUP_BLOCKS;
     Tokens<T> tokens;
@@ -280,19 +282,40 @@ __attribute__((noinline, noclone)) void add_panel(float (*sums)[GROUP_BLOCKS][RO
         tokens.quants[t] = here.quants;
       }
     }
-    for (int b = 0; b < count; b++) add_block<K, T>(sums, panel[first + b], tokens, b);
+    float* const own = sums + (done + first) % partials * ROWS;
+    for (int b = 0; b < count; b++) add_block<K, T>(own, partials * ROWS, panel[first + b], tokens, b);
   }
 }
 
-// y[t][n] for `count` tokens, at most MOST_TOKENS, and rows first .. last - 1 of the weight, at most ROWS.
+// The sum of a row's partial sums, each vector of rows ROWS behind the one before: as dot_quant's.
+DEVICE TileFloats sum_partials(const float* sums, int partials) {
+  if (partials == GROUP_BLOCKS) {
+    TileFloats s[GROUP_BLOCKS];
+    for (int b = 0; b < GROUP_BLOCKS; b++) s[b] = load(sums + b * ROWS);
+    // The order of sum_of_partials.
+    return add(add(add(s[0], s[4]), add(s[2], s[6])), add(add(s[1], s[5]), add(s[3], s[7])));
+  }
+  constexpr int IN_ORDER = 32;
+  const auto lane = [&](int l) {
+    const TileFloats low = load(sums + l * ROWS);
+    return partials > IN_ORDER ? add(low, load(sums + (l + IN_ORDER) * ROWS)) : low;
+  };
+  TileFloats sum = lane(0);
+  for (int l = 1; l < IN_ORDER; l++) sum = add(sum, lane(l));
+  return sum;
+}
+
+// y[t][n] for `count` tokens, of which `partials` times as many are at most MOST_SUMS, and rows first .. last - 1 of
+// the weight, at most ROWS.
 template <class F>
 void multiply_tile(const uint8_t* weight, size_t row_bytes, int in, const Q8Input* x, int count, float* y, int y_stride,
-                   int first, int last) {
-  alignas(64) Sums sums;
+                   int first, int last, int partials) {
+  alignas(64) float sums[MOST_SUMS * ROWS];
   using K = KindOf<F>;
   constexpr int ZERO = HostBlocks<F>::ZERO;
   Panel<K> panel;
-  std::memset(sums, 0, static_cast<size_t>(count) * sizeof(sums[0]));
+  const int apart = partials * ROWS;
+  std::memset(sums, 0, static_cast<size_t>(count) * apart * sizeof(float));
   const int blocks = in / Q8_BLOCK;
   // Position in its row of a block that is the first of a group.
   const auto offset = [](int block) { return static_cast<size_t>(block / GROUP_BLOCKS) * GROUP_BYTES<F>; };
@@ -326,17 +349,15 @@ void multiply_tile(const uint8_t* weight, size_t row_bytes, int in, const Q8Inpu
     for (int t = 0; t < count; t++) at[t] = advance(x[t], done / GROUP_BLOCKS);
     constexpr int MANY = F::HAS_HALF_SCALES ? TOKENS_AT_ONCE / 2 : TOKENS_AT_ONCE;
     int t = 0;
-    for (; t + MANY <= count; t += MANY) add_panel<K, MANY>(sums + t, panel, at + t, here, ZERO);
-    for (; t + 2 <= count; t += 2) add_panel<K, 2>(sums + t, panel, at + t, here, ZERO);
-    if (t < count) add_panel<K, 1>(sums + t, panel, at + t, here, ZERO);
+    for (; t + MANY <= count; t += MANY)
+      add_panel<K, MANY>(sums + t * apart, partials, panel, at + t, done, here, ZERO);
+    for (; t + 2 <= count; t += 2) add_panel<K, 2>(sums + t * apart, partials, panel, at + t, done, here, ZERO);
+    if (t < count) add_panel<K, 1>(sums + t * apart, partials, panel, at + t, done, here, ZERO);
   }
   for (int t = 0; t < count; t++) {
     for (int r = 0; r < ROWS && first + r < last; r += LANES) {
-      TileFloats s[GROUP_BLOCKS];
-      for (int b = 0; b < GROUP_BLOCKS; b++) s[b] = load(&sums[t][b][r]);
-      // The order of sum_of_partials.
-      const TileFloats even = add(add(s[0], s[4]), add(s[2], s[6])), odd = add(add(s[1], s[5]), add(s[3], s[7]));
-      store_first(y + static_cast<size_t>(t) * y_stride + first + r, add(even, odd), last - first - r);
+      const TileFloats sum = sum_partials(sums + t * apart + r, partials);
+      store_first(y + static_cast<size_t>(t) * y_stride + first + r, sum, last - first - r);
     }
   }
 }

@@ -9,6 +9,7 @@ import {
   address,
   byteCount,
   checkSplit,
+  cpuExpertsOption,
   deviceOptions,
   kvCacheTypeOption,
   kvCacheTypeOptionOf,
@@ -251,6 +252,7 @@ command('inspect', splitOptions)
   )
   .addOption(kvCacheTypeOption)
   .addOption(stateSnapshotsOption)
+  .addOption(cpuExpertsOption)
   .option('--json', 'print JSON', false)
   .action(async (model, options) => {
     const { inspect } = await import('./inspect/inspect-command.js');

@@ -238,6 +238,8 @@ function supervisorOptions(options: GatewayOptions, model: ServedModel): Supervi
       maxSequences: options.maxSequences,
       maxStepTokens: options.maxStepTokens,
       kvMemoryBytes: BigInt(options.kvMemoryBytes),
+      cpuExperts: options.cpuExperts ?? (options.fit === 'off' ? 0 : undefined),
+      deviceMemoryBytes: BigInt(options.deviceMemoryBytes ?? 0),
       // Without a prefix cache nobody would look for them.
       stateSnapshots: options.stateSnapshots ?? (model.isRecurrent && !options.prefixCache ? 0 : undefined),
       predicts: options.speculate === 'mtp' && model.predicts,

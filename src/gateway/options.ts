@@ -13,6 +13,7 @@ export const KV_CACHE_TYPES = { f32: KvCacheType.F32, f16: KvCacheType.F16, q8_0
 export const OWN_OPTIONS = [
   ...(['executor', 'moreExecutors', 'standby', 'load', 'idleUnloadMs'] as const),
   ...(['maxContext', 'maxSequences', 'maxStepTokens', 'kvMemoryBytes', 'kvCacheType', 'stateSnapshots'] as const),
+  ...(['cpuExperts', 'fit', 'deviceMemoryBytes'] as const),
   ...([
     'chatTemplate',
     'chatTemplateKwargs',
@@ -81,6 +82,12 @@ export interface GatewayOptions extends ModelOptions, HttpOptions, TrustOptions 
   readonly kvMemoryBytes: number;
   /** Snapshots of recurrent states, for the prefix cache; default: as the executor chooses for its device. */
   readonly stateSnapshots?: number | undefined;
+  /** Layers, the last that have any, whose routed experts stay in host memory; default: by {@link fit}. */
+  readonly cpuExperts?: number | undefined;
+  /** auto: as few as let the model fit the GPU; off: none. Default: auto. */
+  readonly fit?: 'auto' | 'off' | undefined;
+  /** Memory of each GPU that an executor may take; absent: what is free. */
+  readonly deviceMemoryBytes?: number | undefined;
   readonly kvCacheType: keyof typeof KV_CACHE_TYPES;
   readonly pipelineDepth: number;
   readonly prefixCache: boolean;

@@ -2,7 +2,7 @@ import { fc, test } from '@fast-check/vitest';
 import { describe, expect, it } from 'vitest';
 import { byteCount } from '../../src/cli/common/options.js';
 import { type FitReport, fitReport, formatFitReport } from '../../src/cli/inspect/fit.js';
-import { largest } from '../../src/executor/load/fit.js';
+import { largest } from '../../src/executor/load/largest.js';
 import { loadModel } from '../../src/executor/load/loaded-model.js';
 import { kvBlockBytes } from '../../src/executor/model/kv-cache.js';
 import { MOST_DRAFT_TOKENS } from '../../src/shared/step-limits.js';

@@ -48,6 +48,14 @@ export class EmulatedDevice implements NativeDevice {
     this.regions.delete(address);
   }
 
+  allocatePinned(bytes: number): number {
+    return this.allocate(bytes);
+  }
+
+  releasePinned(address: number): void {
+    this.release(address);
+  }
+
   write(address: number, data: Uint8Array): void {
     this.from(address).set(data);
   }

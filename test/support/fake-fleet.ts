@@ -40,6 +40,7 @@ export function replicaAt(executor: RemoteExecutor, maxSequences: number, log: L
     maxStepTokens: 64,
     draftTokens: 0,
     predicts: false,
+    deviceMemoryBytes: 0n,
     kvMemoryBytes: 0n,
     fingerprint: 'model',
   };

@@ -27,6 +27,8 @@ import { layersOf, randomModel, writeRandomModel } from './random-model.js';
 /** A device that keeps the names of the kernels that its plans launch. */
 class RecordingDevice extends FakeNativeDevice {
   readonly launched = new Set<string>();
+  /** By the host for it. */
+  readonly onHost = new Set<string>();
   override readonly properties;
 
   constructor({ wave, block }: { readonly wave: number; readonly block: number }) {
@@ -35,7 +37,7 @@ class RecordingDevice extends FakeNativeDevice {
   }
 
   override createPlan(launches: readonly NativeLaunch[], countSlots: number, captureFrom: number): number {
-    for (const { kernel } of launches) this.launched.add(kernel);
+    for (const { kernel, onHost } of launches) (onHost === true ? this.onHost : this.launched).add(kernel);
     return super.createPlan(launches, countSlots, captureFrom);
   }
 }
@@ -167,6 +169,15 @@ export async function launchedKernels(types: 'all' | 'families'): Promise<Readon
           model.release();
         }
       }
+    }
+    // Experts in the host's memory.
+    if (!device.isHost) {
+      device.opensHost = () => new Device(new RecordingDevice({ wave: 1, block: 1 }), 'host', 'x86-64-v3');
+      for (const file of files.filter((_, i) => [...models()][i]?.shape.experts !== undefined)) {
+        const how = { ...options, path: file, kvCacheType: 'f16', cpuExperts: 1 } as const;
+        (await loadModel(device, how, () => undefined)).release();
+      }
+      for (const kernel of native.onHost) launched.host.add(kernel);
     }
     // Rows that recurrent models keep for draft tokens, and blocks that predict tokens.
     for (const path of drafting) {

@@ -125,6 +125,13 @@ export const stateSnapshotsOption = new Option(
   .argParser(wholeNumber(0))
   .helpGroup(MEMORY_GROUP);
 
+export const cpuExpertsOption = new Option(
+  '--cpu-experts <layers>',
+  'layers, the last that have any, whose routed experts stay in host memory and run on the CPU (default: by --fit)',
+)
+  .argParser(wholeNumber(0))
+  .helpGroup(MEMORY_GROUP);
+
 /** The options, all in one group of a command's help. */
 const grouped = (heading: string, options: readonly Option[]): readonly Option[] =>
   options.map((option) => option.helpGroup(heading));
@@ -150,6 +157,18 @@ export const modelOptions = [
   ]),
   kvCacheTypeOption,
   stateSnapshotsOption,
+  cpuExpertsOption,
+  ...grouped(MEMORY_GROUP, [
+    new Option(
+      '--fit <mode>',
+      'auto: routed experts of as few layers as necessary stay in host memory if the model does not fit the GPU; off: it is rejected',
+    )
+      .choices(['auto', 'off'])
+      .default('auto'),
+    new Option('--device-memory <bytes>', 'memory of each GPU to use, such as 16GiB (default: what is free)').argParser(
+      byteCount,
+    ),
+  ]),
 ];
 
 /** Options of every command that opens a device or starts an executor that does. */
@@ -258,6 +277,9 @@ export interface ModelOptionValues extends SplitOptionValues {
   readonly maxStepTokens?: number;
   readonly kvMemory?: number;
   readonly stateSnapshots?: number;
+  readonly cpuExperts?: number;
+  readonly fit?: 'auto' | 'off';
+  readonly deviceMemory?: number;
   readonly kvCacheType: KvCacheType;
   readonly device: 'auto' | 'hip' | 'cuda' | 'host';
   readonly gpu?: number;

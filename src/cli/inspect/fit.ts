@@ -34,6 +34,8 @@ export interface FitOptions extends SplitOptionValues {
   readonly kvCacheType: LoadOptions['kvCacheType'];
   /** Number of snapshots of recurrent states; default: as many as the loader chooses. */
   readonly stateSnapshots?: number;
+  /** Layers whose routed experts stay in the host's memory; default: as few as let the model fit. */
+  readonly cpuExperts?: number;
 }
 
 /** Result of `rocmforge inspect --fit`; plain data that survives JSON. */
@@ -77,8 +79,10 @@ export async function fitHeaders(name: string, { model }: ModelHeaders, options:
   try {
     const parameters = readServableModel(model);
     const context = options.context ?? Math.min(parameters.contextLength, DEFAULT_CONTEXT);
-    const question = { model, kvCacheType, context, sequences: options.sequences ?? 0, stateSnapshots };
-    const withoutLimit = await grantOn(countingGpu('any', '', ENDLESS_BYTES), question);
+    const { sequences = 0, cpuExperts } = options;
+    const all = { model, kvCacheType, context, sequences, stateSnapshots };
+    const withoutLimit = await grantOn(countingGpu('any', '', ENDLESS_BYTES), all);
+    const question = { ...all, cpuExperts };
     const unusable: string[] = [];
     const gpus = options.memory === undefined ? presentGpus(unusable, numbers) : imagined(options.memory);
     const devices: Fit[] = [];
@@ -124,6 +128,7 @@ function describeFit({ device, freeBytes, granted, refusal, longestContext, most
       : ([
           ['granted', `${sizeOf(granted.sequences, granted.context)}, ${granted.kvTokens} tokens in all`],
           ['', sizesOf(granted)],
+          ...(granted.cpuExperts === 0 ? [] : [['', hostSizesOf(granted)] satisfies [string, string]]),
           ...(granted.stages ?? []).map(({ device, weightBytes, kvBytes, workspaceBytes }): [string, string] => [
             '',
             `${device}: ${formatBytes(weightBytes)} of weights, ${formatBytes(kvBytes)} of KV cache, ` +
@@ -135,7 +140,8 @@ function describeFit({ device, freeBytes, granted, refusal, longestContext, most
   ];
 }
 
-function sizesOf({ weightBytes, kvBytes, stateBytes, stateSnapshots, workspaceBytes, driverBytes }: Grant): string {
+function sizesOf(granted: Grant): string {
+  const { weightBytes, kvBytes, stateBytes, stateSnapshots, workspaceBytes, driverBytes } = granted;
   const sizes = [
     `${formatBytes(weightBytes)} of weights`,
     `${formatBytes(kvBytes)} of KV cache`,
@@ -146,6 +152,11 @@ function sizesOf({ weightBytes, kvBytes, stateBytes, stateSnapshots, workspaceBy
       : `${formatBytes(driverBytes)} that the driver takes`,
   ];
   return sizes.join(', ');
+}
+
+function hostSizesOf({ cpuExperts, hostBytes }: Grant): string {
+  const layers = cpuExperts === 1 ? 'the last layer that has' : `the last ${cpuExperts} layers that have`;
+  return `in host memory ${formatBytes(hostBytes)}: the routed experts of ${layers} any`;
 }
 
 function kvSizesOf({ kvBytesPerToken, windowBytes }: Grant): string {

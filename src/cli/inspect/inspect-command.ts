@@ -14,6 +14,7 @@ const OPTIONS_OF_FIT = [
   ['sequences', 'sequences'],
   ['memory', 'memory'],
   ['stateSnapshots', 'state-snapshots'],
+  ['cpuExperts', 'cpu-experts'],
   ['split', 'split'],
   ['gpus', 'gpus'],
   ['tensorSplit', 'tensor-split'],

@@ -15,6 +15,7 @@ export interface KnownOption {
 const TAKEN = [
   ...['load', 'idle-unload', 'replicas', 'standby', 'device', 'gpu', 'gpus', 'split', 'tensor-split', 'threads'],
   ...['max-context', 'max-sequences', 'max-step-tokens', 'kv-memory', 'kv-cache-type', 'state-snapshots', 'seed'],
+  ...['cpu-experts', 'fit', 'device-memory'],
   ...['chat-template', 'chat-template-kwargs', 'template-date', 'tools-fallback', 'tool-parser', 'reasoning-parser'],
   'pooling',
 ];

@@ -121,6 +121,9 @@ export interface NativeDevice {
   /** @returns an address aligned to 64 bytes */
   allocate(bytes: number): number;
   release(address: number): void;
+  /** Memory of the host that launches read and write at the same address; zeros. */
+  allocatePinned(bytes: number): number;
+  releasePinned(address: number): void;
   write(address: number, data: Uint8Array): void;
   read(address: number, bytes: number): Uint8Array;
   /**
@@ -136,9 +139,10 @@ export interface NativeDevice {
   copies(): { readonly in: number; readonly inBytes: number; readonly out: number; readonly outBytes: number };
   /**
    * @param captureFrom launches before this one stay outside of captured graphs
+   * @param host device of launches on the host; absent: there are none
    * @returns the plan's number
    */
-  createPlan(launches: readonly NativeLaunch[], countSlots: number, captureFrom: number): number;
+  createPlan(launches: readonly NativeLaunch[], countSlots: number, captureFrom: number, host?: NativeDevice): number;
   /** Frees a plan and its graphs. It must not run again. */
   releasePlan(plan: number): void;
   /** Captures what a plan launches for these counts, so that recurring steps of them run as one graph; nothing on the host. */
@@ -199,6 +203,8 @@ export interface NativeProduct {
 export interface NativeLaunch {
   readonly kernel: string;
   readonly grid: readonly [NativeGridDim, NativeGridDim, NativeGridDim];
+  /** Launched on the plan's host device, when the launches before it have ended. Default: false. */
+  readonly onHost?: boolean;
   /** One word an argument, its bytes at the low end. */
   readonly arguments: BigUint64Array;
   /** Its arguments for people to read. When there, the launch is logged on stderr before it runs. */

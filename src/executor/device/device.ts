@@ -66,6 +66,11 @@ export class DeviceScope implements Allocator {
     return this.keep(this.keeps ? this.device.allocateKept(dtype, elements) : this.device.allocate(dtype, elements));
   }
 
+  /** As {@link Device.allocatePinned}. */
+  allocatePinned(dtype: Dtype, elements: number): DeviceBuffer {
+    return this.keep(this.device.allocatePinned(dtype, elements));
+  }
+
   /** Frees the plan with everything else. @returns its number */
   plan(plan: number): number {
     this.plans.push(plan);
@@ -113,6 +118,11 @@ export class Device implements Allocator {
   readonly description: string;
   /** Memory that outlives this process; absent where there is none. */
   kept: KeptMemory | undefined;
+  /** Opens the host device that computes for this GPU; absent where there is none. */
+  opensHost: (() => Device) | undefined;
+  private openedHost: Device | undefined;
+  private budget: { readonly bytes: number; readonly freeBefore: number } | undefined;
+  private readonly pinned = new Set<number>();
   private readonly keptRanges = new Map<number, KeptRange>();
   private readonly checked = new Set<string>();
   private bytes = 0;
@@ -144,6 +154,31 @@ export class Device implements Allocator {
   get deviceClass(): DeviceClass {
     if (this.isHost) return 'host';
     return this.target === HOPPER ? 'hopper' : 'portable';
+  }
+
+  /**
+   * The host device that computes what stays in the host's memory; opened when it is first needed.
+   *
+   * @throws RocmForgeError `DEVICE_UNAVAILABLE` or `KERNELS_INVALID` where it cannot be opened
+   */
+  get host(): Device {
+    if (this.isHost) return this;
+    if (this.opensHost === undefined) throw new RocmForgeError('DEVICE_UNAVAILABLE', 'no host device was configured');
+    this.openedHost ??= this.opensHost();
+    return this.openedHost;
+  }
+
+  /** Lets this process take so many bytes from now on, of those that are free. */
+  limitMemory(bytes: number): void {
+    this.budget = { bytes, freeBefore: this.native.memory().freeBytes };
+  }
+
+  /** Bytes that are free, within {@link limitMemory}; 0 where memory is the host's. */
+  get freeBytes(): number {
+    const { freeBytes } = this.native.memory();
+    if (this.budget === undefined) return freeBytes;
+    const taken = this.budget.freeBefore - freeBytes;
+    return Math.max(0, Math.min(freeBytes, this.budget.bytes - taken));
   }
 
   /** Memory in all; 0 where it is the host's. */
@@ -190,7 +225,23 @@ export class Device implements Allocator {
     return { address: range.address, dtype, elements };
   }
 
+  /** Memory of the host that launches of this device and of {@link host} read and write. Throws `OUT_OF_MEMORY`. */
+  allocatePinned(dtype: Dtype, elements: number): DeviceBuffer {
+    let address: number;
+    try {
+      address = this.native.allocatePinned(Math.max(elements, 1) * DTYPE_BYTES[dtype]);
+    } catch (error) {
+      throw new RocmForgeError('OUT_OF_MEMORY', (error as Error).message, {}, { cause: error });
+    }
+    this.pinned.add(address);
+    return { address, dtype, elements };
+  }
+
   release(buffer: DeviceBuffer): void {
+    if (this.pinned.delete(buffer.address)) {
+      this.native.releasePinned(buffer.address);
+      return;
+    }
     this.bytes -= Math.max(buffer.elements, 1) * DTYPE_BYTES[buffer.dtype];
     const range = this.keptRanges.get(buffer.address);
     if (range !== undefined) {

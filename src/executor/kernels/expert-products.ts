@@ -91,6 +91,24 @@ export const matmulQuantizedExperts = (type: BlockType) => {
   });
 };
 
+/**
+ * {@link matmulQuantizedExperts} in the order of {@link matmulPackedExperts} on a GPU: its bits, from the host. `lanes` of the
+ * GPU's waves: 32 or 64.
+ */
+export const matmulLanesExperts = (type: PackedType) => {
+  const { summary, arguments: taken, grid, tolerance } = matmulQuantizedExperts(type);
+  return defineKernel({
+    name: `matmul_lanes_experts_${type}`,
+    source: 'matmul_quantized.hip',
+    on: 'host',
+    summary: `${summary}, in the order of a GPU`,
+    arguments: [...taken, i32('lanes')],
+    grid,
+    order: matmulPacked(type, 'one').order!,
+    tolerance,
+  });
+};
+
 const packedArguments = [
   aligned(16, input('weight', 'u8', 'experts', 'out', 'row_bytes')),
   aligned(16, input('x', 'u8', 'places', 'blocks', `${Q8_BLOCK_BYTES}`)),
@@ -282,6 +300,7 @@ export function launchLinearExperts(
 export const expertProductContracts: readonly KernelContract[] = [
   ...WEIGHT_FLOAT_TYPES.map(matmulExperts),
   ...BLOCK_TYPES.map(matmulQuantizedExperts),
+  ...PACKED_TYPES.map(matmulLanesExperts),
   ...PACKED_TYPES.flatMap((type) => [
     matmulPackedExperts(type, 'one'),
     matmulPackedExperts(type, 'several'),

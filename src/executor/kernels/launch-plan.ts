@@ -1,4 +1,4 @@
-import type { NativeGridDim, NativeLaunch } from '../device/addon.js';
+import type { NativeDevice, NativeGridDim, NativeLaunch } from '../device/addon.js';
 import {
   type Argument,
   type BufferArgument,
@@ -58,9 +58,11 @@ export class LaunchPlanRecorder {
   private secondPart = 0;
   private readonly logs = process.env.ROCMFORGE_LOG_LAUNCHES === '1';
 
+  /** @param host device of {@link launchOnHost} */
   constructor(
     private readonly device: Device,
     private readonly countSlots: number,
+    private readonly host?: Device,
   ) {}
 
   /**
@@ -77,7 +79,33 @@ export class LaunchPlanRecorder {
     dimensions: Readonly<Record<string, number | StepCount>> = {},
     when?: LaunchCondition,
   ): void {
-    this.device.checkKernel(contract);
+    this.record(this.device, contract, values, dimensions, when);
+  }
+
+  /**
+   * Adds a launch of a host kernel: it begins when the launches before it have ended, and those behind it wait for it. All its buffers are
+   * in the host's memory.
+   *
+   * @throws as {@link launch}
+   */
+  launchOnHost<const A extends readonly Argument[]>(
+    contract: KernelContract<A>,
+    values: LaunchArguments<A>,
+    dimensions: Readonly<Record<string, number | StepCount>> = {},
+    when?: LaunchCondition,
+  ): void {
+    if (this.host === undefined) throw new Error(`${contract.name}: the plan has no host device`);
+    this.record(this.host, contract, values, dimensions, when);
+  }
+
+  private record<const A extends readonly Argument[]>(
+    device: Device,
+    contract: KernelContract<A>,
+    values: LaunchArguments<A>,
+    dimensions: Readonly<Record<string, number | StepCount>>,
+    when: LaunchCondition | undefined,
+  ): void {
+    device.checkKernel(contract);
     const sizes = new Map<string, number>();
     for (const [name, size] of Object.entries(dimensions)) sizes.set(name, typeof size === 'number' ? size : size.max);
     const byName = values as Readonly<Record<string, DeviceBuffer | number>>;
@@ -102,11 +130,12 @@ export class LaunchPlanRecorder {
         view.setInt32(i * 8, value as number, true);
       }
     });
-    const grid = [0, 1, 2].map((d) => this.gridDim(contract, d, sizes, dimensions));
+    const grid = [0, 1, 2].map((d) => gridDim(device, contract, d, sizes, dimensions));
     this.launches.push({
       kernel: contract.name,
       grid: grid as [NativeGridDim, NativeGridDim, NativeGridDim],
       arguments: words,
+      ...(device === this.host && { onHost: true }),
       ...(this.logs && { description: describe(contract, byName, sizes) }),
       ...(when !== undefined && {
         when: { count: when.count.index, atLeast: when.atLeast ?? 0, atMost: when.atMost ?? 2 ** 31 - 1 },
@@ -131,13 +160,13 @@ export class LaunchPlanRecorder {
 
   /** Ends the recording. @returns the plan's number on the device, to be released when it has run for the last time */
   finish(): number {
-    return this.device.native.createPlan(this.launches, this.countSlots, this.captureFrom);
+    return this.create(this.launches, this.captureFrom);
   }
 
   /** Launches before {@link secondPartFromHere} as a plan, or the rest. None of their steps runs as a graph. */
   finishPart(part: 'first' | 'second'): number {
     const launches = part === 'first' ? this.launches.slice(0, this.secondPart) : this.launches.slice(this.secondPart);
-    return this.device.native.createPlan(launches, this.countSlots, launches.length);
+    return this.create(launches, launches.length);
   }
 
   /** Ends the recording and runs it once, and never again. */
@@ -150,34 +179,46 @@ export class LaunchPlanRecorder {
     }
   }
 
-  private gridDim(
-    { name, grid }: KernelContract,
-    d: number,
-    sizes: ReadonlyMap<string, number>,
-    dimensions: Readonly<Record<string, number | StepCount>>,
-  ): NativeGridDim {
-    const dim: GridDim = grid[d] ?? { of: '1' };
-    const per = dim.per ?? 1;
-    const divisor = per === 'waves' ? this.device.block / this.device.wave : per === 'block' ? this.device.block : per;
-    const most = evaluate(dim.of, sizes);
-    const blocks = Math.ceil(most / divisor);
-    if (most >= 2 ** 31 || blocks > (d === 0 ? Math.floor(MOST_THREADS / this.device.block) : MOST_BLOCKS_YZ)) {
-      throw new RangeError(`${name}: a grid of ${blocks} blocks in ${'xyz'[d]}, for ${dim.of} = ${most}, is too large`);
-    }
-    const bound = dimensions[dim.of];
-    if (typeof bound === 'object') {
-      const { index, max, first = 0, times = 1 } = bound;
-      return {
-        count: index,
-        constant: 0,
-        divisor,
-        first,
-        most: Math.min(max, (dim.most ?? blocks) * divisor) / times,
-        times,
-      };
-    }
-    return { count: -1, constant: Math.min(most, (dim.most ?? blocks) * divisor), divisor };
+  private create(launches: readonly NativeLaunch[], captureFrom: number): number {
+    const { native } = this.device;
+    const onHost = launches.some((launch) => launch.onHost === true);
+    return native.createPlan(
+      launches,
+      this.countSlots,
+      captureFrom,
+      ...(onHost ? [this.host?.native as NativeDevice] : []),
+    );
   }
+}
+
+function gridDim(
+  device: Device,
+  { name, grid }: KernelContract,
+  d: number,
+  sizes: ReadonlyMap<string, number>,
+  dimensions: Readonly<Record<string, number | StepCount>>,
+): NativeGridDim {
+  const dim: GridDim = grid[d] ?? { of: '1' };
+  const per = dim.per ?? 1;
+  const divisor = per === 'waves' ? device.block / device.wave : per === 'block' ? device.block : per;
+  const most = evaluate(dim.of, sizes);
+  const blocks = Math.ceil(most / divisor);
+  if (most >= 2 ** 31 || blocks > (d === 0 ? Math.floor(MOST_THREADS / device.block) : MOST_BLOCKS_YZ)) {
+    throw new RangeError(`${name}: a grid of ${blocks} blocks in ${'xyz'[d]}, for ${dim.of} = ${most}, is too large`);
+  }
+  const bound = dimensions[dim.of];
+  if (typeof bound === 'object') {
+    const { index, max, first = 0, times = 1 } = bound;
+    return {
+      count: index,
+      constant: 0,
+      divisor,
+      first,
+      most: Math.min(max, (dim.most ?? blocks) * divisor) / times,
+      times,
+    };
+  }
+  return { count: -1, constant: Math.min(most, (dim.most ?? blocks) * divisor), divisor };
 }
 
 /** Grid limits of the drivers: threads in x, blocks in y and z. */

@@ -9,6 +9,7 @@ import type { VectorRef } from '../model/tensors.js';
 import type { Experts } from '../model/values.js';
 import type { Weights } from '../model/weights.js';
 import { type ColumnTiles, type Fusion, GATED_FUSIONS } from './fusions.js';
+import { HostExperts } from './host-experts.js';
 import { type Activation, asEncoding, Products, type SentRows, type Target } from './products.js';
 import type { NormedRow, SingleToken } from './single-token.js';
 
@@ -54,6 +55,8 @@ export class ExpertLayers {
   private readonly unbiased: DeviceBuffer;
   private readonly placed: Products;
   private readonly places: number;
+  /** Undefined where no experts stay in the host's memory. */
+  private readonly onHost: HostExperts | undefined;
 
   /**
    * @param values all of the model; at least one
@@ -91,12 +94,18 @@ export class ExpertLayers {
     this.placed = new Products(device, memory, plan, room, Math.max(hidden, ffn), tables.saturated);
     this.gated = this.placed.roomInBoth(memory, room, ffn);
     this.columnTiledRows = this.placed.roomForColumnTiles(memory, room, hidden);
+    if (values.some((value) => site.weights.isOnHost(value))) {
+      const sizes = { places: this.places, runs: runsOf(experts, used) };
+      const widest = { inputs: Math.max(hidden, ffn), outputs: Math.max(hidden, 2 * ffn) };
+      this.onHost = new HostExperts(memory, plan, { ...sizes, ...widest });
+    }
   }
 
   /** Launches of a layer in single-token steps; undefined: the same as in all others. @param by records launches of single-token steps */
   singleToken(value: Experts, by: SingleToken | undefined): SingleToken | undefined {
     if (by === undefined || this.columnsOf(value) === undefined) return undefined;
     const { gateUp, down } = this.site.weights.experts(value);
+    if (this.site.weights.isOnHost(value)) return undefined;
     return by.canRoute(value, gateUp, down) ? by : undefined;
   }
 
@@ -248,15 +257,22 @@ export class ExpertLayers {
     );
     const rows = { count: placedRows, present };
     const sentRows: Activation = { columns: hidden, rows, forms: { f32: this.sent } };
-    for (const [i, weight] of gateUp.entries()) {
-      this.placed.multiplyExperts(weight, sentRows, sent, { y: this.gateUp, stride: 2 * ffn, column: i * ffn });
+    const onHost = weights.isOnHost(value) ? (this.onHost as HostExperts) : undefined;
+    if (onHost !== undefined) {
+      const input = this.placed.encoded(sentRows, onHost.encodingOf(gateUp[0] as Matrix));
+      onHost.multiply(gateUp, input, placedRows, sent, { y: this.gateUp, stride: 2 * ffn });
+    } else {
+      for (const [i, weight] of gateUp.entries()) {
+        this.placed.multiplyExperts(weight, sentRows, sent, { y: this.gateUp, stride: 2 * ffn, column: i * ffn });
+      }
     }
     this.addGateBiases(value);
-    const form = this.placed.encodingOf(down);
-    const rule =
-      value.activation === 'silu'
-        ? GATED_FUSIONS.find((candidate) => this.site.fusions.has(candidate) && candidate.into.includes(form))
-        : undefined;
+    const form = onHost?.encodingOf(down) ?? this.placed.encodingOf(down);
+    // Hopper's kernels quantize no rows as they gate them.
+    const isFused = value.activation === 'silu' && !(onHost !== undefined && this.site.device.deviceClass === 'hopper');
+    const rule = isFused
+      ? GATED_FUSIONS.find((candidate) => this.site.fusions.has(candidate) && candidate.into.includes(form))
+      : undefined;
     const gated = rule === undefined ? this.gated.f32 : asEncoding(this.gated.other, form);
     if (value.activation === 'clamped') {
       const clamp = { alpha: kernels.CLAMPED_ALPHA, limit: kernels.CLAMPED_LIMIT };
@@ -268,7 +284,11 @@ export class ExpertLayers {
       rule.launch({ plan, rows, columns: this.placed.columns }, { gateUp: this.gateUp, ffn }, form, gated);
     }
     const gatedRows = { columns: ffn, rows, forms: { [rule === undefined ? 'f32' : form]: gated } };
-    this.placed.multiplyExperts(down, gatedRows, sent, { y: this.made, stride: hidden });
+    if (onHost === undefined) this.placed.multiplyExperts(down, gatedRows, sent, { y: this.made, stride: hidden });
+    else {
+      const input = this.placed.encoded(gatedRows, form);
+      onHost.multiply([down], input, placedRows, sent, { y: this.made, stride: hidden });
+    }
   }
 
   /** The same of columns: rows are written as such where they are sent, and so is what the gate leaves. */

@@ -155,7 +155,9 @@ export class ForwardPass {
     );
     this.qkv = f32(rows * Math.max(1, ...qkvColumns));
     this.gateUp = f32(rows * 2 * widest('gated'));
-    this.plan = new LaunchPlanRecorder(this.device, STEP_COUNTS);
+    // It is opened where something is computed there.
+    const host = all.some((value) => value.kind === 'experts' && recorded.weights.isOnHost(value)) && this.device.host;
+    this.plan = new LaunchPlanRecorder(this.device, STEP_COUNTS, host || undefined);
     const attended = widest('attention');
     const joined = graph.entry === undefined ? 0 : 2 * hiddenSize;
     const inputs = (

@@ -1,6 +1,7 @@
 import type { NativeDevice, NativeLaunch, NativeLink, NativeLinkOptions, NativeStep } from '../device/addon.js';
 import { argumentBytes } from '../device/contract.js';
 import { allContracts } from '../kernels/index.js';
+import type { ModelContent } from '../model/mapped-model.js';
 
 /** First address that it returns. */
 export const COUNTED_BASE = 2 ** 40;
@@ -60,6 +61,15 @@ export class CountingDevice implements NativeDevice {
     this.usedBytes -= size;
   }
 
+  /** The host's memory is not counted. */
+  allocatePinned(bytes: number): number {
+    const address = this.nextAddress;
+    this.nextAddress += Math.ceil((bytes + 1) / ALIGNMENT) * ALIGNMENT;
+    return address;
+  }
+
+  releasePinned(_address: number): void {}
+
   write(_address: number, _data: Uint8Array): void {}
 
   read(_address: number, bytes: number): Uint8Array {
@@ -115,6 +125,15 @@ export class CountingDevice implements NativeDevice {
     return { close: () => undefined };
   }
 }
+
+/** Weights that take their room and are never read. */
+export const UNREAD: ModelContent = {
+  address: () => 0,
+  read: async () => 0n,
+  largest: { address: 0, bytes: 0 },
+  check: () => undefined,
+  close: () => undefined,
+};
 
 /** Kinds of devices without weights. */
 const actual = new WeakMap<NativeDevice, NativeDevice>();

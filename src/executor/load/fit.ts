@@ -5,13 +5,14 @@ import { MOST_DRAFT_TOKENS, MOST_SEQUENCES } from '../../shared/step-limits.js';
 import { Device } from '../device/device.js';
 import { KV_BLOCK_TOKENS } from '../kernels/index.js';
 import type { Limits } from '../model/limits.js';
-import type { ModelContent } from '../model/mapped-model.js';
 import { blocksFor, stateCopies } from '../model/slot-layout.js';
 import { bytesOnGpu } from '../model/weights.js';
 import { slotWindowBlocks, workingWindowBlocks } from './block-budget.js';
-import { CountingDevice, withoutWeights } from './counting-device.js';
+import { CountingDevice, UNREAD, withoutWeights } from './counting-device.js';
+import { largest } from './largest.js';
 import type { LoadOptions } from './load-options.js';
 import { loadOpened } from './loaded-model.js';
+import { tensorsOnHost } from './placement.js';
 
 /** Model and GPU to examine, with the wanted limits. */
 export interface FitQuestion {
@@ -27,6 +28,8 @@ export interface FitQuestion {
   readonly split?: LoadOptions['split'];
   /** Between layers, the parts of the model that each gets; absent: by their memory. */
   readonly shares?: LoadOptions['shares'];
+  /** Layers whose routed experts stay in the host's memory; absent: as few as let the model fit. */
+  readonly cpuExperts?: number | undefined;
 }
 
 /** A GPU to be filled, one that is there, or one that has so much memory; or several that a model is split over. */
@@ -66,6 +69,9 @@ export interface Grant {
   readonly stateBytesPerSequence: number;
   readonly stateSnapshots: number;
   readonly weightBytes: number;
+  /** Layers, the last that have any, whose routed experts are in the host's memory, and bytes of their matrices there. */
+  readonly cpuExperts: number;
+  readonly hostBytes: number;
   /** Bytes of activations, tables, slots and rotations. */
   readonly workspaceBytes: number;
   /** Bytes that the driver took for itself: code, graphs, ends of pages. `null` if memory is only counted. */
@@ -96,24 +102,21 @@ export interface Fit {
   readonly mostSequences: Most & { readonly context: number };
 }
 
-/** Weights that take their room and are never read. */
-const UNREAD: ModelContent = {
-  address: () => 0,
-  read: async () => 0n,
-  largest: { address: 0, bytes: 0 },
-  check: () => undefined,
-  close: () => undefined,
-};
-
 /** A GPU that is not there, with so much memory free. @param target such as `sm_90`; kernels differ there */
 export function countingGpu(description: string, target: string, freeBytes: number): FitDevice {
   return {
     description,
     freeBytes,
     isPresent: false,
-    devices: () => [new Device(new CountingDevice(freeBytes), 'hip', target)],
+    devices: () => [counted(new Device(new CountingDevice(freeBytes), 'hip', target))],
     counting: (taken) => countingGpu(description, target, freeBytes - taken),
   };
+}
+
+/** The device with a host device that is only counted, too. */
+function counted(device: Device): Device {
+  device.opensHost = () => new Device(new CountingDevice(0), 'host', '');
+  return device;
 }
 
 /** Several that a model is split over. */
@@ -135,7 +138,11 @@ export function presentGpu(device: Device): FitDevice {
     description,
     freeBytes,
     isPresent: true,
-    devices: () => [new Device(withoutWeights(device.native), kind, target)],
+    devices: () => {
+      const empty = new Device(withoutWeights(device.native), kind, target);
+      empty.opensHost = () => device.host;
+      return [empty];
+    },
     counting: (taken) => countingGpu(description, target, freeBytes - taken),
   };
 }
@@ -206,26 +213,6 @@ async function most(trial: (n: number) => Promise<Attempt>, limit: number, hint?
   return { shared, whole: await largest(isWhole, shared, hint?.whole) };
 }
 
-/**
- * The largest number up to `limit` for which something holds, and does not hold for the next; 0 when there is none.
- *
- * @param hint where to begin: near the answer, few are tried
- */
-export async function largest(holds: (n: number) => Promise<boolean>, limit: number, hint?: number): Promise<number> {
-  let [low, high] = [0, limit + 1];
-  let step = hint === undefined ? limit : 1;
-  let next = Math.max(1, Math.min(hint ?? limit, limit));
-  while (high - low > 1) {
-    if (next <= low || next >= high) next = Math.floor((low + high) / 2);
-    const holdsHere = await holds(next);
-    if (holdsHere) low = next;
-    else high = next;
-    next += holdsHere ? step : -step;
-    step *= 2;
-  }
-  return low;
-}
-
 /** Windowed blocks that each slot has for itself. */
 function windowBlocksOf({ windowed, maxContext }: Limits): number {
   return windowed === undefined ? 0 : slotWindowBlocks(windowed.window, maxContext);
@@ -242,26 +229,28 @@ type Attempt =
 
 /** Loads the model without its weights, and lets it go. */
 async function attempt(gpu: FitDevice, question: FitQuestion, context: number, sequences: number): Promise<Attempt> {
-  const { model, kvCacheType, stateSnapshots, split, shares } = question;
+  const { model, kvCacheType, stateSnapshots, split, shares, cpuExperts = 'auto' } = question;
   const limits = { maxContext: context, maxSequences: sequences, maxStepTokens: 0, kvMemoryBytes: 0 };
   const draftTokens = MOST_DRAFT_TOKENS;
-  const options = {
+  const options: LoadOptions = {
     path: model.name,
     kvCacheType,
     stateSnapshots,
     draftTokens,
     split,
     shares,
+    cpuExperts,
     fingerprint: '',
     ...limits,
   };
   const devices = gpu.devices();
   try {
     const loaded = await loadOpened(devices, { model, content: UNREAD, fingerprint: '' }, options, () => undefined);
-    const { kvBytes, stateBytes, pipeline } = loaded;
+    const { kvBytes, stateBytes, pipeline, graph, cpuExperts: layers } = loaded;
+    const onHost = tensorsOnHost(graph, layers);
     const { limits } = loaded.forward;
     const stages = pipeline.stages.map(({ device, graph, forward: { cache } }): StageGrant => {
-      const weightBytes = bytesOnGpu(device, model, graph);
+      const weightBytes = bytesOnGpu(device, model, graph, onHost);
       const workspaceBytes = device.usedBytes - weightBytes - cache.bytes;
       return { device: device.description, weightBytes, kvBytes: cache.bytes, workspaceBytes };
     });
@@ -282,6 +271,8 @@ async function attempt(gpu: FitDevice, question: FitQuestion, context: number, s
       stateBytesPerSequence: (2 * stateBytes) / stateCopies(limits),
       stateSnapshots: limits.stateSnapshots ?? 0,
       weightBytes,
+      cpuExperts: layers,
+      hostBytes: sum([...onHost].map(({ bytes }) => bytes)),
       workspaceBytes: used - weightBytes - kvBytes - stateBytes,
       driverBytes: gpu.isPresent ? gpu.freeBytes - freeBytes - used : null,
       ...(stages.length > 1 && { stages }),

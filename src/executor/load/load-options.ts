@@ -30,6 +30,13 @@ export interface LoadOptions {
   readonly draftTokens?: number | undefined;
   /** Load the block that predicts further tokens, if the file has one and the model is not split. */
   readonly predicts?: boolean | undefined;
+  /**
+   * Layers, the last that have any, whose routed experts stay in the host's memory and are computed there; auto: as few as let
+   * the model fit. Default: none.
+   */
+  readonly cpuExperts?: number | 'auto' | undefined;
+  /** Memory of each GPU that the load may take; absent or 0: what is free. */
+  readonly deviceMemoryBytes?: number | undefined;
   /** Refuse a file with another content identity; empty: take any. */
   readonly fingerprint: string;
   /** Default: fused. */

@@ -47,6 +47,10 @@ export interface LoadedModel {
   readonly hasRoomForSpare: boolean;
   /** Allocations of weights that were damaged in kept memory and loaded again. */
   readonly restoredWeights: number;
+  /** Layers, the last that have any, whose routed experts are in the host's memory; 0 on the host, where all are. */
+  readonly cpuExperts: number;
+  /** Host device that computes for the GPU; undefined where it computes nothing. */
+  readonly hostDevice?: Device | undefined;
   /** Kept because the plan's pointers lead into their mapping. */
   readonly weights: Weights;
   readonly buckets: GraphBuckets;
@@ -91,8 +95,7 @@ export async function loadModel(
     const opened = { model: files.model, content: mapping, fingerprint };
     const loaded = await loadOpened(devices, opened, options, onProgress);
     // A GPU has copies. Mapped pages would delay the end of this process, and the executor that takes over.
-    const [first] = devices instanceof Device ? [devices] : devices;
-    if (first?.isHost === false) await mapping.dropPages();
+    if (!loaded.weights.readsFile) await mapping.dropPages();
     return loaded;
   } catch (error) {
     mapping?.close();

@@ -1,6 +1,6 @@
 // One file because a load is one row of decisions, each of which needs what those before it found.
 import { RocmForgeError } from '../../shared/errors.js';
-import type { GgufModel } from '../../shared/gguf/reader.js';
+import type { GgufModel, GgufTensor } from '../../shared/gguf/reader.js';
 import { canReplay } from '../../shared/gguf/recurrent.js';
 import { readServableModel, type ServableModel } from '../../shared/gguf/servable-model.js';
 import type { Device, DeviceScope } from '../device/device.js';
@@ -40,6 +40,7 @@ import {
   snapshotsFor,
 } from './load-options.js';
 import type { LoadedModel, OpenedModel } from './loaded-model.js';
+import { placeExperts, type TriedLoad, tensorsOnHost } from './placement.js';
 import { rankPlaces, type StageLoad, stageLoads } from './stage-loads.js';
 
 /** Arguments with which a stage's forward pass is recorded, beside limits. */
@@ -57,6 +58,8 @@ export class ModelLoader {
   /** Another executor fits beside this one. */
   private hasRoomForSpare = true;
   private wantsSpare = false;
+  /** Tensors that are in the host's memory alone. */
+  private onHost: ReadonlySet<GgufTensor> = new Set();
 
   /** @param memory one scope a device */
   constructor(
@@ -65,6 +68,8 @@ export class ModelLoader {
     private readonly options: LoadOptions,
   ) {
     this.isHost = memory.every(({ device }) => device.isHost);
+    const { deviceMemoryBytes = 0 } = options;
+    if (!this.isHost && deviceMemoryBytes > 0) for (const { device } of memory) device.limitMemory(deviceMemoryBytes);
   }
 
   async load(onProgress: (done: number, total: number) => void): Promise<LoadedModel> {
@@ -80,8 +85,11 @@ export class ModelLoader {
     const windows = own.attention === 'unfused' ? undefined : windowedLayers(graph, own.maxContext);
     const blocks = new BlockBudget(options, kvLayers(graph), windows);
     const stages = stageLoads(memory, options, graph, blocks, windows);
+    const tried: TriedLoad = (scope, ...how) => new ModelLoader([scope], ...how).load(() => undefined);
+    const cpuExperts = await placeExperts(memory, this.opened, options, graph, tried);
     if (!isHost) {
-      for (const stage of stages) if (!hasWeights(stage.device)) refuseWhatCannotFit(file, stage, own);
+      this.onHost = tensorsOnHost(graph, cpuExperts);
+      for (const stage of stages) if (!hasWeights(stage.device)) refuseWhatCannotFit(file, stage, own, this.onHost);
     }
     const brought = await this.bring(stages, own.maxContext, onProgress);
     const predictions = new Map<ForwardPass, ForwardPass>();
@@ -152,6 +160,8 @@ export class ModelLoader {
       prediction: predicting && { forward: predicting, plan: predicting.finish() },
       pipeline,
       splits,
+      cpuExperts: isHost ? 0 : cpuExperts,
+      hostDevice: this.onHost.size > 0 ? memory[0]?.device.host : undefined,
       weights: (brought.get(stages.at(-1) as StageLoad) as Brought).weights,
       hasRoomForSpare: this.hasRoomForSpare,
       restoredWeights: [...brought.values()].reduce((total, { weights }) => total + weights.restored, 0),
@@ -184,7 +194,8 @@ export class ModelLoader {
     for (const [i, stage] of stages.entries()) {
       const { memory, graph } = stage;
       const already = before;
-      const weights = await Weights.load(memory, file, content, graph, (done) => onProgress(already + done, total));
+      const progress = (done: number): void => onProgress(already + done, total);
+      const weights = await Weights.load(memory, file, content, graph, progress, this.onHost);
       brought.set(stage, { weights, ropes: uploadRopes(memory, graph, weights, positions) });
       before += bytes[i] as number;
     }
@@ -222,7 +233,7 @@ export class ModelLoader {
       (count <= (options.maxStepTokens || STEP_TOKENS) &&
         stages.every(({ device, graph, blocks, perState }) => {
           const perSequence = blocks.expectedBytes + 2 * perState + (graph.logits === undefined ? 0 : logitsBytes);
-          return count * perSequence + RESERVED_BYTES <= device.native.memory().freeBytes;
+          return count * perSequence + RESERVED_BYTES <= device.freeBytes;
         }));
     const choices = options.maxSequences === 0 ? GPU_SEQUENCES.filter(mayFit) : [options.maxSequences];
     for (const count of choices.slice(0, -1)) {
@@ -267,7 +278,7 @@ export class ModelLoader {
       const rooms = stages.map((stage, i) => {
         const { splits } = passes[i] as ForwardPass;
         captureGraphs(stage.device, plans[i] as number, new GraphBuckets(limits, splits));
-        const bytes = stage.device.native.memory().freeBytes - RESERVED_BYTES;
+        const bytes = stage.device.freeBytes - RESERVED_BYTES;
         return { stage, bytes, spareBytes: stage.device.ownBytes + SPARE_BYTES };
       });
       // One on standby is worth some room for KV blocks, and not most of it.
@@ -374,10 +385,12 @@ function refuseWhatCannotFit(
   file: GgufModel,
   { device, graph, blocks, receiveBuffers }: StageLoad,
   own: OwnLimits,
+  onHost: ReadonlySet<GgufTensor>,
 ): void {
   const leastKvBytes = blocks.leastBytes(own);
-  const { freeBytes, totalBytes } = device.native.memory();
-  const weightBytes = bytesOnGpu(device, file, graph);
+  const { freeBytes } = device;
+  const { totalBytes } = device.native.memory();
+  const weightBytes = bytesOnGpu(device, file, graph, onHost);
   if (weightBytes + leastKvBytes + RESERVED_BYTES <= freeBytes) return;
   const giga = (bytes: number) => `${(bytes / 1e9).toFixed(2)} GB`;
   throw new RocmForgeError(

@@ -207,7 +207,9 @@ function openOneGpu({ platform, ordinal, ...properties }: FoundGpu, options: Dev
   const wave = files.flatMap((file) => file.kernels ?? [])[0]?.wave ?? 0;
   try {
     const native = new addon.Device({ platform, ordinal, wave, block: GPU_BLOCK, kernels, ...numbered(options) });
-    return new Device(native, platform, target, { ordinal, ...properties }, digestOf(files));
+    const device = new Device(native, platform, target, { ordinal, ...properties }, digestOf(files));
+    device.opensHost = () => openHost({ ...options, number: undefined });
+    return device;
   } catch (error) {
     throw new RocmForgeError('DEVICE_UNAVAILABLE', `${platform}: ${(error as Error).message}`, {}, { cause: error });
   }

@@ -62,7 +62,7 @@ interface Split {
 
 function layerStages({ memory, options, graph, windows }: Split, whole: BlockBudget): readonly StageLoad[] {
   const devices = memory.map(({ device }) => device);
-  const shares = options.shares ?? devices.map(({ isHost, native }) => (isHost ? 1 : native.memory().freeBytes));
+  const shares = options.shares ?? devices.map(({ isHost, freeBytes }) => (isHost ? 1 : freeBytes));
   if (shares.length !== devices.length) {
     throw new RocmForgeError('INVALID_OPTION', `${shares.length} shares of a model for ${devices.length} devices`, {
       option: 'tensor-split',

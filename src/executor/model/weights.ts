@@ -6,14 +6,11 @@ import { deviceSums } from './device-sums.js';
 import type { ModelContent } from './mapped-model.js';
 import { firstRows, type Matrix } from './matrix.js';
 import { type NotedWeights, notedWeights, noteWeights } from './noted-weights.js';
-import { type Packing, packingOf } from './packing.js';
 import { stageTensors } from './stages.js';
 import { type Chunk, type OnChunk, TensorReader } from './tensor-reader.js';
 import { type MatrixRef, pitchOf, type VectorRef } from './tensors.js';
-import { type Experts, expertMatrices, type StageGraph, valuesOf } from './values.js';
-
-/** Alignment of tensors in a GPU's memory. */
-const ALIGNMENT = 256;
+import { type Experts, expertMatrices, type StageGraph } from './values.js';
+import { ALIGNMENT, WeightPlaces } from './weight-places.js';
 
 /**
  * The tensors of a model, or of a stage of it, on the device. On the host they stay where the file is mapped: nothing is copied, and the
@@ -37,7 +34,8 @@ export class Weights {
     private readonly tensors: readonly GgufTensor[],
     private readonly content: ModelContent,
     private readonly graph: StageGraph,
-    private readonly places: Places,
+    private readonly places: WeightPlaces,
+    private readonly onHostAlone: ReadonlySet<GgufTensor>,
   ) {}
 
   /**
@@ -47,6 +45,7 @@ export class Weights {
    * @param content of its tensors
    * @param graph says which matrices are multiplied together
    * @param onProgress called with bytes done and in all
+   * @param onHostAlone matrices of experts that stay in the host's memory, where the file is mapped
    * @throws RocmForgeError `MODEL_FILE_CHANGED` when a file was written to meanwhile, or `OUT_OF_MEMORY` of a GPU
    */
   static async load(
@@ -55,12 +54,15 @@ export class Weights {
     content: ModelContent,
     graph: StageGraph,
     onProgress: (done: number, total: number) => void,
+    onHostAlone: ReadonlySet<GgufTensor> = new Set(),
   ): Promise<Weights> {
     const { device } = memory;
-    const weights = new Weights(stageTensors(file, graph), content, graph, new Places(device, graph));
+    const tensors = stageTensors(file, graph);
+    const places = new WeightPlaces(device, graph, onHostAlone);
+    const weights = new Weights(tensors, content, graph, places, onHostAlone);
     const total = weights.bytes;
     const groups = weights.groups();
-    const reader = new TensorReader(content, device.isHost ? weights.tensors : groups.flat());
+    const reader = new TensorReader(content, device.isHost ? weights.tensors : [...groups.flat(), ...onHostAlone]);
     let done = 0;
     let noted: NotedWeights | undefined;
     const bring = (tensor: GgufTensor, onChunk: OnChunk) =>
@@ -79,6 +81,11 @@ export class Weights {
         }
       } else {
         noted = await weights.upload(memory, groups, bring);
+        for (const tensor of onHostAlone) {
+          weights.addresses.set(tensor.name, content.address(tensor));
+          // Read for its checksum, which a note has already.
+          if (noted === undefined) await bring(tensor, () => undefined);
+        }
       }
     } finally {
       // The caller that ends the load closes the mapping.
@@ -112,7 +119,7 @@ export class Weights {
     const isThere = (index: number): boolean => sums !== undefined && sums[index] === noted?.sums[index];
     this.restored = noted === undefined ? 0 : all.filter((_, i) => !isThere(i)).length;
     const scratch = memory.child(false);
-    const packable = this.tensors.filter((tensor) => places.packedBytes(tensor) !== undefined);
+    const packable = groups.flat().filter((tensor) => places.packedBytes(tensor) !== undefined);
     const isComplete = noted !== undefined && this.restored === 0;
     const raw = scratch.allocate('u8', isComplete ? 1 : Math.max(0, ...packable.map(({ bytes }) => bytes)));
     for (const [index, group] of groups.entries()) {
@@ -174,7 +181,7 @@ export class Weights {
     const grouped = new Set<GgufTensor>();
     const groups: GgufTensor[][] = [];
     for (const tensor of this.tensors) {
-      if (grouped.has(tensor)) continue;
+      if (grouped.has(tensor) || this.onHostAlone.has(tensor)) continue;
       const members = this.places
         .multipliedWith(tensor)
         .filter((member) => member.type === tensor.type && this.fits(member));
@@ -211,6 +218,16 @@ export class Weights {
   /** {@link TensorReader.checksum} of all of them. */
   get checksum(): bigint {
     return this.sum;
+  }
+
+  /** True if matrices of the experts stay in the host's memory, and a GPU has none. */
+  isOnHost({ down }: Experts): boolean {
+    return this.onHostAlone.has(down.tensor);
+  }
+
+  /** True if steps read the mapped file. */
+  get readsFile(): boolean {
+    return this.places.isHost || this.onHostAlone.size > 0;
   }
 
   /** See `MappedModel.check`. */
@@ -262,72 +279,14 @@ function copyChunk(device: Device, { at, from, bytes, rows }: Chunk, target: num
   device.native.upload(target + at, source + from, bytes, ...(rows === undefined ? [] : [rows.bytes, rows.pitch]));
 }
 
-/** Bytes that a model's tensors, or a stage's, take in a GPU's memory. */
-export function bytesOnGpu(device: Device, file: GgufModel, graph: StageGraph): number {
-  const places = new Places(device, graph);
-  return stageTensors(file, graph).reduce((sum, tensor) => sum + places.bytes(tensor), places.tiedBytes);
-}
-
-/** Layout of a model's tensors in a GPU's memory. */
-class Places {
-  readonly packing: Packing;
-  /** Tensors that are multiplied together with each tensor. */
-  private readonly products = new Map<GgufTensor, readonly GgufTensor[]>();
-
-  constructor(
-    device: Device,
-    private readonly graph: StageGraph,
-  ) {
-    this.packing = packingOf(device);
-    for (const value of valuesOf(graph)) {
-      if (value.kind === 'experts') {
-        for (const { tensor } of expertMatrices(value)) this.products.set(tensor, [tensor]);
-        if (value.gate === undefined || value.up === undefined) continue;
-        const both = [value.gate.tensor, value.up.tensor] as const;
-        if (this.areOne(...both)) for (const tensor of both) this.products.set(tensor, both);
-      }
-      if (value.kind !== 'linear') continue;
-      // A matrix may be multiplied twice: keys that are values too.
-      const tensors = [...new Set(value.weights.map(({ tensor }) => tensor))];
-      for (const tensor of tensors) this.products.set(tensor, tensors);
-    }
-  }
-
-  multipliedWith(tensor: GgufTensor): readonly GgufTensor[] {
-    return this.products.get(tensor) ?? [];
-  }
-
-  /** Both of a gate and an up of experts that are stored as one. */
-  gateAndUp(tensor: GgufTensor): readonly GgufTensor[] | undefined {
-    const both = this.multipliedWith(tensor);
-    return tensor.dims.length === 3 && both.length === 2 ? both : undefined;
-  }
-
-  /** True if each expert's gate and up may lie as one matrix. */
-  private areOne(gate: GgufTensor, up: GgufTensor): boolean {
-    const bytes = this.packedBytes(gate);
-    if (bytes === undefined || gate.type !== up.type || !this.packing.canFollow(gate)) return false;
-    return (bytes / (gate.dims[2] as number)) % ALIGNMENT === 0;
-  }
-
-  /** Undefined where it lies as the file has it: what is read by rows does, and what is not multiplied. */
-  packedBytes(tensor: GgufTensor): number | undefined {
-    if (tensor === this.graph.embedding?.tensor || !this.products.has(tensor)) return undefined;
-    return this.packing.bytes(tensor);
-  }
-
-  bytes(tensor: GgufTensor): number {
-    return this.packedBytes(tensor) ?? tensor.bytes;
-  }
-
-  /** A tied embedding, which is read by rows as the file has it, and multiplied packed; undefined where there is none. */
-  get tied(): GgufTensor | undefined {
-    const { embedding, logits } = this.graph;
-    return logits?.weights.find(({ tensor }) => tensor === embedding?.tensor)?.tensor;
-  }
-
-  /** Bytes of its second form. */
-  get tiedBytes(): number {
-    return (this.tied && this.packing.bytes(this.tied)) ?? 0;
-  }
+/** Bytes that a model's tensors, or a stage's, take in a GPU's memory, but for those that stay in the host's. */
+export function bytesOnGpu(
+  device: Device,
+  file: GgufModel,
+  graph: StageGraph,
+  onHostAlone: ReadonlySet<GgufTensor> = new Set(),
+): number {
+  const places = new WeightPlaces(device, graph, onHostAlone);
+  const tensors = stageTensors(file, graph).filter((tensor) => !onHostAlone.has(tensor));
+  return tensors.reduce((sum, tensor) => sum + places.bytes(tensor), places.tiedBytes);
 }

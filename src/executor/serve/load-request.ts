@@ -40,6 +40,8 @@ export function loadOptions(request: LoadModelRequest): LoadOptions {
     stateSnapshots: request.stateSnapshots,
     draftTokens: request.draftTokens,
     predicts: request.predicts,
+    cpuExperts: request.cpuExperts ?? 'auto',
+    deviceMemoryBytes: Number(request.deviceMemoryBytes),
     fingerprint: request.fingerprint,
   };
 }

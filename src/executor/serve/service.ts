@@ -184,7 +184,7 @@ export class ExecutorService {
     if (JSON.stringify(model.options) !== JSON.stringify(options)) {
       throw new RocmForgeError('INVALID_OPTION', 'another model or other limits are loaded; start a new executor');
     }
-    if (this.first.isHost) model.weights.checkFiles();
+    if (model.weights.readsFile) model.weights.checkFiles();
   }
 
   private async load(options: LoadOptions, onProgress: (done: number, total: number) => void): Promise<LoadedModel> {
@@ -197,7 +197,7 @@ export class ExecutorService {
     try {
       this.stamp('self-test');
       const began = performance.now();
-      for (const device of this.devices) await selfTest(device);
+      for (const device of [...this.devices, ...(model.hostDevice ? [model.hostDevice] : [])]) await selfTest(device);
       this.log.info({ ms: Math.round(performance.now() - began) }, 'self-test passed');
       return model;
     } catch (error) {

@@ -364,7 +364,7 @@ export class StepRunner {
 
   /** On the host, weights are where the file is mapped: no token of others is handed out. */
   private checkWeights(): void {
-    if (this.device.isHost) this.model.weights.checkFiles();
+    if (this.model.weights.readsFile) this.model.weights.checkFiles();
   }
 
   /** Milliseconds that the oldest step has been in flight, if that is too long; see {@link StepWatch}. */

@@ -5,7 +5,7 @@ import type { WeightLayout } from './layout.js';
 import { planesLayout } from './planes.js';
 import { isTile, tileLayout } from './tiles.js';
 
-export type { ActivationEncoding, SentRows, Target, WeightLayout } from './layout.js';
+export type { ActivationEncoding, LaunchSite, SentRows, Target, WeightLayout } from './layout.js';
 
 const LAYOUTS: Readonly<Record<MatrixLayout, (weight: Matrix, hasMatrixUnits: boolean) => WeightLayout>> = {
   file: (weight, hasMatrixUnits) => (hasMatrixUnits && isTile(weight) ? tileLayout : fileLayout),

@@ -1,0 +1,114 @@
+import { beforeAll, describe, expect, it } from 'vitest';
+import { logitsHashes } from '../../src/cli/verify/invariance.js';
+import type { NativeDevice, NativeLaunch } from '../../src/executor/device/addon.js';
+import type { Device } from '../../src/executor/device/device.js';
+import type { LoadOptions } from '../../src/executor/load/load-options.js';
+import { type LoadedModel, loadModel } from '../../src/executor/load/loaded-model.js';
+import { openDevice } from '../../src/executor/load/open-device.js';
+import { arithmeticOf } from '../../src/executor/serve/numerics-fingerprint.js';
+import { doubleIsMissing, HipDouble } from '../support/hip-double.js';
+import { writeQuantizedFamily } from '../support/quantized-family.js';
+import { writeRandomFamily } from '../support/random-model.js';
+import { isFull } from '../support/run-size.js';
+
+const missing = doubleIsMissing();
+if (missing !== undefined) console.log(`skipped, no HIP device of the tests: ${missing}`);
+
+/** Tokens of the prompt, over which a chunk and a decoded token have rows of several experts. */
+const PROMPT = 12;
+const LIMITS = { maxContext: 64, maxSequences: 3, maxStepTokens: 48, kvMemoryBytes: 0, fingerprint: '' } as const;
+
+describe.skipIf(missing !== undefined)('experts in host memory beside a HIP device', { timeout: 600_000 }, () => {
+  const double = new HipDouble();
+  let device: Device;
+  beforeAll(() => {
+    double.install();
+    device = openDevice({ kind: 'hip' });
+  });
+
+  async function loaded<T>(
+    path: string,
+    cpuExperts: LoadOptions['cpuExperts'],
+    use: (model: LoadedModel) => Promise<T>,
+  ) {
+    const model = await loadModel(device, { ...LIMITS, path, kvCacheType: 'f16', cpuExperts }, () => undefined);
+    try {
+      return await use(model);
+    } finally {
+      model.release();
+    }
+  }
+
+  const families = isFull
+    ? (['qwen3moe', 'gpt-oss', 'llama-experts', 'deepseek2', 'glm4moe', 'gemma4-experts'] as const)
+    : (['qwen3moe', 'gpt-oss'] as const);
+  it.each(families)('%s in Q4_K_M has one hash of logits, wherever its experts are', async (family) => {
+    const file = writeQuantizedFamily(family, 'Q4_K_M');
+    const graphs = device.native.graphs();
+    const [alone, arithmetic, used] = await loaded(file, 0, async (model) => {
+      const hashes = await logitsHashes(device, model, PROMPT, 0, PROMPT);
+      return [hashes, arithmeticOf(device, model), device.usedBytes] as const;
+    });
+    const whole = device.native.graphs() - graphs;
+    expect(new Set(alone).size).toBe(4);
+    for (const cpuExperts of [1, 2]) {
+      const before = device.native.graphs();
+      await loaded(file, cpuExperts, async (model) => {
+        // One before and one behind each product on the host: of gate and up, and of down.
+        expect(device.native.graphs() - before).toBe((1 + 2 * cpuExperts) * whole);
+        expect(used - device.usedBytes).toBeGreaterThan(cpuExperts * 100_000);
+        expect(model.cpuExperts).toBe(cpuExperts);
+        expect(await logitsHashes(device, model, PROMPT, 0, PROMPT)).toEqual(alone);
+        expect(await logitsHashes(device, model, 5, 2, PROMPT)).toEqual(alone);
+        expect(arithmeticOf(device, model)).toBe(arithmetic);
+      });
+    }
+  });
+
+  it('in F16 the host adds in another order: one hash for a placement, which the numerics fingerprint names', async () => {
+    const file = writeRandomFamily('qwen3moe', { type: 'F16', layers: 2 });
+    const hashes: string[] = [];
+    for (const cpuExperts of [0, 1]) {
+      await loaded(file, cpuExperts, async (model) => {
+        const alone = await logitsHashes(device, model, PROMPT, 0, PROMPT);
+        expect(await logitsHashes(device, model, 5, 2, PROMPT)).toEqual(alone);
+        hashes.push(alone.join());
+        expect(/ cpu-experts=1$/.test(arithmeticOf(device, model))).toBe(cpuExperts === 1);
+      });
+    }
+    expect(new Set(hashes).size).toBe(2);
+  });
+
+  describe('planted errors', () => {
+    const native = (): NativeDevice => device.native;
+    let create: NativeDevice['createPlan'];
+    const plant = (
+      change: (launch: NativeLaunch, index: number, all: readonly NativeLaunch[]) => NativeLaunch,
+    ): void => {
+      create = native().createPlan;
+      Object.defineProperty(native(), 'createPlan', {
+        configurable: true,
+        value: (launches: readonly NativeLaunch[], ...rest: [number, number, NativeDevice?]) =>
+          create.call(native(), launches.map(change), ...rest),
+      });
+    };
+    const word = (launch: NativeLaunch, argument: number, change: (word: bigint) => bigint): NativeLaunch => {
+      const words = launch.arguments.slice();
+      words[argument] = change(words[argument]!);
+      return { ...launch, arguments: words };
+    };
+    it('of weights and of rows change the hash', async () => {
+      const file = writeQuantizedFamily('qwen3moe', 'Q4_K_M');
+      const hash = () => loaded(file, 1, (model) => logitsHashes(device, model, PROMPT, 0, PROMPT));
+      const right = await hash();
+      for (const argument of [0, 1]) {
+        plant((launch) => (launch.onHost === true ? word(launch, argument, (address) => address + 4n) : launch));
+        try {
+          expect(await hash()).not.toEqual(right);
+        } finally {
+          delete (native() as { createPlan?: unknown }).createPlan;
+        }
+      }
+    });
+  });
+});
