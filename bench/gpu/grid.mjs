@@ -59,6 +59,8 @@ const { tokens, repeats, prefill, streams } = options;
 
 function modelFile(shape) {
   const file = path.join(options.models, `${shape}.gguf`);
+  // Another process may be writing it.
+  while (existsSync(`${file}.part`)) execFileSync('sleep', ['0.2']);
   if (!existsSync(file)) {
     node(cli, 'synth', '--shape', shape, '--type', SHAPES[shape][0], '-o', `${file}.part`);
     renameSync(`${file}.part`, file);

@@ -97,6 +97,15 @@ const qwen35 = {
   },
 } as const;
 
+const QWEN35_SMALL: ModelShape = {
+  ...{ ...qwen35, layers: 24, hidden: 1024, ffn: 3584, heads: 8, kvHeads: 2, tied: true },
+  nets: { keyHeads: 16, valueHeads: 16, dim: 128 },
+};
+const QWEN35_LARGE: ModelShape = {
+  ...{ ...qwen35, layers: 64, hidden: 5120, ffn: 17_408, heads: 24, kvHeads: 4, tied: false },
+  nets: { keyHeads: 16, valueHeads: 48, dim: 128 },
+};
+
 /** Published models' shapes, from their config.json, and two small ones for tests. */
 export const SHAPES: Readonly<Record<string, ModelShape>> = {
   'llama-3.1-8b': {
@@ -149,18 +158,11 @@ export const SHAPES: Readonly<Record<string, ModelShape>> = {
     ...{ layers: 32, hidden: 4096, ffn: 14_336, heads: 32, kvHeads: 8, headDim: 128, tied: false },
     experts: { count: 8, used: 2, ffn: 14_336 },
   },
-  'qwen3.5-0.8b': {
-    ...{ ...qwen35, layers: 24, hidden: 1024, ffn: 3584, heads: 8, kvHeads: 2, tied: true },
-    nets: { keyHeads: 16, valueHeads: 16, dim: 128 },
-  },
-  'qwen3.5-0.8b-mtp': {
-    ...{ ...qwen35, layers: 24, hidden: 1024, ffn: 3584, heads: 8, kvHeads: 2, tied: true, predicts: true },
-    nets: { keyHeads: 16, valueHeads: 16, dim: 128 },
-  },
-  'qwen3.5-27b': {
-    ...{ ...qwen35, layers: 64, hidden: 5120, ffn: 17_408, heads: 24, kvHeads: 4, tied: false },
-    nets: { keyHeads: 16, valueHeads: 48, dim: 128 },
-  },
+  'qwen3.5-0.8b': QWEN35_SMALL,
+  'qwen3.5-27b': QWEN35_LARGE,
+  // With the block that predicts further tokens.
+  'qwen3.5-0.8b-mtp': { ...QWEN35_SMALL, predicts: true },
+  'qwen3.5-27b-mtp': { ...QWEN35_LARGE, predicts: true },
   'gemma-2b': {
     ...gemma,
     ...{ architecture: 'gemma', context: 8192, vocabulary: 256_000 },
