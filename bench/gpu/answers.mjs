@@ -68,7 +68,8 @@ async function serve(options) {
   return { client, counter, stop };
 }
 
-const prompt = (seed, count) => Array.from({ length: count }, (_, i) => first + ((seed * 7919 + i * 104_729) % (vocabulary - first)));
+const prompt = (seed, count) =>
+  Array.from({ length: count }, (_, i) => first + ((seed * 7919 + i * 104_729) % (vocabulary - first)));
 const asked = (ids, sampling, rest) => ({
   input: { $case: 'tokens', value: { ids } },
   sampling,

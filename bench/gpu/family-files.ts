@@ -7,11 +7,7 @@ import { copyFileSync, mkdirSync } from 'node:fs';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { writeQuantizedFamily } from '../../test/support/quantized-family.js';
-import {
-  RANDOM_ALIAS_NAMES,
-  RANDOM_FAMILY_NAMES,
-  type RandomFamilyName,
-} from '../../test/support/random-families.js';
+import { RANDOM_ALIAS_NAMES, RANDOM_FAMILY_NAMES, type RandomFamilyName } from '../../test/support/random-families.js';
 import { writeRandomFamily } from '../../test/support/random-model.js';
 
 const { values: options } = parseArgs({
@@ -25,7 +21,8 @@ mkdirSync(output, { recursive: true });
 const keep = (name: string, file: string): void => copyFileSync(file, path.join(output, `${name}.gguf`));
 
 /** Families whose heads may have another size. */
-const ANY_HEADS = 'llama,qwen2,qwen3,granite,gemma3,qwen3moe,qwen35,qwen35moe,qwen3next,granitehybrid,falcon-h1,lfm2,lfm2moe,glm4moe,cohere2';
+const ANY_HEADS =
+  'llama,qwen2,qwen3,granite,gemma3,qwen3moe,qwen35,qwen35moe,qwen3next,granitehybrid,falcon-h1,lfm2,lfm2moe,glm4moe,cohere2';
 /** Weights with which a token alone decides what follows, nearly, and the prediction block predicts it. */
 const MARKOV = {
   ...{ attn_output: 0.02, ffn_down: 0.02, ssm_out: 0.02, ffn_down_exps: 0.02, ffn_down_shexp: 0.02 },

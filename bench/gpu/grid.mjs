@@ -19,7 +19,7 @@ const SHAPES = {
   'gemma-3-4b': ['Q4_K_M', '512,8192'],
   'phi-4-mini': ['Q4_K_M', '512,8192'],
   'glm-4-9b-0414': ['Q4_K_M', '512,8192'],
-  'olmo-2-7b': ['Q4_K_M', '512,3900'],
+  'olmo-2-7b': ['Q4_K_M', '512,3700'],
   'smollm3-3b': ['Q4_K_M', '512,8192'],
   'qwen3.5-0.8b': ['Q4_K_M', '512,8192'],
   'gpt-oss-20b': ['MXFP4_MOE', '512,8192'],
@@ -132,8 +132,10 @@ function cellsOf(shape) {
     if (kind === 'depth') put(`decode behind ${depth}`, 'ours', rate);
     if (kind === 'streams') put(`${count} streams`, 'ours', rate);
   }
-  for (const { n_prompt: length, avg_ts: rate } of load(shape, 'llama-prefill')) put(`prefill ${length}`, 'llama', rate);
-  for (const { n_depth: depth, avg_ts: rate } of load(shape, 'llama-depth')) put(`decode behind ${depth}`, 'llama', rate);
+  for (const { n_prompt: length, avg_ts: rate } of load(shape, 'llama-prefill'))
+    put(`prefill ${length}`, 'llama', rate);
+  for (const { n_depth: depth, avg_ts: rate } of load(shape, 'llama-depth'))
+    put(`decode behind ${depth}`, 'llama', rate);
   const rounds = load(shape, 'llama-streams');
   for (const [i, { pl }] of (rounds[0] ?? []).entries())
     put(`${pl} streams`, 'llama', median(rounds.map((round) => round[i].speed_tg)));

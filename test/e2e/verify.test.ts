@@ -10,7 +10,10 @@ import { packageRoot } from '../../src/shared/package.js';
 import { rocmforge } from '../support/command-line.js';
 
 const CHECKS = [
-  ['a stream whose executor is killed', /^192 of 192 tokens equal, 2 kill -9, pauses of \d+ ms \(memory kept\) and \d+ ms \(computed again\)$/],
+  [
+    'a stream whose executor is killed',
+    /^192 of 192 tokens equal, 2 kill -9, pauses of \d+ ms \(memory kept\) and \d+ ms \(computed again\)$/,
+  ],
   ['log probabilities, fed its tokens', /likeliest token equal in 768 of 768$/],
   ['greedy tokens', /^768 of 768 equal$/],
   ['one hash of logits, 7 ways to batch', /^[0-9a-f]{16}$/],
