@@ -13,7 +13,7 @@ DEVICE void add_part(int part, float* target, const float* source, int length) {
     SIMD
     for (int i = first; i < end; i++) target[i] += source[i];
   } else {
-    // All loads before the first store: the compiler must not assume that a store changes nothing that is still to be read.
+    // All loads before the first store, which else would hold up those behind it.
     constexpr int OWN = (SWIGLU_PART + BLOCK - 1) / BLOCK;
     float sums[OWN];
     UNROLL
