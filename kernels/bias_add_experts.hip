@@ -1,7 +1,7 @@
 // bias_add_experts: y[place_of[t][i]][n] += bias[ids[t][i]][n]
-#include "forge/device.h"
+#include "forge/add.h"
 
-// One block a row and expert of it.
+// Grid: x = rows and experts of each, y = ceil(out / SWIGLU_PART).
 KERNEL(bias_add_experts, float* __restrict y,  // [places, out], rows y_stride apart
        const float* __restrict bias,           // [experts, out]
        const int32_t* __restrict ids,          // [rows, used]
@@ -12,6 +12,5 @@ KERNEL(bias_add_experts, float* __restrict y,  // [places, out], rows y_stride a
   if (pair / used >= *tokens) return;
   float* target = y + static_cast<size_t>(place_of[pair]) * y_stride;
   const float* source = bias + static_cast<size_t>(ids[pair]) * out;
-  SIMD
-  for (int i = forge::thread_id(); i < out; i += BLOCK) target[i] += source[i];
+  forge::add_part(BLOCK_INDEX.y, target, source, out);
 }

@@ -1,12 +1,10 @@
 // residual_add: x += y, for each row
-#include "forge/device.h"
+#include "forge/add.h"
 
-// One block a row.
+// Grid: x = rows, y = ceil(hidden / SWIGLU_PART).
 KERNEL(residual_add, float* __restrict x,  // [rows, hidden]
        const float* __restrict y,          // [rows, hidden]
        int hidden) {
-  float* target = x + static_cast<size_t>(BLOCK_INDEX.x) * hidden;
-  const float* source = y + static_cast<size_t>(BLOCK_INDEX.x) * hidden;
-  SIMD
-  for (int i = forge::thread_id(); i < hidden; i += BLOCK) target[i] += source[i];
+  const size_t row = static_cast<size_t>(BLOCK_INDEX.x) * hidden;
+  forge::add_part(BLOCK_INDEX.y, x + row, y + row, hidden);
 }

@@ -190,10 +190,10 @@ export const MUTATIONS = [
     with: ['rope', 'rope_kv_append', 'kv_append_q8_0', 'rope_kv_append_q8_0'],
   },
   {
-    name: 'bias dropped',
+    name: 'bias of the next element',
     file: 'bias_add.hip',
-    from: '+= bias[i];',
-    to: '+= 0.0f * bias[i];',
+    from: ', bias, out);',
+    to: ', bias + 1, out - 1);',
     test: 'bias_add',
   },
   {

@@ -23,11 +23,17 @@ const { values } = parseArgs({
     streams: { type: 'string', default: '16' },
     pairs: { type: 'string', default: '0' },
     gateways: { type: 'string', default: 'off,lookup' },
+    // Tokens of the prompts come from so many.
+    vocabulary: { type: 'string', default: '90300' },
+    kinds: { type: 'string', default: 'repeating,drawn,constrained,both' },
   },
 });
 const maxTokens = Number(values.tokens);
 const rounds = Number(values.rounds);
 const streams = Number(values.streams);
+const vocabulary = Number(values.vocabulary);
+/** Small vocabularies begin with bytes. */
+const first = Math.min(300, Math.floor(vocabulary / 10));
 /** Words and numbers; hardly ever an end. */
 const GRAMMAR = 'root ::= "~" | (word | number) " " root\nword ::= [a-z]{1,9}\nnumber ::= [0-9]{1,7}\n';
 const constraint = { kind: { $case: 'grammar', value: GRAMMAR } };
@@ -62,14 +68,15 @@ async function serve(options) {
   return { client, counter, stop };
 }
 
-const prompt = (seed, count) => Array.from({ length: count }, (_, i) => 300 + ((seed * 7919 + i * 104_729) % 90_000));
+const prompt = (seed, count) =>
+  Array.from({ length: count }, (_, i) => first + ((seed * 7919 + i * 104_729) % (vocabulary - first)));
 const asked = (ids, sampling, rest) => ({
   input: { $case: 'tokens', value: { ids } },
   sampling,
   stop: { maxTokens, ignoreEos: rest?.constraint === undefined },
   ...rest,
 });
-const repeating = (i) => asked(prompt(i, 30), { temperature: 0, logitBias: { 777: 200 } });
+const repeating = (i) => asked(prompt(i, 30), { temperature: 0, logitBias: { [Math.min(777, vocabulary - 1)]: 200 } });
 const drawn = (i) => asked(prompt(i, 30), { temperature: 1, seed: BigInt(i) });
 const constrained = (i) => asked(prompt(i, 30), { temperature: 1, seed: BigInt(i) }, { constraint });
 function mixed(i) {
@@ -145,12 +152,21 @@ if (Number(values.pairs) > 0) {
 const hashes = new Set();
 const RUNS = {
   plain: ['--speculate', 'off', '--pipeline-depth', '1', '--no-prefix-cache'],
-  off: ['--speculate', 'off'],
-  lookup: ['--speculate', 'lookup'],
+  ...Object.fromEntries(values.gateways.split(',').map((name) => [name, ['--speculate', name]])),
 };
-process.stdout.write(
-  `| run | tokens | repeating 1 | ${streams / 4} | drawn 1 | ${streams} | constrained 1 | ${streams} | both, ${streams} each | draftTokens | right | late masks |\n`,
-);
+const KINDS = {
+  repeating,
+  drawn,
+  constrained,
+  both: (i) => (i % 2 === 0 ? drawn(i) : constrained(i)),
+};
+const counts = [1, streams / 4, streams];
+/** What is measured, in the table's order; both: as many streams of each kind. */
+const cells = values.kinds
+  .split(',')
+  .flatMap((kind) => (kind === 'both' ? [[kind, 2 * streams]] : counts.map((count) => [kind, count])));
+const heads = [...cells.map(([kind, count]) => `${kind} ${count}`), 'draftTokens', 'right', 'late masks'];
+process.stdout.write(`| run | tokens | ${heads.join(' | ')} |\n`);
 for (const [name, options] of Object.entries(RUNS)) {
   const { client, counter, stop } = await serve(options);
   const hash = createHash('sha256');
@@ -159,17 +175,9 @@ for (const [name, options] of Object.entries(RUNS)) {
   hashes.add(told);
   await answers(client, 2, constrained);
   for (let round = 0; name !== 'plain' && round < rounds; round++) {
-    const rates = [
-      await rate(client, 1, repeating),
-      await rate(client, streams / 4, repeating),
-      await rate(client, 1, drawn),
-      await rate(client, streams, drawn),
-      await rate(client, 1, constrained),
-      await rate(client, streams, constrained),
-      await rate(client, 2 * streams, (i) => (i % 2 === 0 ? drawn(i) : constrained(i))),
-    ];
-    const cells = [name, told, ...rates, ...(await Promise.all(COUNTS.map(counter)))];
-    process.stdout.write(`| ${cells.join(' | ')} |\n`);
+    const rates = [];
+    for (const [kind, count] of cells) rates.push(await rate(client, count, KINDS[kind]));
+    process.stdout.write(`| ${[name, told, ...rates, ...(await Promise.all(COUNTS.map(counter)))].join(' | ')} |\n`);
   }
   await stop();
 }

@@ -6,7 +6,7 @@ import type { ModelShape } from './shapes.js';
 export const UNIFORM_TYPES = [...WEIGHT_FLOAT_TYPES, ...BLOCK_TYPES].map(
   (type) => type.toUpperCase() as Uppercase<typeof type>,
 );
-export const MIXTURES = { Q3_K_M: 'Q3_K', Q4_K_M: 'Q4_K', Q5_K_M: 'Q5_K' } as const;
+export const MIXTURES = { Q3_K_M: 'Q3_K', Q4_K_M: 'Q4_K', Q5_K_M: 'Q5_K', MXFP4_MOE: 'Q8_0' } as const;
 export type WeightType = (typeof UNIFORM_TYPES)[number] | keyof typeof MIXTURES;
 
 /** Replacement of a K format if a row is not a whole number of its blocks of 256 (llama.cpp's fallback). */
@@ -30,7 +30,8 @@ const FALLBACKS: Partial<Record<TensorTypeName, TensorTypeName>> = {
  * The type of a matrix: in a uniform type that type; in a mixture as `llama_tensor_get_type` of llama.cpp's
  * `llama-quant.cpp` decides: all keep the output projection in Q6_K, Q4_K_M and Q5_K_M some layers' attn_v and ffn_down,
  * too; Q3_K_M has attn_v, attn_output and ffn_down in Q4_K, or Q5_K in the first layers. (llama.cpp's Q2_K and IQ4_XS are
- * mixtures by the name of a type; here these names mean the type.) A router stays F32, and so does a convolution.
+ * mixtures by the name of a type; here these names mean the type.) MXFP4_MOE has experts in MXFP4 and the rest in Q8_0. A router
+ * stays F32, and so does a convolution.
  *
  * @param layer the block it is in; `undefined` for the embedding and the output projection
  * @param columns the length of its rows
@@ -55,6 +56,7 @@ function mixtureType(
   matrix: string,
   layer: number | undefined,
 ): TensorTypeName {
+  if (mixture === 'MXFP4_MOE') return matrix.endsWith('_exps') ? 'MXFP4' : 'Q8_0';
   // Experts' are kept as the dense ones are.
   const name = matrix.replace(/_(exps|shexp)$/, '');
   const isOutput = name === 'output' || (tied && name === 'token_embd');

@@ -12,6 +12,8 @@ interface FamilyParts {
   readonly headNorms?: 'head' | 'row';
   /** Norms of a block. Default: attn_norm, ffn_norm. */
   readonly norms?: readonly string[];
+  /** Each head has a sink, and routers and experts have biases. */
+  readonly hasSinks?: true;
 }
 
 /** Parameters that decide the tensors of a model. */
@@ -40,6 +42,8 @@ export interface ModelShape {
     readonly valueHeads: number;
     readonly dim: number;
   };
+  /** A block behind the layers predicts further tokens. */
+  readonly predicts?: true;
   /** The embedding is the output projection too. */
   readonly tied: boolean;
   /** Pre-tokenizer as llama.cpp names it. */
@@ -93,6 +97,15 @@ const qwen35 = {
   },
 } as const;
 
+const QWEN35_SMALL: ModelShape = {
+  ...{ ...qwen35, layers: 24, hidden: 1024, ffn: 3584, heads: 8, kvHeads: 2, tied: true },
+  nets: { keyHeads: 16, valueHeads: 16, dim: 128 },
+};
+const QWEN35_LARGE: ModelShape = {
+  ...{ ...qwen35, layers: 64, hidden: 5120, ffn: 17_408, heads: 24, kvHeads: 4, tied: false },
+  nets: { keyHeads: 16, valueHeads: 48, dim: 128 },
+};
+
 /** Published models' shapes, from their config.json, and two small ones for tests. */
 export const SHAPES: Readonly<Record<string, ModelShape>> = {
   'llama-3.1-8b': {
@@ -145,14 +158,11 @@ export const SHAPES: Readonly<Record<string, ModelShape>> = {
     ...{ layers: 32, hidden: 4096, ffn: 14_336, heads: 32, kvHeads: 8, headDim: 128, tied: false },
     experts: { count: 8, used: 2, ffn: 14_336 },
   },
-  'qwen3.5-0.8b': {
-    ...{ ...qwen35, layers: 24, hidden: 1024, ffn: 3584, heads: 8, kvHeads: 2, tied: true },
-    nets: { keyHeads: 16, valueHeads: 16, dim: 128 },
-  },
-  'qwen3.5-27b': {
-    ...{ ...qwen35, layers: 64, hidden: 5120, ffn: 17_408, heads: 24, kvHeads: 4, tied: false },
-    nets: { keyHeads: 16, valueHeads: 48, dim: 128 },
-  },
+  'qwen3.5-0.8b': QWEN35_SMALL,
+  'qwen3.5-27b': QWEN35_LARGE,
+  // With the block that predicts further tokens.
+  'qwen3.5-0.8b-mtp': { ...QWEN35_SMALL, predicts: true },
+  'qwen3.5-27b-mtp': { ...QWEN35_LARGE, predicts: true },
   'gemma-2b': {
     ...gemma,
     ...{ architecture: 'gemma', context: 8192, vocabulary: 256_000 },
@@ -173,10 +183,35 @@ export const SHAPES: Readonly<Record<string, ModelShape>> = {
     ...{ layers: 26, hidden: 1152, ffn: 6912, heads: 4, kvHeads: 1 },
     parts: { norms: POST_NORMS, headNorms: 'head', keys: { 'attention.sliding_window': 512 } },
   },
+  // Without the linear RoPE scaling of its global layers.
+  'gemma-3-4b': {
+    ...gemma,
+    ...{ architecture: 'gemma3', context: 131_072, vocabulary: 262_208, ropeBase: 1_000_000 },
+    ...{ layers: 34, hidden: 2560, ffn: 10_240, heads: 8, kvHeads: 4 },
+    parts: { norms: POST_NORMS, headNorms: 'head', keys: { 'attention.sliding_window': 1024 } },
+  },
   'phi-3-mini-4k': {
     ...{ architecture: 'phi3', context: 4096, vocabulary: 32_064, ropeBase: 10_000, preTokenizer: 'llama-bpe' },
     ...{ layers: 32, hidden: 3072, ffn: 8192, heads: 32, kvHeads: 32, headDim: 96, tied: false },
     parts: { joined: ['qkv', 'gate_up'], keys: { 'attention.sliding_window': 2047 } },
+  },
+  // Without longrope's factors.
+  'phi-4-mini': {
+    ...{ architecture: 'phi3', context: 131_072, vocabulary: 200_064, ropeBase: 10_000, preTokenizer: 'llama-bpe' },
+    ...{ layers: 32, hidden: 3072, ffn: 8192, heads: 24, kvHeads: 8, headDim: 128, tied: true },
+    parts: { joined: ['qkv', 'gate_up'], keys: { 'rope.dimension_count': 96 } },
+  },
+  // Without yarn.
+  'gpt-oss-20b': {
+    ...{ architecture: 'gpt-oss', context: 131_072, vocabulary: 201_088, ropeBase: 150_000, preTokenizer: 'llama-bpe' },
+    ...{ layers: 24, hidden: 2880, ffn: 2880, heads: 64, kvHeads: 8, headDim: 64, tied: false },
+    experts: { count: 32, used: 4, ffn: 2880 },
+    parts: {
+      norms: ['attn_norm', 'post_attention_norm'],
+      biases: ['attn_q', 'attn_k', 'attn_v', 'attn_output'],
+      hasSinks: true,
+      keys: { 'attention.sliding_window': 128, expert_feed_forward_length: 2880 },
+    },
   },
   'glm-4-9b-0414': {
     ...{ architecture: 'glm4', context: 32_768, vocabulary: 151_552, ropeBase: 10_000, preTokenizer: 'llama-bpe' },

@@ -35,7 +35,9 @@ export function synth(options: SynthOptions): number {
     throw new RocmForgeError('INVALID_OPTION', `--type ${options.type} is unknown; give one of ${types.join(', ')}`);
   }
   const type = options.type as WeightType;
-  const name = `${typeof options.shape === 'string' ? options.shape : shape.architecture} ${type}, random weights`;
+  // llama.cpp asks files with phi-3 or phi3 in their name for tokens of that vocabulary.
+  const title = (typeof options.shape === 'string' ? options.shape : shape.architecture).replace(/phi-?3/, 'phi 3');
+  const name = `${title} ${type}, random weights`;
   return writeGguf(
     options.output,
     { 'general.architecture': { type: 'string', value: shape.architecture }, ...metadata(shape, name) },
@@ -61,7 +63,8 @@ function metadata(shape: ModelShape, name: string): Record<string, GgufValue> {
   const { tokens, types, merges, bos, eos } = syntheticVocabulary(shape.vocabulary);
   return {
     'general.name': { type: 'string', value: name },
-    [key('block_count')]: u32(shape.layers),
+    [key('block_count')]: u32(shape.layers + Number(shape.predicts ?? false)),
+    ...(shape.predicts && { [key('nextn_predict_layers')]: u32(1) }),
     [key('context_length')]: u32(shape.context),
     [key('embedding_length')]: u32(shape.hidden),
     [key('feed_forward_length')]: u32(shape.ffn),
@@ -106,24 +109,25 @@ function tensors(shape: ModelShape, type: WeightType, weights: RandomWeights): T
     const prefix = layer === undefined ? '' : `blk.${layer}.`;
     return { name: `${prefix}${name}.weight`, type: tensorType, dims, data: () => weights.bytes(tensorType, dims) };
   };
-  const vector = (name: string, values: Float32Array): TensorSource => ({
+  const vector = (name: string, values: Float32Array, dims = [values.length]): TensorSource => ({
     name,
     type: 'F32',
-    dims: [values.length],
+    dims,
     data: () => [new Uint8Array(values.buffer)],
   });
   const ones = (name: string, length = hidden) => vector(`${name}.weight`, new Float32Array(length).fill(1));
-  const bias = (name: string, length: number) =>
+  const bias = (name: string, ...dims: readonly [number, ...number[]]) =>
     vector(
       name,
-      Float32Array.from({ length }, (_, i) => 0.1 * Math.sin(i + 1)),
+      Float32Array.from({ length: dims.reduce((a, b) => a * b) }, (_, i) => 0.1 * Math.sin(i + 1)),
+      [...dims],
     );
   const list = [matrix('token_embd', hidden, vocabulary), ones('output_norm')];
   if (!shape.tied) list.push(matrix('output', hidden, vocabulary));
   if (shape.ropeFactors) list.push(vector('rope_freqs.weight', ropeDivisors(shape, shape.ropeFactors)));
-  const { norms = ['attn_norm', 'ffn_norm'], joined, headNorms, biases } = shape.parts ?? {};
+  const { norms = ['attn_norm', 'ffn_norm'], joined, headNorms, biases, hasSinks } = shape.parts ?? {};
   const [wide, narrow] = [heads * headDim, kvHeads * headDim];
-  for (let layer = 0; layer < layers; layer++) {
+  for (let layer = 0; layer < layers + Number(shape.predicts ?? false); layer++) {
     const block = `blk.${layer}`;
     const project = (name: string, columns: number, rows: number) => {
       list.push(matrix(name, columns, rows, layer));
@@ -131,7 +135,12 @@ function tensors(shape: ModelShape, type: WeightType, weights: RandomWeights): T
     };
     for (const name of norms) list.push(ones(`${block}.${name}`));
     const { nets } = shape;
-    const isNet = nets !== undefined && (layer + 1) % ATTENTION_INTERVAL !== 0;
+    const isPrediction = layer === layers;
+    const isNet = nets !== undefined && (layer + 1) % ATTENTION_INTERVAL !== 0 && !isPrediction;
+    if (isPrediction) {
+      for (const name of ['enorm', 'hnorm', 'shared_head_norm']) list.push(ones(`${block}.nextn.${name}`));
+      project('nextn.eh_proj', 2 * hidden, hidden);
+    }
     if (headNorms !== undefined && !isNet) {
       list.push(ones(`${block}.attn_q_norm`, headNorms === 'head' ? headDim : wide));
       list.push(ones(`${block}.attn_k_norm`, headNorms === 'head' ? headDim : narrow));
@@ -158,6 +167,7 @@ function tensors(shape: ModelShape, type: WeightType, weights: RandomWeights): T
       project('attn_v', hidden, narrow);
     }
     if (!isNet) project('attn_output', wide, hidden);
+    if (hasSinks) list.push(vector(`${block}.attn_sinks.weight`, new Float32Array(heads).fill(1)));
     if (shape.experts !== undefined) {
       const { count, ffn: width } = shape.experts;
       list.push(matrix('ffn_gate_inp', hidden, count, layer));
@@ -166,6 +176,10 @@ function tensors(shape: ModelShape, type: WeightType, weights: RandomWeights): T
         matrix('ffn_up_exps', hidden, width, layer, count),
       );
       list.push(matrix('ffn_down_exps', width, hidden, layer, count));
+      if (hasSinks) {
+        list.push(bias(`${block}.ffn_gate_inp.bias`, count), bias(`${block}.ffn_down_exps.bias`, hidden, count));
+        list.push(bias(`${block}.ffn_gate_exps.bias`, width, count), bias(`${block}.ffn_up_exps.bias`, width, count));
+      }
       continue;
     }
     if (joined?.includes('gate_up')) project('ffn_up', hidden, 2 * ffn);

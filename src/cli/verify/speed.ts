@@ -23,6 +23,7 @@ export async function speed(file: string, model: string, { device: kind, ...opti
     tokensPerSecond = Math.max(tokensPerSecond, (1000 * TOKENS) / tokenMs.reduce((sum, ms) => sum + ms, 0));
   }
   const bytes = tokensPerSecond * loop.weightBytes;
+  loop.model.release();
   return {
     model,
     check: 'speed of one sequence',

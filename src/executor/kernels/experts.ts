@@ -4,7 +4,7 @@ import { COLUMNS_MULTIPLE, COLUMNS_PART, columnsOf, saturatedCount } from './col
 import { TILE_TYPES, type TileType } from './formats.js';
 import { matmul } from './matmul.js';
 import { ORDER } from './reduction-order.js';
-import { ACTIVATION_GRID, geglu, swiglu } from './swiglu.js';
+import { ACTIVATION_GRID, geglu, SWIGLU_PART, swiglu } from './swiglu.js';
 
 /** The most experts that a layer has, and that a row is sent to. */
 export const MOST_EXPERTS = 512;
@@ -120,7 +120,7 @@ export const biasAddExperts = defineKernel({
     i32('y_stride'),
     i32('used'),
   ],
-  grid: [{ of: 'pairs' }],
+  grid: [{ of: 'pairs' }, { of: 'out', per: SWIGLU_PART }],
   tolerance: exact('one rounding, the same as the reference rounded to f32'),
 });
 
