@@ -73,8 +73,10 @@ export class KernelSources {
     const isOwn = (contract) =>
       [...deviceClasses, 'host', 'portable'].some((deviceClass) => this.isOn(contract, deviceClass));
     const launched = deviceClasses.flatMap((deviceClass) => this.launchedOn(this.allContracts, deviceClass));
+    const isCpu = deviceClasses.every((deviceClass) => deviceClass === 'host');
     const contracts = (all ? this.allContracts.filter(isOwn) : [...new Set(launched)]).filter(
-      ({ source }) => only === undefined || only.includes(path.basename(source)),
+      ({ source, isCpuOnly }) =>
+        (only === undefined || only.includes(path.basename(source))) && (isCpu || isCpuOnly !== true),
     );
     const held = contracts.map(({ source }) => source);
     // A file that no contract names is one of the tests'.

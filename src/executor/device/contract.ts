@@ -14,6 +14,8 @@ export interface KernelContract<A extends readonly Argument[] = readonly Argumen
   readonly source: string;
   /** Which devices launch it, if not all do. `test/executor/launched-kernels.test.ts` holds this against every plan. */
   readonly on?: DeviceClass | 'gpu' | readonly DeviceClass[];
+  /** True if it is written in a CPU's vector instructions: then it is built for no GPU and no simulated one, for tests neither. */
+  readonly isCpuOnly?: boolean;
   /** Threads of a block, where they are not the device's; and LDS that is asked for at the launch. */
   readonly threads?: number;
   readonly dynamicSharedBytes?: number;

@@ -101,6 +101,7 @@ export const matmulLanesExperts = (type: PackedType) => {
     name: `matmul_lanes_experts_${type}`,
     source: 'matmul_quantized.hip',
     on: 'host',
+    isCpuOnly: true,
     summary: `${summary}, in the order of a GPU`,
     arguments: [...taken, i32('lanes')],
     grid,
