@@ -20,7 +20,7 @@ const isModel = (file: string): boolean =>
 
 /** What a test changes, or looks at, in its own process: its variables and handlers, its memory, and whose parent it is. */
 const OWN_PROCESS =
-  /HipDouble|process\.(env|on|once|umask|exitCode)\b|\bvi\.|executorsOf\(process|memoryUsage|residentMb|worker_threads/;
+  /HipDouble|process\.(env|on|once|umask|exitCode)\b|\bvi\.|executorsOf\(process|memoryUsage|residentMb|worker_threads|\/proc\/self/;
 /** Gateways in this process and executors in others: files that leave the process as it was share a worker. */
 const isService = (file: string): boolean =>
   /^test\/(cli|client|e2e|faults|gateway|tools)\//.test(file) &&

@@ -173,7 +173,7 @@ export async function launchedKernels(types: 'all' | 'families'): Promise<Readon
     // Experts in the host's memory.
     if (!device.isHost) {
       device.opensHost = () => new Device(new RecordingDevice({ wave: 1, block: 1 }), 'host', 'x86-64-v3');
-      for (const file of files.filter((_, i) => [...models()][i]?.shape.experts !== undefined)) {
+      for (const file of files.filter((_, i) => shapes[i]?.shape.experts !== undefined)) {
         const how = { ...options, path: file, kvCacheType: 'f16', cpuExperts: 1 } as const;
         (await loadModel(device, how, () => undefined)).release();
       }
