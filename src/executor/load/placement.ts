@@ -32,11 +32,13 @@ export function changesNumerics(device: Device, graph: StageGraph, layers: numbe
 const NOTE = 'cpu-experts';
 /**
  * Memory that a GPU's driver takes for itself during a load, and that is not counted: for code objects a share, and the most; for the graphs
- * of each part of a step between experts on the host. On an H100 parts took up to 12 MiB, for all sizes of a step together.
+ * of each part of a step between experts on the host, too (on an H100 up to 12 MiB, for all sizes of a step together), and at most a share
+ * of what a card has beyond 1 GiB.
  */
 const DRIVER_SHARE = 1 / 32;
 const MOST_DRIVER_BYTES = 512 << 20;
 const PART_BYTES = 16 << 20;
+const PARTS_SHARE = 1 / 8;
 
 /**
  * Number of layers, the last that have any, whose routed experts stay in the host's memory. For auto it is the smallest with which a load
@@ -93,8 +95,8 @@ async function isGranted(
   load: TriedLoad,
 ): Promise<boolean> {
   const layers = Number(options.cpuExperts);
-  const driverBytes =
-    layers === 0 ? 0 : Math.min(freeBytes * DRIVER_SHARE, MOST_DRIVER_BYTES) + 2 * layers * PART_BYTES;
+  const codeBytes = layers === 0 ? 0 : Math.min(freeBytes * DRIVER_SHARE, MOST_DRIVER_BYTES);
+  const driverBytes = codeBytes + Math.min(Math.max(0, freeBytes - 2 ** 30) * PARTS_SHARE, 2 * layers * PART_BYTES);
   const counting = new Device(new CountingDevice(Math.max(0, freeBytes - driverBytes)), kind, target);
   counting.opensHost = () => new Device(new CountingDevice(0), 'host', '');
   const scope = new DeviceScope(counting);
