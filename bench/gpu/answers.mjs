@@ -161,7 +161,7 @@ const KINDS = {
   both: (i) => (i % 2 === 0 ? drawn(i) : constrained(i)),
 };
 const counts = [1, streams / 4, streams];
-/** What is measured, in the table's order; both: as many streams of each kind. */
+/** Kinds of text that are measured, in the table's order; both: as many streams of each kind. */
 const cells = values.kinds
   .split(',')
   .flatMap((kind) => (kind === 'both' ? [[kind, 2 * streams]] : counts.map((count) => [kind, count])));

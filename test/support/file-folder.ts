@@ -8,7 +8,7 @@ import { endLeftProcesses } from './left-processes.js';
  * A setup file: the temporary folder of a test file and of the processes that it starts, removed with all that is in it. A file
  * that leaves a process behind fails.
  */
-// Of a file whose tests are all skipped no hook runs: in a shared worker the next one still finds that file's folder.
+// Hooks of a file whose tests are all skipped do not run: in a shared worker the next one still finds that file's folder.
 const usual = process.env.ROCMFORGE_TEST_TMPDIR ?? process.env.TMPDIR;
 if (usual !== undefined) Object.assign(process.env, { TMPDIR: usual, ROCMFORGE_TEST_TMPDIR: usual });
 const folder = mkdtempSync(path.join(os.tmpdir(), 'f'));

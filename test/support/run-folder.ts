@@ -26,7 +26,7 @@ export default function setup(): (() => Promise<void>) | undefined {
   const before = new Set(places.flatMap(ours));
   const isAloneAtStart = !othersWork(folder);
   process.env.TMPDIR = folder;
-  // Of the run around this one, if a test has started it.
+  // The folder of the run around this one, if a test has started it.
   delete process.env.ROCMFORGE_TEST_TMPDIR;
   return async () => {
     // Workers that have yet to end are children of this process; what tests leave is not, once its worker has ended.

@@ -6,7 +6,7 @@ import path from 'node:path';
 export const call = (name, args, before = 'I act.\n') =>
   `${before}<tool_call>\n{"name": ${JSON.stringify(name)}, "arguments": ${JSON.stringify(args)}}\n</tool_call>`;
 
-/** What an agent is told to do, and how it is started. */
+/** Task of an agent, and how it is started. */
 export const AGENTS = {
   'Claude Code': {
     package: '@anthropic-ai/claude-code',

@@ -158,7 +158,7 @@ async function invariance(
   for (const chunk of INVARIANCE_CHUNKS) hashes.push(await logitsHashes(device, loaded, chunk));
   hashes.push(await logitsHashes(device, loaded, INVARIANCE_PROMPT, INVARIANCE_OTHERS));
   hashes.push(await logitsHashes(device, loaded, 100, INVARIANCE_OTHERS));
-  // What comes next loads the model again.
+  // The next check loads the model again.
   loaded.release();
   const distinct = new Set(hashes.map((list) => list.join()));
   return {

@@ -74,7 +74,7 @@ function generationOf(fields: Fields, inputs: ReturnType<typeof promptsOf>): Jso
     output: { logprobs, promptText: true },
   });
   fields.mustBe('post_sampling_probs', false);
-  // What does not fit is refused: no context is shifted, which this is about.
+  // Prompts that do not fit are refused: no context is shifted, which this is about.
   fields.reportUnless('n_keep', 0);
   fields.mustBeEmpty('image_data');
   fields.mustBe('n_cmpl', 1);

@@ -30,7 +30,7 @@ interface GeneratedChoice {
   readonly logprobs: readonly TokenLogprobs[] | undefined;
 }
 
-/** What an engine has generated for one prompt. */
+/** Tokens and end that an engine has generated for one prompt. */
 interface Generated {
   readonly requestId: string;
   readonly created: number | undefined;
