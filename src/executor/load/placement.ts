@@ -32,7 +32,7 @@ export function changesNumerics(device: Device, graph: StageGraph, layers: numbe
 const NOTE = 'cpu-experts';
 /**
  * Memory that a GPU's driver takes for itself during a load, and that is not counted: for code objects a share, and the most; for the graphs
- * of each part of a step between experts on the host, too (on an H100 up to 12 MiB, for all sizes of a step together), and at most a share
+ * of each part of a step between experts on the host, too (on an H100 some 12 MiB, as two loads that were too large suggest), and at most a share
  * of what a card has beyond 1 GiB.
  */
 const DRIVER_SHARE = 1 / 32;
