@@ -1,5 +1,5 @@
 // The grid of docs/evidence/gpu-speed.md: shapes × prompts, depths and numbers of streams, next to llama.cpp on the same card. A part
-// whose result is there already is left out, so that a run that was cut off goes on.
+// whose result is there already is left out, so that a run that was cut off continues.
 //
 //   node bench/gpu/grid.mjs --out FOLDER --models FOLDER [--llama FOLDER] [--only SHAPE,...] [--device cuda] [--seconds 550]
 //   node bench/gpu/grid.mjs --out FOLDER --table

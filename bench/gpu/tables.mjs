@@ -1,5 +1,5 @@
 // Every row of the GPU tables of docs/evidence/gpu-speed.md, part by part, with the seconds that each took. A part whose result is
-// there already is left out, so that a run that was cut off goes on.
+// there already is left out, so that a run that was cut off continues.
 //
 //   node bench/gpu/tables.mjs --out FOLDER --models FOLDER [--llama FOLDER] [--sampling FILE] [--only PART,...] [--device cuda]
 //

@@ -64,7 +64,7 @@ describe.skipIf(missing !== undefined)('when one of the GPUs that have shards fa
     ['an illegal address', `illegal@graph:${AT}`],
     ['a kernel that never ends', `hang@graph:${AT}`],
     ['a memory access fault that aborts the process', `abort@graph:${AT}`],
-  ])('%s: another executor goes on with the same tokens', async (_name, fault) => {
+  ])('%s: another executor continues with the same tokens', async (_name, fault) => {
     const undisturbed = await run();
     expect(undisturbed.executors).toBe(1);
     expect(await run(fault)).toEqual({ tokenIds: undisturbed.tokenIds, executors: 2 });

@@ -15,7 +15,7 @@ type Options = Pick<ModelOptionValues, 'device' | 'gpu' | 'threads' | 'kernels' 
 
 /**
  * One sampled stream through a gateway and an executor process, then the same whose executor gets SIGKILL while it runs: the
- * ids must be equal. Twice: the next executor goes on with the KV blocks that outlived the killed one, and, where no memory
+ * ids must be equal. Twice: the next executor continues with the KV blocks that outlived the killed one, and, where no memory
  * is kept, computes the stream again.
  *
  * @param file of the model

@@ -504,7 +504,7 @@ export class Scheduler {
       sequence.cachedTokens = start;
       this.counters.cachedTokens += start;
     }
-    // One all of whose positions return something may take a step a token: nobody should wait for that.
+    // One all of whose positions return something may take a step a token: no request should wait for that.
     if (!sequence.wantsPromptLogprobs && !sequence.wantsHiddenStates) this.cache.promise(sequence, found);
     this.queue.remove(sequence);
     this.queue.took(sequence);
