@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { restoreEnvironment } from '../support/environment.js';
 import { generate, request, startTestGateway } from '../support/gateway.js';
 import { doubleIsMissing, HipDouble } from '../support/hip-double.js';
 import { writeRandomModel } from '../support/random-model.js';
@@ -27,7 +28,7 @@ describe.skipIf(missing !== undefined)('when the GPU fails while streams run', (
         await server.stop();
       }
     } finally {
-      process.env = before;
+      restoreEnvironment(before);
     }
   }
 
@@ -50,7 +51,7 @@ describe.skipIf(missing !== undefined)('when the GPU fails while streams run', (
         await server.stop();
       }
     } finally {
-      process.env = before;
+      restoreEnvironment(before);
     }
   });
 

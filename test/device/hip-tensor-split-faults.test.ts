@@ -3,6 +3,7 @@ import { logitsHashes } from '../../src/cli/verify/invariance.js';
 import { PATIENCE_MS } from '../../src/executor/layers/all-reduce.js';
 import { loadModel } from '../../src/executor/load/loaded-model.js';
 import { openDevices } from '../../src/executor/load/open-device.js';
+import { restoreEnvironment } from '../support/environment.js';
 import { generate, request, startTestGateway } from '../support/gateway.js';
 import { doubleIsMissing, HipDouble } from '../support/hip-double.js';
 import { writeRandomModel } from '../support/random-model.js';
@@ -54,7 +55,7 @@ describe.skipIf(missing !== undefined)('when one of the GPUs that have shards fa
         await server.stop();
       }
     } finally {
-      process.env = before;
+      restoreEnvironment(before);
     }
   }
 

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Replica } from '../../src/gateway/replica/replica.js';
+import { restoreEnvironment } from '../support/environment.js';
 import { generate, request, startTestGateway, type TestGateway } from '../support/gateway.js';
 import { doubleIsMissing, HipDouble } from '../support/hip-double.js';
 import { whenever } from '../support/kill-run.js';
@@ -29,7 +30,7 @@ describe.skipIf(missing !== undefined)('of two models on a GPU one is unloaded a
   });
   afterAll(async () => {
     await server.stop();
-    process.env = before;
+    restoreEnvironment(before);
   });
 
   const replicaOf = (name: string) =>

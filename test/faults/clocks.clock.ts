@@ -5,6 +5,7 @@ import { credentials } from '@grpc/grpc-js';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { InferenceServiceClient } from '../../src/shared/generated/rocmforge/v1/inference.js';
 import { endProcess, startRocmforge } from '../support/command-line.js';
+import { restoreEnvironment } from '../support/environment.js';
 import { generate, request, startTestGateway } from '../support/gateway.js';
 import { writeRandomModel } from '../support/random-model.js';
 
@@ -40,7 +41,7 @@ async function startGatewayProcess(env: Readonly<Record<string, string>> = {}) {
     folder,
   ];
   const { child } = await startRocmforge(/^serving /, 'serve', ...args).finally(() => {
-    process.env = before;
+    restoreEnvironment(before);
   });
   let log = '';
   child.stderr?.on('data', (data) => {

@@ -6,6 +6,7 @@ import type { GatewayOptions } from '../../src/gateway/options.js';
 import { describeFault, type Fault, readFaults } from '../../src/shared/fault-log.js';
 import { readFaultRecord } from '../../src/shared/fault-record.js';
 import { rocmforge } from '../support/command-line.js';
+import { restoreEnvironment } from '../support/environment.js';
 import { generate, request, startTestGateway, type TestGateway } from '../support/gateway.js';
 import { doubleIsMissing, HipDouble } from '../support/hip-double.js';
 import { writeRandomModel } from '../support/random-model.js';
@@ -103,7 +104,7 @@ describe.skipIf(missing !== undefined)('on a HIP device', () => {
     try {
       return await faultOf(gpu, model, 8, () => Promise.resolve());
     } finally {
-      process.env = before;
+      restoreEnvironment(before);
     }
   };
 

@@ -3,6 +3,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { startRocmforge } from '../support/command-line.js';
+import { restoreEnvironment } from '../support/environment.js';
 import { generate, request, startTestGateway } from '../support/gateway.js';
 import { doubleIsMissing, HipDouble } from '../support/hip-double.js';
 import { writeRandomModel } from '../support/random-model.js';
@@ -20,7 +21,7 @@ describe.skipIf(missing !== undefined)('an executor at an address whose device h
       double.install();
       const options = ['--listen', address, '--device', 'hip', '--step-timeout-ms', '1000', '--lease-ms', '1000'];
       const started = await startRocmforge(/executor listening/, 'executor', ...options).finally(() => {
-        process.env = before;
+        restoreEnvironment(before);
       });
       return started.child;
     };

@@ -13,10 +13,12 @@ const usual = process.env.ROCMFORGE_TEST_TMPDIR ?? process.env.TMPDIR;
 if (usual !== undefined) Object.assign(process.env, { TMPDIR: usual, ROCMFORGE_TEST_TMPDIR: usual });
 const folder = mkdtempSync(path.join(os.tmpdir(), 'f'));
 process.env.TMPDIR = folder;
+const environment = process.env;
 
 // Hooks run in the reverse of their order: this one after those of the file.
 afterAll(async () => {
   const left = await endLeftProcesses(folder);
+  if (process.env !== environment) throw new Error('a test replaced process.env: use restoreEnvironment');
   if (usual === undefined) delete process.env.TMPDIR;
   else process.env.TMPDIR = usual;
   rmSync(folder, { recursive: true, force: true, maxRetries: 5 });

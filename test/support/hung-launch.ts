@@ -13,6 +13,7 @@ import {
 import { packageVersion } from '../../src/shared/package.js';
 import { encodeSampling, NEUTRAL_SAMPLING } from '../../src/shared/sampling-schema.js';
 import { endProcess, startRocmforge } from './command-line.js';
+import { restoreEnvironment } from './environment.js';
 import { HipDouble } from './hip-double.js';
 import { writeRandomModel } from './random-model.js';
 
@@ -34,7 +35,7 @@ export async function hangInLaunch(): Promise<number> {
   new HipDouble({ fault: `hang@graph:${HANGS_AT}` }).install();
   const options = ['--listen', address, '--device', 'hip', '--step-timeout-ms', String(HANG_TIMEOUT_MS)];
   const { child } = await startRocmforge(/executor listening/, 'executor', ...options).finally(() => {
-    process.env = before;
+    restoreEnvironment(before);
   });
   const client = new ExecutorServiceClient(address, credentials.createInsecure());
   const health = new HealthClient(address, credentials.createInsecure());
