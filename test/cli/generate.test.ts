@@ -5,6 +5,7 @@ import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { packageRoot } from '../../src/shared/package.js';
 import { rocmforge, runProgram } from '../support/command-line.js';
+import { firstOf } from '../support/run-size.js';
 
 const main = path.join(packageRoot, 'dist', 'cli', 'main.js');
 const model = path.join(packageRoot, 'models', 'demo.gguf');
@@ -17,6 +18,10 @@ const lines = (stdout: string) =>
     .split('\n')
     .map((line) => JSON.parse(line));
 
+let text: Promise<string> | undefined;
+/** What the model writes after {@link PROMPT}. */
+const undisturbed = () => (text ??= rocmforge(...greedy, PROMPT).then(({ stdout }) => stdout));
+
 describe('generate', () => {
   it.each([
     ['--prompt -', ['--prompt', '-']],
@@ -24,11 +29,11 @@ describe('generate', () => {
   ])('reads the prompt from stdin by %s', async (_, args) => {
     const { code, stdout } = await runProgram(process.execPath, [main, ...greedy, ...args], PROMPT);
     expect(code).toBe(0);
-    expect(stdout).toBe((await rocmforge(...greedy, PROMPT)).stdout);
+    expect(stdout).toBe(await undisturbed());
   });
 
   it('takes stops, of which the first ends the text', async () => {
-    const { stdout: whole } = await rocmforge(...greedy, PROMPT);
+    const whole = await undisturbed();
     const stop = whole.trim().slice(10, 14);
     const { stdout } = await rocmforge(...greedy, '--stop', 'never written', '--stop', stop, PROMPT);
     expect(stdout).toBe(`${whole.slice(0, whole.indexOf(stop))}\n`);
@@ -112,7 +117,7 @@ describe('generate', () => {
 
 describe('the command line', () => {
   // Required options are checked first.
-  it.each([
+  const commands: readonly (readonly string[])[] = [
     ['serve', '--model', 'x.gguf'],
     ['executor', '--listen', 'unix:/x'],
     ['token', 'name'],
@@ -125,7 +130,8 @@ describe('the command line', () => {
     ['inspect', 'x.gguf'],
     ['doctor'],
     ['completion', 'bash'],
-  ])('%s names an option that it does not know', async (...command) => {
+  ];
+  it.each(firstOf(4, commands))('%s names an option that it does not know', async (...command) => {
     const { code, stderr } = await rocmforge(...command, '--no-such-thing');
     expect(code).toBe(1);
     expect(stderr).toContain("error: unknown option '--no-such-thing'");
@@ -137,6 +143,7 @@ describe('the command line', () => {
     expect(stderr).toContain('Give a whole number from 1 to 2.');
   });
 
+  let bashScript: ReturnType<typeof rocmforge> | undefined;
   it.each([
     ['rocmforge ', /\bgenerate\b.*\bdoctor\b|\bdoctor\b.*\bgenerate\b/],
     ['rocmforge gen', /^generate$/],
@@ -145,7 +152,7 @@ describe('the command line', () => {
     ['rocmforge serve --device ', /^auto hip cuda host$/],
     ['rocmforge completion', /^completion$/],
   ])('bash completes "%s"', async (typed, expected) => {
-    const { stdout: script } = await rocmforge('completion', 'bash');
+    const { stdout: script } = await (bashScript ??= rocmforge('completion', 'bash'));
     const ask = `COMP_WORDS=(${typed}${typed.endsWith(' ') ? '""' : ''}); COMP_CWORD=$((\${#COMP_WORDS[@]} - 1)); _rocmforge; echo "\${COMPREPLY[@]}"`;
     const { stdout, stderr } = spawnSync('bash', ['-c', `${script}\n${ask}`], { encoding: 'utf8' });
     expect(stderr).toBe('');

@@ -36,6 +36,10 @@ export function byTier<T>(choices: { readonly quick: T; readonly default: T; rea
   return choices[TIER === 'unit' ? 'quick' : TIER];
 }
 
+/** The first so many cases; all of them in the full tier. */
+export const firstOf = <T>(count: number, cases: readonly T[]): readonly T[] =>
+  isFull ? cases : cases.slice(0, count);
+
 const runSeed = process.env.ROCMFORGE_SEED;
 if (runSeed !== undefined && !/^\d{1,9}$/.test(runSeed)) {
   throw new Error(`ROCMFORGE_SEED is "${runSeed}"; use an integer from 0 to 999999999`);
