@@ -152,7 +152,8 @@ describe('the command line', () => {
     ['rocmforge serve --device ', /^auto hip cuda host$/],
     ['rocmforge completion', /^completion$/],
   ])('bash completes "%s"', async (typed, expected) => {
-    const { stdout: script } = await (bashScript ??= rocmforge('completion', 'bash'));
+    bashScript ??= rocmforge('completion', 'bash');
+    const { stdout: script } = await bashScript;
     const ask = `COMP_WORDS=(${typed}${typed.endsWith(' ') ? '""' : ''}); COMP_CWORD=$((\${#COMP_WORDS[@]} - 1)); _rocmforge; echo "\${COMPREPLY[@]}"`;
     const { stdout, stderr } = spawnSync('bash', ['-c', `${script}\n${ask}`], { encoding: 'utf8' });
     expect(stderr).toBe('');
