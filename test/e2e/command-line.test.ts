@@ -11,6 +11,15 @@ const folder = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-'));
 const socket = (name: string) => `unix:${path.join(folder, name)}`;
 
 describe('rocmforge', () => {
+  it.each([1, 2])('bench measures as few as %i tokens', async (tokens) => {
+    const args = ['--model', model, '--device', 'host', '--repeats', '1', '--prompt-tokens', '8', '--json'];
+    const { code, stdout, stderr } = await rocmforge('bench', ...args, '--tokens', String(tokens));
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    const { executor, client } = JSON.parse(stdout);
+    expect(executor.decodeTokensPerSecond).toBeGreaterThan(0);
+    expect(client.decodeTokensPerSecond).toBeGreaterThan(0);
+  });
+
   it('generate writes the text alone to stdout', async () => {
     const { code, stdout, stderr } = await rocmforge(
       'generate',

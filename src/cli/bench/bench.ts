@@ -15,6 +15,8 @@ export interface BenchOptions extends ModelOptionValues {
 }
 
 const CLIENT_WARM_UP_MS = 2000;
+/** Tokens that the executor generates before it is measured. */
+const WARM_UP_TOKENS = 4;
 
 /** Results of `rocmforge bench`; numbers are medians over the repeats. */
 export interface BenchReport {
@@ -80,7 +82,7 @@ export async function measure(options: BenchOptions): Promise<BenchReport> {
   });
   try {
     const [loopRuns, clientRuns, bandwidths]: [LoopRun[], ClientRun[], number[]] = [[], [], []];
-    await loop.run(promptOf(repeats), 4);
+    await loop.run(promptOf(repeats), Math.min(WARM_UP_TOKENS, tokens));
     // The gateway is to be one that has served for a while, whose code is compiled.
     const warm = performance.now() + CLIENT_WARM_UP_MS;
     for (let run = repeats; run === repeats || performance.now() < warm; run++) {
