@@ -6,33 +6,62 @@
  *   rocmforge serve --model M.gguf --http-listen 127.0.0.1:8080 --max-context 1024 --max-sequences 128
  *   llama-server -m M.gguf -ngl 99 -fa 1 -np 128 -c 131072 --port 8081
  *   node bench/peers/served.mjs --url http://127.0.0.1:8080 [--model NAME] [--clients 1,8,64,128] [--requests 6] [--prompts 128:512]
- *       [--tokens 128] [--first-token 300] [--last-token 30000] [--seed 1] [--json]
+ *       [--tokens 128] [--first-token 300] [--last-token ID] [--seed 1] [--json]
  *
- * `requests` are per client. Ends with code 1 when a request fails or returns another number of tokens.
+ * `requests` are per client. The last token of prompts is 30,000, or the vocabulary's last one if `/v1/models` reports a smaller
+ * vocabulary. A key comes from OPENAI_API_KEY. Ends with code 1 when a request fails or returns another number of tokens.
  */
 import { parseArgs } from 'node:util';
 
-const { values: options } = parseArgs({
-  options: {
-    url: { type: 'string' },
-    model: { type: 'string' },
-    clients: { type: 'string', default: '1,8,64,128' },
-    requests: { type: 'string', default: '6' },
-    prompts: { type: 'string', default: '128:512' },
-    tokens: { type: 'string', default: '128' },
-    'first-token': { type: 'string', default: '300' },
-    'last-token': { type: 'string', default: '30000' },
-    seed: { type: 'string', default: '1' },
-    json: { type: 'boolean', default: false },
-  },
-});
-if (options.url === undefined) {
-  console.error('usage: served.mjs --url http://HOST:PORT [--model NAME] [--clients 1,8,64,128] [--tokens 128]');
-  process.exit(2);
+const USAGE = `usage: served.mjs --url http://HOST:PORT [--model NAME] [--clients 1,8,64,128] [--requests 6] [--prompts 128:512]
+    [--tokens 128] [--first-token 300] [--last-token ID] [--seed 1] [--json]`;
+
+/** Ends the program with its usage. */
+function usage(message) {
+  console.error(`${message === undefined ? '' : `served: ${message}\n`}${USAGE}`);
+  process.exit(message === undefined ? 0 : 2);
 }
+
+function parsed() {
+  try {
+    return parseArgs({ options: OPTIONS }).values;
+  } catch (error) {
+    return usage(error.message);
+  }
+}
+
+const OPTIONS = {
+  url: { type: 'string' },
+  model: { type: 'string' },
+  clients: { type: 'string', default: '1,8,64,128' },
+  requests: { type: 'string', default: '6' },
+  prompts: { type: 'string', default: '128:512' },
+  tokens: { type: 'string', default: '128' },
+  'first-token': { type: 'string', default: '300' },
+  'last-token': { type: 'string' },
+  seed: { type: 'string', default: '1' },
+  json: { type: 'boolean', default: false },
+  help: { type: 'boolean', default: false },
+};
+const options = parsed();
+if (options.help) usage();
+if (options.url === undefined) usage('--url is missing');
+const headers = {
+  'content-type': 'application/json',
+  ...(process.env.OPENAI_API_KEY && { authorization: `Bearer ${process.env.OPENAI_API_KEY}` }),
+};
 const tokens = Number(options.tokens);
 const [leastPrompt = 0, mostPrompt = leastPrompt] = options.prompts.split(':').map(Number);
-const [firstToken, lastToken] = [Number(options['first-token']), Number(options['last-token'])];
+const firstToken = Number(options['first-token']);
+const lastToken = Number(options['last-token'] ?? Math.min(30_000, (await vocabularySize()) - 1));
+
+/** Tokens of the model's vocabulary; infinite where the server does not report it. */
+async function vocabularySize() {
+  const response = await fetch(`${options.url}/v1/models`, { headers }).catch(() => undefined);
+  const models = response?.ok ? (await response.json()).data : [];
+  const model = models?.find(({ id }) => id === options.model) ?? models?.[0];
+  return model?.meta?.n_vocab ?? Number.POSITIVE_INFINITY;
+}
 
 /** Numbers below `limit` that depend on the seed only, so that every server gets the same requests. */
 function randomOf(seed) {
@@ -48,7 +77,7 @@ async function request(prompt) {
   const began = performance.now();
   const response = await fetch(`${options.url}/v1/completions`, {
     method: 'POST',
-    headers: { 'content-type': 'application/json' },
+    headers,
     body: JSON.stringify({
       ...(options.model === undefined ? {} : { model: options.model }),
       ...{ prompt, max_tokens: tokens, temperature: 0, ignore_eos: true },

@@ -91,7 +91,7 @@ export function openDevice(options: DeviceOptions, onRefused: OnRefused = () => 
   const [only] = refusals;
   if (refusals.length === 1 && only !== undefined) throw only;
   const which = gpu === undefined ? 'no GPU can' : `GPU ${gpu} cannot`;
-  const help = kind === 'auto' ? '; name no GPU to compute on the host' : '';
+  const help = kind === 'auto' ? '; without --gpu and --gpus the CPU is used' : '';
   throw new RocmForgeError(
     'DEVICE_UNAVAILABLE',
     `${which} be used: ${refusals.map(({ message }) => message).join('; ')}${help}`,

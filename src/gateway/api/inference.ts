@@ -279,7 +279,7 @@ export class Inference {
     const { output } = request;
     const promptText = output?.echo ? await textOf(output.includeSpecialTokens) : undefined;
     const toldPrompt = output?.promptText ? await textOf(true) : undefined;
-    const { signal, principal, peer, trace, deadline } = caller;
+    const { signal, principal, peer, trace, deadline, httpRequestId } = caller;
     if (signal.aborted) {
       spans?.end('cancelled', 0, false);
       return undefined;
@@ -289,7 +289,7 @@ export class Inference {
     const parameters = generationParameters(request, {
       ...{ facts, tokenizer, promptIds, inputField, promptText, isUnary },
     });
-    const context = { principal, peer, trace, deadline, id, spans };
+    const context = { principal, peer, trace, deadline, httpRequestId, id, spans };
     try {
       const constraint = constraintOf(request, facts, parameters.answer);
       const opened = await this.matchers.openEach(constraint, parameters.n, caller);

@@ -11,6 +11,8 @@ export interface Caller {
   readonly trace: Trace | undefined;
   /** Until when the caller waits, on the clock of `performance.now()`; infinite where it did not say. */
   readonly deadline: number;
+  /** `x-request-id` of the HTTP request, the client's or a generated one; its response has it, too. */
+  readonly httpRequestId?: string | undefined;
 }
 
 /** Context that accompanies a request. */
@@ -21,6 +23,12 @@ export interface RequestContext extends Caller {
 }
 
 /** Name of a request in logs. */
-export function logFields({ id, principal, peer, trace }: RequestContext): Readonly<Record<string, string>> {
-  return { requestId: id, principal, peer, ...(trace && { traceId: trace.traceId, parentId: trace.parentId }) };
+export function logFields(context: RequestContext): Readonly<Record<string, string>> {
+  const { id, httpRequestId, principal, peer, trace } = context;
+  return {
+    requestId: id,
+    ...(httpRequestId !== undefined && { httpRequestId }),
+    ...{ principal, peer },
+    ...(trace && { traceId: trace.traceId, parentId: trace.parentId }),
+  };
 }

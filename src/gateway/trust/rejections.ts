@@ -19,8 +19,16 @@ export class Rejections {
     this.lines = new TokenBucket(LINES.burst, nowMs());
   }
 
-  /** @param client its principal, or its address where it was not identified */
-  note(api: 'grpc' | 'http', client: string, { reason, metadata }: Pick<RocmForgeError, 'reason' | 'metadata'>): void {
+  /**
+   * @param client its principal, or its address where it was not identified
+   * @param httpRequestId `x-request-id` of its response
+   */
+  note(
+    api: 'grpc' | 'http',
+    client: string,
+    { reason, metadata }: Pick<RocmForgeError, 'reason' | 'metadata'>,
+    httpRequestId?: string,
+  ): void {
     if (this.lines.level(LINES.burst, LINES.perSecond, this.nowMs()) < 1) {
       this.suppressed += 1;
       return;
@@ -32,6 +40,7 @@ export class Rejections {
     this.log.info(
       {
         ...{ api, reason, client: cut(client, MOST_CHARACTERS) },
+        ...(httpRequestId !== undefined && { httpRequestId }),
         // Names of unknown fields are the client's words.
         ...(field !== undefined && { field: cut(field.replace(/[^\w.[\]/:-]/g, '_'), MOST_CHARACTERS) }),
         ...(suppressed > 0 && { suppressed }),

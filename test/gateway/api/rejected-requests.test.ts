@@ -49,6 +49,26 @@ it('a rejected request leaves a line with reason, field and client over every AP
   expect(lines.join('')).not.toContain(SECRET);
 });
 
+it('its line and that of an answered request have the id that the client finds in the response', async () => {
+  const ask = (id: string, body: object) =>
+    fetch(`http://127.0.0.1:${server.gateway.httpServer?.port}/v1/completions`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'x-request-id': id },
+      body: JSON.stringify({ prompt: SECRET, max_tokens: 3, ...body }),
+    });
+  for (const [id, body] of [
+    ['client-1', { top_p: 7 }],
+    ['client-2', {}],
+    ['two words', {}],
+  ] as const) {
+    const response = await ask(id, body);
+    await response.text();
+    const told = response.headers.get('x-request-id') as string;
+    if (id !== 'two words') expect(told).toBe(id);
+    await expect.poll(() => lines.map((line) => JSON.parse(line).httpRequestId)).toContain(told);
+  }
+});
+
 it('what is served, and what its client cancels, leaves none', async () => {
   await generate(server.client, request({ text: SECRET, stop: { maxTokens: 3 } }));
   const call = server.client.generateStream(request({ text: SECRET, stop: { maxTokens: 900, ignoreEos: true } }));

@@ -31,6 +31,8 @@ export function connectionOf({ socket }: IncomingMessage): string {
 
 /** Context of an exchange. */
 export interface ExchangeOptions {
+  /** Its `x-request-id`. */
+  readonly id: string;
   readonly bodies: Bodies;
   readonly trust: Trust;
   /** Error format of its protocol. */
@@ -109,6 +111,7 @@ export class Exchange {
       peer,
       trace: typeof traceparent === 'string' ? parseTraceparent(traceparent) : undefined,
       deadline: Number.POSITIVE_INFINITY,
+      httpRequestId: this.options.id,
       signal: disconnected.signal,
       cancel: () => disconnected.abort(DISCONNECTED),
     };

@@ -94,12 +94,13 @@ export async function openHttpServer(address: string, context: HttpContext, opti
     const found = isConnect ? undefined : routeOf(request.method ?? '', path);
     const client = trust.proxied.clientOf(connectionOf(request), request.headers);
     const exchange = new Exchange(request, response, {
+      id,
       bodies,
       trust,
       errorForm: errorFormOf(found, path),
       onRefused: (error) => {
         context.onRefused(error.reason);
-        trust.rejections.note('http', exchange.sender, error);
+        trust.rejections.note('http', exchange.sender, error, id);
       },
       onViolation: () => {
         if (client === undefined) connections.violated(connectionOf(request));

@@ -23,8 +23,14 @@ export function faultOf({ pid, generation, cause, exit }: EndedExecutor): Fault 
     exitCode: exit.code,
     signal: exit.signal,
     record: exit.record,
-    lastLine: exit.stderrTail.at(-1) ?? '',
+    lastLine: exit.stderrTail.findLast((line) => !isOrdinary(line)) ?? '',
   };
+}
+
+/** True for a line of the executor's log below level `error`, which says nothing about its end. */
+function isOrdinary(line: string): boolean {
+  const level = /^\{"level":(\d+)/.exec(line)?.[1];
+  return level !== undefined && Number(level) < 50;
 }
 
 /** For metrics: faults that could not be kept. */
