@@ -37,7 +37,7 @@ export class JsonDepthError extends SyntaxError {
   }
 }
 
-/** Levels of arrays and objects that {@link parseJson} reads: more than any schema, tool or variable may have. */
+/** Levels of arrays and objects that {@link parseJson} reads by default: more than any schema, tool or variable may have. */
 export const MAX_JSON_DEPTH = 256;
 
 /** Makes the values that {@link readJson} returns. */
@@ -63,11 +63,12 @@ const MAKE_JSON: JsonMaker<Json> = {
  * Reads JSON without loss: numbers keep their spelling, objects the order of their keys. Of a key that comes twice the last value counts,
  * as for `JSON.parse`.
  *
+ * @param maxDepth levels of arrays and objects
  * @throws SyntaxError with the position, for text that is not JSON
- * @throws JsonDepthError beyond {@link MAX_JSON_DEPTH} levels
+ * @throws JsonDepthError beyond the depth
  */
-export function parseJson(text: string): Json {
-  return readJson(text, MAKE_JSON, MAX_JSON_DEPTH);
+export function parseJson(text: string, maxDepth = MAX_JSON_DEPTH): Json {
+  return readJson(text, MAKE_JSON, maxDepth);
 }
 
 /** True if a value is an object of JSON: neither null, a list nor a number. */
