@@ -37,7 +37,7 @@ export class JsonDepthError extends SyntaxError {
   }
 }
 
-/** Levels of arrays and objects that {@link parseJson} reads by default: more than any schema, tool or variable may have. */
+/** Levels of arrays and objects that {@link parseJson} reads: more than any schema, tool or variable may have. */
 export const MAX_JSON_DEPTH = 256;
 
 /** Makes the values that {@link readJson} returns. */
@@ -63,11 +63,15 @@ const MAKE_JSON: JsonMaker<Json> = {
  * Reads JSON without loss: numbers keep their spelling, objects the order of their keys. Of a key that comes twice the last value counts,
  * as for `JSON.parse`.
  *
- * @param maxDepth levels of arrays and objects
  * @throws SyntaxError with the position, for text that is not JSON
- * @throws JsonDepthError beyond the depth
+ * @throws JsonDepthError beyond {@link MAX_JSON_DEPTH} levels
  */
-export function parseJson(text: string, maxDepth = MAX_JSON_DEPTH): Json {
+export function parseJson(text: string): Json {
+  return parseJsonWithin(text, MAX_JSON_DEPTH);
+}
+
+/** The same with another limit, in levels of arrays and objects. A function of its own, as `parseJson` is given to `map`. */
+export function parseJsonWithin(text: string, maxDepth: number): Json {
   return readJson(text, MAKE_JSON, maxDepth);
 }
 

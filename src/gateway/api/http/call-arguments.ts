@@ -1,4 +1,4 @@
-import { jsonText, MAX_JSON_DEPTH, parseJson } from '../../../shared/exact-json.js';
+import { jsonText, MAX_JSON_DEPTH, parseJsonWithin } from '../../../shared/exact-json.js';
 import { JsonText } from './json-slices.js';
 
 /** Levels of a request around the arguments of a call that it returns, and a few to spare. */
@@ -10,7 +10,7 @@ const LEVELS_AROUND = 16;
  */
 export function argumentsValue(argumentsJson: string): JsonText | string {
   try {
-    return new JsonText(jsonText(parseJson(argumentsJson, MAX_JSON_DEPTH - LEVELS_AROUND)));
+    return new JsonText(jsonText(parseJsonWithin(argumentsJson, MAX_JSON_DEPTH - LEVELS_AROUND)));
   } catch {
     return argumentsJson;
   }
