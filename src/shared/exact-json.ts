@@ -67,7 +67,12 @@ const MAKE_JSON: JsonMaker<Json> = {
  * @throws JsonDepthError beyond {@link MAX_JSON_DEPTH} levels
  */
 export function parseJson(text: string): Json {
-  return readJson(text, MAKE_JSON, MAX_JSON_DEPTH);
+  return parseJsonWithin(text, MAX_JSON_DEPTH);
+}
+
+/** The same with another limit, in levels of arrays and objects. A function of its own, as `parseJson` is given to `map`. */
+export function parseJsonWithin(text: string, maxDepth: number): Json {
+  return readJson(text, MAKE_JSON, maxDepth);
 }
 
 /** True if a value is an object of JSON: neither null, a list nor a number. */

@@ -1,9 +1,11 @@
 import { expect } from 'vitest';
 import { isJsonObject, jsonText, parseJson } from '../../src/shared/exact-json.js';
 import type { Constraint, GenerateResponse } from '../../src/shared/generated/rocmforge/v1/inference.js';
+import { GenerateRequest as VllmRequest } from '../../src/shared/generated/vllm/inference.js';
 import type { FakeGateway } from './fake-gateway.js';
 import { generate, request } from './gateway.js';
-import { API_SERVICE, ask } from './http.js';
+import { API_SERVICE, ask, baseOf } from './http.js';
+import { messagesOf, protocolClients, unary, vllmGenerated } from './protocols.js';
 
 const MAX_TOKENS = 2000;
 
@@ -49,9 +51,56 @@ const overHttp =
   };
 
 const said = (prompt: string) => `"messages": [{"role": "user", "content": ${prompt}}], "max_tokens": ${MAX_TOKENS}`;
+const input = (prompt: string) => `"input": ${prompt}, "max_output_tokens": ${MAX_TOKENS}`;
 const MESSAGE = ['choices', 0, 'message'] as const;
 const DELTA = ['choices', 0, 'delta'] as const;
 const ARGUMENTS = ['tool_calls', 0, 'function', 'arguments'] as const;
+
+/** Ollama's API: streams unless told not to, one JSON value a line. */
+const overOllama =
+  (path: string, fields: (prompt: string) => string, pieces: readonly string[]): Answers =>
+  async (server, schema, prompt = 'q') => {
+    const asked = `"model": "m", ${fields(JSON.stringify(prompt))}, "format": ${schema}, "options": {"num_predict": ${MAX_TOKENS}}`;
+    const whole = parseJson(await answered(server, path, `${asked}, "stream": false`));
+    const lines = (await answered(server, path, asked)).split('\n').filter((line) => line !== '');
+    return [String(at(whole, ...pieces)), joined(lines.map(parseJson), ...pieces)];
+  };
+
+async function overVllm(server: FakeGateway, schema: string, prompt = 'q'): Promise<readonly string[]> {
+  const clients = protocolClients(server.address);
+  const message = VllmRequest.fromPartial({
+    prompt: { $case: 'text', value: prompt },
+    decoding: { structuredOutput: { $case: 'json', value: schema } },
+    stopping: { maxNewTokens: MAX_TOKENS },
+  });
+  try {
+    const whole = await unary(clients.inference.generate.bind(clients.inference), message);
+    const streamed = await messagesOf(clients.inference.generateStream(message));
+    return [vllmGenerated([whole as never]).text, vllmGenerated(streamed).text];
+  } finally {
+    clients.close();
+  }
+}
+
+/** Connect's stream: envelopes of five bytes and JSON. */
+async function overConnectStream(server: FakeGateway, message: string): Promise<string> {
+  const body = new Uint8Array(5 + Buffer.byteLength(message));
+  new DataView(body.buffer).setUint32(1, body.length - 5);
+  body.set(Buffer.from(message), 5);
+  const headers = { 'content-type': 'application/connect+json' };
+  const response = await fetch(`${baseOf(server.gateway)}/${API_SERVICE}/GenerateStream`, {
+    ...{ method: 'POST', headers, body },
+  });
+  const bytes = Buffer.from(await response.arrayBuffer());
+  const events: unknown[] = [];
+  for (let offset = 0; offset < bytes.length; ) {
+    const end = offset + 5 + bytes.readUInt32BE(offset + 1);
+    events.push(parseJson(bytes.subarray(offset + 5, end).toString()));
+    offset = end;
+  }
+  expect(at(events.at(-1), 'error'), message).toBeUndefined();
+  return joined(events, 'chunk', 'text');
+}
 
 async function overGrpc(server: FakeGateway, schema: string, prompt = 'q'): Promise<readonly string[]> {
   const constraint: Constraint = { kind: { $case: 'jsonSchema', value: schema } };
@@ -90,6 +139,39 @@ export const CONSTRAINED_APIS: Readonly<Record<string, Answers>> = {
     'delta',
     'partial_json',
   ),
+  'messages, text': overHttp(
+    '/v1/messages',
+    (schema, prompt) => `${said(prompt)}, "output_config": {"format": {"type": "json_schema", "schema": ${schema}}}`,
+    (answer) => String(at(answer, 'content', 0, 'text')),
+    'delta',
+    'text',
+  ),
+  'responses, text': overHttp(
+    '/v1/responses',
+    (schema, prompt) =>
+      `${input(prompt)}, "text": {"format": {"type": "json_schema", "name": "a", "schema": ${schema}}}`,
+    (answer) => String(at(answer, 'output', 0, 'content', 0, 'text')),
+    'delta',
+  ),
+  'responses, call': overHttp(
+    '/v1/responses',
+    (schema, prompt) =>
+      `${input(prompt)}, "tool_choice": "required", "parallel_tool_calls": false, "tools": [{"type": "function", "name": "f", "parameters": ${schema}}]`,
+    (answer) => String(at(answer, 'output', 0, 'arguments')),
+    'delta',
+  ),
+  completions: overHttp(
+    '/v1/completions',
+    (schema, prompt) =>
+      `"prompt": ${prompt}, "max_tokens": ${MAX_TOKENS}, "response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": ${schema}}}`,
+    (answer) => String(at(answer, 'choices', 0, 'text')),
+    ...['choices', 0, 'text'],
+  ),
+  'Ollama, chat': overOllama('/api/chat', (prompt) => `"messages": [{"role": "user", "content": ${prompt}}]`, [
+    'message',
+    'content',
+  ]),
+  'Ollama, generate': overOllama('/api/generate', (prompt) => `"prompt": ${prompt}`, ['response']),
   completion: overHttp(
     '/completion',
     (schema, prompt) => `"prompt": ${prompt}, "n_predict": ${MAX_TOKENS}, "json_schema": ${schema}`,
@@ -99,7 +181,9 @@ export const CONSTRAINED_APIS: Readonly<Record<string, Answers>> = {
   gRPC: overGrpc,
   Connect: async (server, schema, prompt = 'q') => {
     const fields = { text: { text: prompt }, stop: { maxTokens: MAX_TOKENS }, constraint: { jsonSchema: schema } };
-    const answer = await answered(server, `/${API_SERVICE}/Generate`, JSON.stringify(fields).slice(1, -1));
-    return [String(at(parseJson(answer), 'completions', 0, 'text'))];
+    const message = JSON.stringify(fields);
+    const answer = await answered(server, `/${API_SERVICE}/Generate`, message.slice(1, -1));
+    return [String(at(parseJson(answer), 'completions', 0, 'text')), await overConnectStream(server, message)];
   },
+  'vllm.Inference': overVllm,
 };

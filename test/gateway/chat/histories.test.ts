@@ -4,8 +4,13 @@ import { messagesRequest } from '../../../src/gateway/api/http/anthropic/message
 import { MessagesResponse } from '../../../src/gateway/api/http/anthropic/messages-response.js';
 import { FieldPolicy } from '../../../src/gateway/api/http/field-policy.js';
 import { jsonOf } from '../../../src/gateway/api/http/json-slices.js';
+import type { OllamaForm } from '../../../src/gateway/api/http/ollama/ollama-form.js';
+import { ollamaChatRequest } from '../../../src/gateway/api/http/ollama/ollama-request.js';
+import { OllamaResponse } from '../../../src/gateway/api/http/ollama/ollama-response.js';
 import { chatRequest } from '../../../src/gateway/api/http/openai/chat-request.js';
 import { messageOf } from '../../../src/gateway/api/http/openai/chat-turn.js';
+import { responsesRequest } from '../../../src/gateway/api/http/openai/responses-request.js';
+import { ResponsesResponse } from '../../../src/gateway/api/http/openai/responses-writer.js';
 import type { AnswerFacts } from '../../../src/gateway/api/http/request.js';
 import type { AnswerFormat, ToolParser } from '../../../src/gateway/chat/answer/answer-format.js';
 import { type ChatMessage, ChatTemplate } from '../../../src/gateway/chat/chat-template.js';
@@ -71,7 +76,7 @@ const writtenArguments = fc.oneof(
   ),
   fc.constantFrom(
     `{"a": ${'9'.repeat(5000)}}`,
-    `{"a": ${'['.repeat(200)}${']'.repeat(200)}}`,
+    ...[200, 245, 250, 300].map((depth) => `{"a": ${'['.repeat(depth)}${']'.repeat(depth)}}`),
     'import os',
     '[1, 2]',
     'null',
@@ -138,9 +143,33 @@ function anthropic(turns: readonly Completion[]): GenerateStreamRequest {
   return messagesRequest(parseJson(jsonOf({ max_tokens: 5, messages })), new FieldPolicy(true)).messages[0]!;
 }
 
-it('takes back each turn that it has answered, of any format and cut anywhere, by both APIs', () => {
+function ollama(turns: readonly Completion[]): GenerateStreamRequest {
+  const writer = new OllamaResponse({ api: 'chat', model: 'm' } as OllamaForm, { model: 'm' } as AnswerFacts, false);
+  const messages = turns.flatMap((turn) => {
+    const whole = writer.unaryBody([GenerateResponse.fromPartial({ requestId: 'r', completions: [turn] })]);
+    const results = turn.toolCalls.map(({ name }) => ({ role: 'tool', tool_name: name, content: 'noon' }));
+    return [question, (whole as { message: unknown }).message, ...results];
+  });
+  const body = parseJson(jsonOf({ model: 'm', messages: [...messages, question] }));
+  return ollamaChatRequest(body, new FieldPolicy(true)).messages[0]!;
+}
+
+function responses(turns: readonly Completion[]): GenerateStreamRequest {
+  const form = { echo: '"tools":[]', summarizes: false, encrypts: false, customTools: [] };
+  const input = turns.flatMap((turn) => {
+    const writer = new ResponsesResponse(form, { model: 'm' } as AnswerFacts, () => undefined);
+    const whole = writer.unaryBody([GenerateResponse.fromPartial({ requestId: 'r', completions: [turn] })]);
+    const { output } = parseJson(jsonOf(whole)) as unknown as { output: unknown[] };
+    const results = turn.toolCalls.map(({ id }) => ({ type: 'function_call_output', call_id: id, output: 'noon' }));
+    return [question, ...output, ...results];
+  });
+  const body = parseJson(jsonOf({ model: 'm', input: [...input, question], store: false }));
+  return responsesRequest(body, new FieldPolicy(true), { verbose: false }).messages[0]!;
+}
+
+it('takes back each turn that it has answered, of any format and cut anywhere, by each API', () => {
   let cutCalls = 0;
-  const api = fc.constantFrom(openAi, anthropic);
+  const api = fc.constantFrom(openAi, anthropic, ollama, responses);
   fc.assert(
     fc.property(
       fc.array(written, { minLength: 1, maxLength: 3 }),

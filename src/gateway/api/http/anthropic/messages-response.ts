@@ -1,4 +1,3 @@
-import { jsonText, parseJson } from '../../../../shared/exact-json.js';
 import {
   type Completion,
   FinishReason,
@@ -10,7 +9,7 @@ import {
   type ToolCallDelta,
   type Usage,
 } from '../../../../shared/generated/rocmforge/v1/inference.js';
-import { JsonText } from '../json-slices.js';
+import { argumentsValue } from '../call-arguments.js';
 import type { AnswerFacts, NamedEvent, ResponseWriter } from '../request.js';
 
 type Json = Readonly<Record<string, unknown>>;
@@ -117,19 +116,10 @@ function contentOf({ reasoning, text, toolCalls }: Completion): readonly Json[] 
   if (reasoning !== '') blocks.push({ type: 'thinking', thinking: reasoning, signature: '' });
   if (text !== '') blocks.push({ type: 'text', text });
   for (const { id, name, argumentsJson } of toolCalls) {
-    blocks.push({ type: 'tool_use', id, name, input: inputOf(argumentsJson) });
+    blocks.push({ type: 'tool_use', id, name, input: argumentsValue(argumentsJson) });
   }
   // Its readers take the first for granted.
   return blocks.length === 0 ? [{ type: 'text', text }] : blocks;
-}
-
-/** The arguments; those that are no JSON, as of a call that was cut, as the text that the model wrote. */
-function inputOf(argumentsJson: string): unknown {
-  try {
-    return new JsonText(jsonText(parseJson(argumentsJson)));
-  } catch {
-    return argumentsJson;
-  }
 }
 
 function endOf({

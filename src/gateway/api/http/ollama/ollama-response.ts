@@ -1,4 +1,3 @@
-import { jsonText, parseJson } from '../../../../shared/exact-json.js';
 import {
   FinishReason,
   type GenerateChunk,
@@ -8,7 +7,8 @@ import {
   type ToolCallDelta,
   type Usage,
 } from '../../../../shared/generated/rocmforge/v1/inference.js';
-import { JsonText, jsonOf } from '../json-slices.js';
+import { argumentsValue } from '../call-arguments.js';
+import { jsonOf } from '../json-slices.js';
 import { chatLogprobs } from '../openai/logprobs.js';
 import type { AnswerFacts, ResponseWriter } from '../request.js';
 import type { OllamaForm } from './ollama-form.js';
@@ -109,7 +109,7 @@ export class OllamaResponse implements ResponseWriter {
     if (api === 'generate') return { ...head, response: text, ...thought };
     const made = calls.map(({ id, index, name, argumentsJson }) => ({
       id,
-      function: { index, name, arguments: argumentsOf(argumentsJson) },
+      function: { index, name, arguments: argumentsValue(argumentsJson) },
     }));
     return {
       ...head,
@@ -135,14 +135,5 @@ export class OllamaResponse implements ResponseWriter {
   private probabilities(tokens: readonly TokenLogprobs[]): Json {
     if (!this.hasLogprobs || tokens.length === 0) return {};
     return { logprobs: (chatLogprobs(tokens, this.facts) as { readonly content: unknown }).content };
-  }
-}
-
-/** The arguments as an object; those of a call that was cut as the text that the model wrote. */
-function argumentsOf(argumentsJson: string): unknown {
-  try {
-    return new JsonText(jsonText(parseJson(argumentsJson)));
-  } catch {
-    return argumentsJson;
   }
 }

@@ -1,4 +1,4 @@
-import { isJsonObject, jsonText } from '../../../../shared/exact-json.js';
+import { jsonText } from '../../../../shared/exact-json.js';
 import { ChatMessage, type ToolCall } from '../../../../shared/generated/rocmforge/v1/inference.js';
 import type { Fields } from '../fields.js';
 
@@ -47,11 +47,10 @@ export function refuseImages(fields: Fields): void {
 function callOf(call: Fields, number: number): ToolCall {
   const called = call.object('function') ?? call.refuse('function', 'is missing');
   const given = called.any('arguments') ?? {};
-  if (typeof given !== 'string' && !isJsonObject(given)) called.refuse('arguments', 'is not a JSON object');
   const read = {
     id: call.string('id') ?? `call${String(number).padStart(5, '0')}`,
     name: called.string('name') ?? called.refuse('name', 'is missing'),
-    // A call that was cut has its text as arguments.
+    // Arguments that are not an object are accepted as they were returned, and those of a call that was cut as text.
     argumentsJson: typeof given === 'string' ? given : jsonText(given),
   };
   called.ignore('index', 'description');
