@@ -2,7 +2,7 @@ import { Activity, Menu, SlidersHorizontal } from 'lucide';
 import { announcement, changeSettings, current, modelName, storageProblem } from '../chat/chat-store.js';
 import { setToken } from '../server/address.js';
 import { credentialProblem } from '../server/failures.js';
-import { connectionProblem, models, server } from '../server/server-store.js';
+import { connectionProblem, models, poll, server } from '../server/server-store.js';
 import { Chat } from './chat.js';
 import { ConversationList } from './conversation-list.js';
 import { Icon } from './icon.js';
@@ -127,6 +127,8 @@ function TokenForm() {
         const field = event.currentTarget.elements.namedItem('token') as HTMLInputElement;
         setToken(field.value);
         field.value = '';
+        // The same token may be valid by now.
+        void poll();
       }}
     >
       <p role="alert">{credentialProblem.value}</p>
