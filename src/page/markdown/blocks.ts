@@ -150,6 +150,18 @@ function cutOf(text: string): number {
   return /[\uD800-\uDBFF]/.test(text[PLAIN_CHARACTERS - 1] ?? '') ? PLAIN_CHARACTERS - 1 : PLAIN_CHARACTERS;
 }
 
+/** A text in pieces that a browser lays out quickly. */
+export function piecesOf(text: string): readonly string[] {
+  const pieces: string[] = [];
+  let rest = text;
+  while (rest.length > 2 * PLAIN_CHARACTERS) {
+    const cut = cutOf(rest);
+    pieces.push(rest.slice(0, cut));
+    rest = rest.slice(cut);
+  }
+  return [...pieces, rest];
+}
+
 const FENCE = /^ {0,3}(`{3,}|~{3,})[ \t]*([^\n]*)(?:\n|$)/;
 
 /** The fenced code block at the beginning of a text, found without a lexer: it may be as long as an answer. */

@@ -101,7 +101,9 @@ export async function poll(): Promise<void> {
 /** True if the view of the server names models that the list of models does not, or the reverse. */
 function hasOtherModels({ server }: PageState): boolean {
   const names = (all: readonly string[]) => all.toSorted().join('\n');
-  return server !== undefined && names(server.models.map(({ name }) => name)) !== names(models.peek().map(({ id }) => id));
+  return (
+    server !== undefined && names(server.models.map(({ name }) => name)) !== names(models.peek().map(({ id }) => id))
+  );
 }
 
 /** Kills the executor of the demo. */

@@ -35,10 +35,12 @@ function Header() {
       <button
         type="button"
         class="icon only-narrow"
+        id="list-button"
         aria-label="Conversations"
         aria-expanded={isListOpen.value}
         onClick={() => {
           isListOpen.value = !isListOpen.value;
+          if (isListOpen.value) setTimeout(() => document.getElementById('new-chat')?.focus());
         }}
       >
         <Icon node={Menu} />
@@ -51,13 +53,12 @@ function Header() {
           class="icon"
           id="server-view"
           aria-pressed={isServer}
-          aria-label="Server"
-          title="Server"
+          title="Models, executors and load"
           onClick={() => {
             view.value = isServer ? 'chat' : 'server';
           }}
         >
-          <Icon node={Activity} />
+          <Icon node={Activity} /> <span class="label">Server</span>
         </button>
       )}
       <button
@@ -65,13 +66,12 @@ function Header() {
         class="icon"
         id="settings-button"
         aria-expanded={areSettingsOpen.value}
-        aria-label="Settings"
-        title="Settings"
+        title="System prompt, sampling, output format, tools"
         onClick={() => {
           areSettingsOpen.value = !areSettingsOpen.value;
         }}
       >
-        <Icon node={SlidersHorizontal} />
+        <Icon node={SlidersHorizontal} /> <span class="label">Settings</span>
       </button>
     </header>
   );
@@ -81,9 +81,9 @@ function Header() {
 function ModelChoice() {
   if (models.value.length < 2) {
     return (
-      <span id="model" class="model">
+      <bdi id="model" class="model" title={modelName.value}>
         {modelName.value}
-      </span>
+      </bdi>
     );
   }
   return (
