@@ -51,7 +51,8 @@ export function whenVisible(element: Element, job: Job): () => void {
         found?.();
       }
     },
-    { rootMargin: MARGIN },
+    // What the chat's own scroller cuts off needs the second.
+    { rootMargin: MARGIN, scrollMargin: MARGIN },
   );
   shown.set(element, job);
   observer.observe(element);
