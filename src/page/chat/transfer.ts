@@ -96,7 +96,7 @@ function importedMessage(given: Json, conversation: string, newIdOf: (old: unkno
     marks: optionalList(given.marks).map((mark) => {
       const { part, at, ms } = objectOf(mark, 'a mark');
       const duration = typeof ms === 'number' ? { ms } : {};
-      return { part: part === 'reasoning' ? 'reasoning' : 'content', at: numberOf(at, 0), ...duration };
+      return { part: part === 'reasoning' ? 'reasoning' : 'content', at: Math.max(0, numberOf(at, 0)), ...duration };
     }),
     stats: isObject(stats) ? statsOf(stats) : undefined,
     choices: Array.isArray(given.choices) ? given.choices.map(choiceOf) : undefined,

@@ -37,23 +37,25 @@ export function whenIdle(job: Job): () => void {
 /** Distance to what is visible at which an element counts as visible. */
 const MARGIN = '800px';
 
+/** What the chat's own scroller cuts off needs the second, which TypeScript does not know. */
+const OPTIONS: IntersectionObserverInit & { readonly scrollMargin: string } = {
+  rootMargin: MARGIN,
+  scrollMargin: MARGIN,
+};
+
 const shown = new Map<Element, Job>();
 let observer: IntersectionObserver | undefined;
 
 /** Calls back once, when an element is visible or nearly so. @returns a function that stops waiting */
 export function whenVisible(element: Element, job: Job): () => void {
-  observer ??= new IntersectionObserver(
-    (entries) => {
-      for (const { target, isIntersecting } of entries) {
-        if (!isIntersecting) continue;
-        const found = shown.get(target);
-        stopWaiting(target);
-        found?.();
-      }
-    },
-    // What the chat's own scroller cuts off needs the second.
-    { rootMargin: MARGIN, scrollMargin: MARGIN },
-  );
+  observer ??= new IntersectionObserver((entries) => {
+    for (const { target, isIntersecting } of entries) {
+      if (!isIntersecting) continue;
+      const found = shown.get(target);
+      stopWaiting(target);
+      found?.();
+    }
+  }, OPTIONS);
   shown.set(element, job);
   observer.observe(element);
   return () => stopWaiting(element);
