@@ -103,17 +103,16 @@ function importedMessage(given: Json, conversation: string, newIdOf: (old: unkno
   };
 }
 
-/** Numbers that the file has not are 0. */
-const statsOf = (given: Json): NonNullable<Message['stats']> => ({
-  promptTokens: numberOf(given.promptTokens, 0),
-  cachedTokens: numberOf(given.cachedTokens, 0),
-  tokens: numberOf(given.tokens, 0),
-  reasoningTokens: numberOf(given.reasoningTokens, 0),
-  tokensPerSecond: numberOf(given.tokensPerSecond, 0),
-  firstTokenMs: numberOf(given.firstTokenMs, 0),
-  drafted: numberOf(given.drafted, 0),
-  accepted: numberOf(given.accepted, 0),
-});
+const STATS = [
+  ...(['promptTokens', 'cachedTokens', 'tokens', 'reasoningTokens'] as const),
+  ...(['tokensPerSecond', 'firstTokenMs', 'drafted', 'accepted'] as const),
+];
+
+/** The numbers of an answer, if the file has all of them. */
+function statsOf(given: Json): Message['stats'] {
+  const isWhole = STATS.every((name) => Number.isFinite(given[name]));
+  return isWhole ? (given as unknown as Message['stats']) : undefined;
+}
 
 const stateOf = (value: unknown): Message['state'] => (value === 'stopped' || value === 'failed' ? value : 'complete');
 
