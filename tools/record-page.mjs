@@ -1,10 +1,12 @@
-// Takes the pictures of the chat page in docs/: `rocmforge demo --page` in headless Chromium, with a kill during an answer.
+// Takes the pictures of the chat page in docs/, and a recording: `rocmforge demo --page` in headless Chromium, with a kill during
+// an answer.
 // node tools/record-page.mjs
 import { spawn, spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { animatedWebp } from './record-webp.mjs';
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const chromium = ['chromium', 'chromium-browser', 'google-chrome'].find(
@@ -63,6 +65,38 @@ async function picture(name) {
   writeFileSync(path.join(root, 'docs', name), Buffer.from(data, 'base64'));
 }
 
+/** Size of the recording, pixels, and time between its frames. */
+const RECORDED = { width: 760, height: 460 };
+const FRAME_MS = 250;
+/** How long the last frame is shown. */
+const LAST_FRAME_MS = 3000;
+
+/** Records the page while something happens. @param {() => Promise<void>} action */
+async function record(action) {
+  /** @type {{ file: Buffer, at: number }[]} */
+  const stills = [];
+  let isOver = false;
+  const ended = action().finally(() => {
+    isOver = true;
+  });
+  while (!isOver) {
+    const at = performance.now();
+    const { data } = await send('Page.captureScreenshot', { format: 'webp', quality: 40 });
+    const file = Buffer.from(data, 'base64');
+    // A picture that is as the one before only makes that one longer.
+    if (!stills.at(-1)?.file.equals(file)) stills.push({ file, at });
+    await new Promise((resolve) => setTimeout(resolve, Math.max(0, at + FRAME_MS - performance.now())));
+  }
+  await ended;
+  const frames = stills.map(({ file, at }, i) => {
+    const next = stills[i + 1];
+    return { file, ms: next === undefined ? LAST_FRAME_MS : Math.round(next.at - at) };
+  });
+  const file = animatedWebp(frames, RECORDED);
+  writeFileSync(path.join(root, 'docs', 'page-recovery.webp'), file);
+  console.log(`docs/page-recovery.webp: ${frames.length} frames, ${file.length} bytes`);
+}
+
 const type = (/** @type {string} */ selector, /** @type {string} */ text) =>
   evaluate(`(() => {
     const field = document.querySelector(${JSON.stringify(selector)});
@@ -84,17 +118,27 @@ try {
   await send('Emulation.setDeviceMetricsOverride', { width: 1100, height: 640, deviceScaleFactor: 1, mobile: false });
   await send('Page.navigate', { url });
   await until("document.querySelector('#kill') !== null && document.querySelector('#server-view') !== null");
-  await type('#prompt', 'Tell me a story about a brave fox.');
-  await until("!document.querySelector('#send').disabled");
-  await click('#send');
-  await until("document.querySelector('.message.assistant .content')?.textContent.length > 120");
-  await click('#kill');
-  await until("document.querySelector('.recovery:not(.is-open)') !== null");
-  await until("document.querySelector('#send') !== null");
+  const tell = async () => {
+    await type('#prompt', 'Tell me a story about a brave fox.');
+    await until("!document.querySelector('#send')?.disabled");
+    await click('#send');
+    await until("[...document.querySelectorAll('.message.assistant .content')].at(-1)?.textContent.length > 120");
+    await click('#kill');
+    await until("document.querySelector('.recovery:not(.is-open)') !== null");
+    await until("document.querySelector('#send') !== null");
+  };
+  await tell();
   await picture('page.png');
   await click('#server-view');
   await until("document.querySelector('.plot') !== null");
   await picture('page-server.png');
+  await click('#new-chat');
+  await until("document.querySelector('.empty') !== null");
+  await send('Emulation.setDeviceMetricsOverride', { ...RECORDED, deviceScaleFactor: 1, mobile: false });
+  await click('#settings-button');
+  await type('#max_tokens', '120');
+  await click('#settings-button');
+  await record(tell);
 } finally {
   demo.kill('SIGTERM');
   browser.kill('SIGTERM');

@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
-import { mkdtempSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import type { Readable, Writable } from 'node:stream';
@@ -47,9 +47,20 @@ export class Browser {
     });
   }
 
-  static open(): Browser {
+  /** @param options of the command line, and preferences of the profile */
+  static open({
+    args = [],
+    preferences,
+  }: {
+    readonly args?: readonly string[];
+    readonly preferences?: object;
+  } = {}): Browser {
     const profile = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-'));
-    const options = ['--headless=new', '--no-sandbox', '--disable-gpu', '--remote-debugging-pipe'];
+    if (preferences !== undefined) {
+      mkdirSync(path.join(profile, 'Default'));
+      writeFileSync(path.join(profile, 'Default', 'Preferences'), JSON.stringify(preferences));
+    }
+    const options = ['--headless=new', '--no-sandbox', '--disable-gpu', '--remote-debugging-pipe', ...args];
     const child = spawn(browser as string, [...options, `--user-data-dir=${profile}`, 'about:blank'], {
       stdio: ['ignore', 'ignore', 'ignore', 'pipe', 'pipe'],
     });
@@ -86,10 +97,24 @@ export class Browser {
   }
 }
 
+const VIOLATION = 'reportViolation';
+const WATCH_VIOLATIONS = `addEventListener('securitypolicyviolation', (event) =>
+  ${VIOLATION}(event.disposition + ' ' + event.effectiveDirective + ' ' + event.blockedURI))`;
+
+/** A node of the accessibility tree: what a screen reader has of an element. */
+export interface AccessibleNode {
+  readonly id: number;
+  readonly role: string;
+  readonly name: string;
+  readonly value: string;
+}
+
 /** A page in a tab. */
 export class Page {
   /** Addresses of all requests. */
   readonly requests: string[] = [];
+  /** Violations of a content security policy, enforced or report-only, as events of the page. */
+  readonly violations: string[] = [];
   /** Compressed bytes of all responses. */
   receivedBytes = 0;
   /** Errors: uncaught ones, those of the console, and violations of the content security policy. */
@@ -106,6 +131,8 @@ export class Page {
       if (sessionId !== session) return;
       if (method === 'Network.requestWillBeSent') this.requests.push((params.request as { url: string }).url);
       if (method === 'Network.loadingFinished') this.receivedBytes += params.encodedDataLength as number;
+      if (method === 'Runtime.bindingCalled' && params.name === VIOLATION)
+        this.violations.push(params.payload as string);
       if (method === 'Runtime.exceptionThrown') this.errors.push(JSON.stringify(params.exceptionDetails));
       if (method === 'Log.entryAdded') {
         const { level, text } = params.entry as { level: string; text: string };
@@ -117,6 +144,8 @@ export class Page {
   static async inTab(browser: Browser, targetId: string, session: string, url: string): Promise<Page> {
     const page = new Page(browser, targetId, session);
     for (const domain of ['Page', 'Network', 'Runtime', 'Log']) await page.send(`${domain}.enable`, {});
+    await page.send('Runtime.addBinding', { name: VIOLATION });
+    await page.send('Page.addScriptToEvaluateOnNewDocument', { source: WATCH_VIOLATIONS });
     await page.goto(url);
     return page;
   }
@@ -185,6 +214,37 @@ export class Page {
     const event = { key, code: key, windowsVirtualKeyCode: codes[key] ?? 0, ...(key === 'Enter' && { text: '\r' }) };
     await this.send('Input.dispatchKeyEvent', { type: 'keyDown', ...event });
     await this.send('Input.dispatchKeyEvent', { type: 'keyUp', ...event });
+  }
+
+  /** What a screen reader can reach, in its order: elements with a role and a name, and texts. */
+  async accessible(): Promise<readonly AccessibleNode[]> {
+    const { nodes } = await this.send('Accessibility.getFullAXTree', {});
+    type Value = { readonly value?: unknown } | undefined;
+    type Node = {
+      readonly ignored: boolean;
+      readonly role: Value;
+      readonly name: Value;
+      readonly value: Value;
+      readonly backendDOMNodeId: number;
+    };
+    const text = (value: Value) => String(value?.value ?? '');
+    return (nodes as readonly Node[])
+      .filter(({ ignored, role }) => !ignored && text(role) !== 'InlineTextBox')
+      .map(({ backendDOMNodeId, role, name, value }) => ({
+        id: backendDOMNodeId,
+        role: text(role),
+        name: text(name),
+        value: text(value),
+      }));
+  }
+
+  /** Clicks with the mouse where an element is: what covers it gets the click. */
+  async clickNode(id: number): Promise<void> {
+    await this.send('DOM.scrollIntoViewIfNeeded', { backendNodeId: id });
+    const { model } = await this.send('DOM.getBoxModel', { backendNodeId: id });
+    const [left = 0, top = 0, , , right = 0, bottom = 0] = (model as { border: number[] }).border;
+    const at = { x: (left + right) / 2, y: (top + bottom) / 2, button: 'left', clickCount: 1 };
+    for (const type of ['mousePressed', 'mouseReleased']) await this.send('Input.dispatchMouseEvent', { type, ...at });
   }
 
   /** Waits until an expression is true. */

@@ -4,6 +4,9 @@ import type { AddressInfo, Socket } from 'node:net';
 /** Answers a chat request in the server's place. */
 export type ScriptedAnswer = (body: Record<string, unknown>, response: ServerResponse) => void;
 
+/** Path for reports about the content security policy. */
+const VIOLATIONS = '/policy-violations';
+
 /** A proxy in front of a gateway: serves it under a path prefix, records requests, and can lose the network. */
 export interface PageProxy {
   readonly url: string;
@@ -13,26 +16,44 @@ export interface PageProxy {
   readonly authorizations: (string | undefined)[];
   /** Answers chats in the gateway's place; absent: the gateway does. */
   answer: ScriptedAnswer | undefined;
+  /**
+   * True: the page's policy is only reported, so that it changes nothing and what it would have refused is in `violations`.
+   */
+  reportsOnly: boolean;
+  /** Reports of browsers about the policy. */
+  readonly violations: string[];
   /** Cuts all connections, and refuses new ones until it is false again. */
   isOffline: boolean;
   stop(): Promise<void>;
 }
 
-export async function startPageProxy(target: string, prefix = '/'): Promise<PageProxy> {
+/** @param folders below which the gateway is served, too */
+export async function startPageProxy(
+  target: string,
+  prefix = '/',
+  folders: readonly string[] = [],
+): Promise<PageProxy> {
   const sockets = new Set<Socket>();
   let isOffline = false;
   const bodies: string[] = [];
   const authorizations: (string | undefined)[] = [];
+  const violations: string[] = [];
   const handle = async (incoming: IncomingMessage, response: ServerResponse): Promise<void> => {
     const url = incoming.url ?? '/';
     if (!url.startsWith(prefix)) {
       response.writeHead(404).end();
       return;
     }
-    const path = `/${url.slice(prefix.length)}`;
+    const folder = folders.find((one) => url.startsWith(one)) ?? prefix;
+    const path = `/${url.slice(folder.length)}`;
     const chunks: Buffer[] = [];
     for await (const chunk of incoming) chunks.push(chunk);
     const body = Buffer.concat(chunks);
+    if (path === VIOLATIONS) {
+      violations.push(body.toString());
+      response.writeHead(204).end();
+      return;
+    }
     if (path === '/v1/chat/completions') {
       bodies.push(body.toString());
       authorizations.push(incoming.headers.authorization);
@@ -41,9 +62,16 @@ export async function startPageProxy(target: string, prefix = '/'): Promise<Page
         return;
       }
     }
-    const { host, ...headers } = incoming.headers;
+    const { host, origin, ...headers } = incoming.headers;
     const outgoing = request(`${target}${path}`, { method: incoming.method, headers }, (answer) => {
-      response.writeHead(answer.statusCode ?? 500, answer.headers);
+      const { 'content-security-policy': policy, ...others } = answer.headers;
+      const reported = {
+        'content-security-policy-report-only': `${policy}; report-uri ${prefix}${VIOLATIONS.slice(1)}`,
+      };
+      response.writeHead(
+        answer.statusCode ?? 500,
+        proxy.reportsOnly && policy !== undefined ? { ...others, ...reported } : answer.headers,
+      );
       answer.pipe(response);
       response.once('close', () => answer.destroy());
     });
@@ -63,6 +91,8 @@ export async function startPageProxy(target: string, prefix = '/'): Promise<Page
     bodies,
     authorizations,
     answer: undefined,
+    reportsOnly: false,
+    violations,
     get isOffline() {
       return isOffline;
     },

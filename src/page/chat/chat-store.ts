@@ -15,6 +15,7 @@ import {
   titleOf,
 } from './conversation.js';
 import * as database from './database.js';
+import { forget, recall, remember } from './tab-storage.js';
 import { exported, imported } from './transfer.js';
 
 /** Time without a save after which a message that streams belongs to a tab that was closed. */
@@ -67,8 +68,8 @@ export async function start(): Promise<void> {
   if (latest !== undefined) {
     current.value = { ...current.value, settings: { ...latest.settings, system: '', tools: '' } };
   }
-  const id = sessionStorage.getItem('conversation');
-  if (id !== null && conversations.value.some((one) => one.id === id)) await openConversation(id);
+  const id = recall('conversation');
+  if (id !== undefined && conversations.value.some((one) => one.id === id)) await openConversation(id);
 }
 
 async function kept<T>(result: Promise<T>, otherwise: T): Promise<T> {
@@ -82,7 +83,7 @@ async function kept<T>(result: Promise<T>, otherwise: T): Promise<T> {
 
 export function startConversation(): void {
   if (messages.value.size === 0) return;
-  sessionStorage.removeItem('conversation');
+  forget('conversation');
   batch(() => {
     current.value = newConversationOf(current.value.settings);
     messages.value = new Map();
@@ -92,7 +93,7 @@ export function startConversation(): void {
 export async function openConversation(id: string): Promise<void> {
   const conversation = conversations.value.find((one) => one.id === id);
   if (conversation === undefined) return;
-  sessionStorage.setItem('conversation', id);
+  remember('conversation', id);
   await show(conversation);
 }
 
@@ -118,7 +119,7 @@ function withoutLostTab(message: Message): Message {
 
 /** A message that this tab received before it was loaded again. */
 const isOfThisTab = ({ id, state }: Message): boolean =>
-  state === 'streaming' && !running.has(id) && sessionStorage.getItem('answer') === id;
+  state === 'streaming' && !running.has(id) && recall('answer') === id;
 
 /** Changes the settings of the conversation. */
 export function changeSettings(change: Partial<Settings>): void {
@@ -137,7 +138,7 @@ async function saveConversation(): Promise<void> {
     current.value = conversation;
     conversations.value = [conversation, ...others];
   });
-  sessionStorage.setItem('conversation', conversation.id);
+  remember('conversation', conversation.id);
   await kept(database.writeConversation(conversation), undefined);
   channel.postMessage(conversation.id);
 }
@@ -262,7 +263,7 @@ async function receive(message: Message): Promise<void> {
   const controller = new AbortController();
   const { settings } = current.value;
   running.set(message.id, controller);
-  sessionStorage.setItem('answer', message.id);
+  remember('answer', message.id);
   announcement.value = 'The answer begins.';
   let isSaved = Promise.resolve();
   await runAnswer(message, {

@@ -2,6 +2,7 @@ import {
   type Conversation,
   DEFAULT_SETTINGS,
   type Message,
+  newestLeaf,
   newId,
   SAMPLING,
   type Settings,
@@ -32,7 +33,7 @@ const MOST_IMPORTED = 10_000;
  * @throws Error if the text is not such a file
  */
 export function imported(text: string): Exported['conversations'] {
-  const file = objectOf(JSON.parse(text), 'the file');
+  const file = objectOf(parsed(text), 'the file');
   if (file.format !== 'rocmforge-conversations' || file.version !== 1) {
     throw new Error('the file has no conversations of this page');
   }
@@ -42,27 +43,37 @@ export function imported(text: string): Exported['conversations'] {
   });
 }
 
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new Error(`it is not JSON, or it is cut: ${(error as Error).message}`);
+  }
+}
+
 function importedOne(given: Json, messages: readonly unknown[]): Exported['conversations'][number] {
   const id = newId();
   const objects = messages.map((one) => objectOf(one, 'an entry of messages'));
   const ids = new Map(objects.map((one) => [textOf(one.id), newId()]));
   const newIdOf = (old: unknown) => (typeof old === 'string' ? ids.get(old) : undefined);
   const created = numberOf(given.created, Date.now());
+  const copies = objects.map((one) => importedMessage(one, id, newIdOf));
+  const last = copies.at(-1)?.id;
   const conversation: Conversation = {
     id,
     title: titleOf(textOf(given.title)),
     created,
     updated: numberOf(given.updated, created),
-    leaf: newIdOf(given.leaf),
+    // A file that names no branch still has messages to show.
+    leaf: newIdOf(given.leaf) ?? (last && newestLeaf(new Map(copies.map((one) => [one.id, one])), last)),
     settings: settingsOf(given.settings),
   };
-  return { conversation, messages: objects.map((one) => importedMessage(one, id, newIdOf)) };
+  return { conversation, messages: copies };
 }
 
 function importedMessage(given: Json, conversation: string, newIdOf: (old: unknown) => string | undefined): Message {
   const { role, stats, toolCallId } = given;
   if (role !== 'user' && role !== 'assistant' && role !== 'tool') throw new Error('a message has an unknown role');
-  const numbers = isObject(stats) && Object.values(stats).every((value) => typeof value === 'number');
   return {
     id: newIdOf(given.id) ?? newId(),
     conversation,
@@ -85,11 +96,22 @@ function importedMessage(given: Json, conversation: string, newIdOf: (old: unkno
     marks: optionalList(given.marks).map((mark) => {
       const { part, at, ms } = objectOf(mark, 'a mark');
       const duration = typeof ms === 'number' ? { ms } : {};
-      return { part: part === 'reasoning' ? 'reasoning' : 'content', at: numberOf(at, 0), ...duration };
+      return { part: part === 'reasoning' ? 'reasoning' : 'content', at: Math.max(0, numberOf(at, 0)), ...duration };
     }),
-    stats: numbers ? (stats as unknown as Message['stats']) : undefined,
+    stats: isObject(stats) ? statsOf(stats) : undefined,
     choices: Array.isArray(given.choices) ? given.choices.map(choiceOf) : undefined,
   };
+}
+
+const STATS = [
+  ...(['promptTokens', 'cachedTokens', 'tokens', 'reasoningTokens'] as const),
+  ...(['tokensPerSecond', 'firstTokenMs', 'drafted', 'accepted'] as const),
+];
+
+/** The numbers of an answer, if the file has all of them. */
+function statsOf(given: Json): Message['stats'] {
+  const isWhole = STATS.every((name) => Number.isFinite(given[name]));
+  return isWhole ? (given as unknown as Message['stats']) : undefined;
 }
 
 const stateOf = (value: unknown): Message['state'] => (value === 'stopped' || value === 'failed' ? value : 'complete');

@@ -32,6 +32,8 @@ export interface Block {
 const MOST_CHARACTERS = 12_000;
 /** Characters of a plain block: a browser lays out one long line in a time that grows faster than its length. */
 const PLAIN_CHARACTERS = 4000;
+/** Code blocks without anything between them that are read in one turn. */
+const MOST_CODE_BLOCKS = 100;
 /** Items of a list from which on the first ones become a list of their own. */
 const MOST_ITEMS = 12;
 
@@ -103,12 +105,16 @@ function withoutLast(tokens: readonly BlockToken[]): readonly BlockToken[] {
 }
 
 function tokensOf(text: string): readonly BlockToken[] {
-  const code = codeOf(text);
-  if (code !== undefined) {
-    const rest = text.slice(code.raw.length);
-    return rest === '' ? [code] : [code, ...tokensOf(rest)];
+  const tokens: BlockToken[] = [];
+  let rest = text;
+  // A loop, and a limit for one turn: an answer may be nothing but thousands of code blocks.
+  for (let code = codeOf(rest); code !== undefined; code = codeOf(rest)) {
+    tokens.push(code);
+    rest = rest.slice(code.raw.length);
+    if (tokens.length === MOST_CODE_BLOCKS && rest !== '') return [...tokens, plain(rest)];
   }
-  return text.length > MOST_CHARACTERS ? tokensOfLong(text) : lexed(text);
+  if (rest === '') return tokens;
+  return [...tokens, ...(rest.length > MOST_CHARACTERS ? tokensOfLong(rest) : lexed(rest))];
 }
 
 /** The first blocks of a text that is too long to be read at once, and the rest as one block, which is read again. */
@@ -142,6 +148,18 @@ function cutOf(text: string): number {
     if (at > PLAIN_CHARACTERS / 2) return at + 1;
   }
   return /[\uD800-\uDBFF]/.test(text[PLAIN_CHARACTERS - 1] ?? '') ? PLAIN_CHARACTERS - 1 : PLAIN_CHARACTERS;
+}
+
+/** A text in pieces that a browser lays out quickly. */
+export function piecesOf(text: string): readonly string[] {
+  const pieces: string[] = [];
+  let rest = text;
+  while (rest.length > 2 * PLAIN_CHARACTERS) {
+    const cut = cutOf(rest);
+    pieces.push(rest.slice(0, cut));
+    rest = rest.slice(cut);
+  }
+  return [...pieces, rest];
 }
 
 const FENCE = /^ {0,3}(`{3,}|~{3,})[ \t]*([^\n]*)(?:\n|$)/;

@@ -1,7 +1,9 @@
+import type { RefObject } from 'preact';
 import { memo } from 'preact/compat';
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { CopyButton } from '../views/copy-button.js';
-import { type HighlightedLine, loadHighlighter } from './highlight.js';
+import { type HighlightedLine, type Highlighter, loadHighlighter } from './highlight.js';
+import { whenIdle, whenVisible } from './idle-queue.js';
 import { MarkedText } from './marked-text.js';
 import { MARK, withoutMarks } from './marks.js';
 
@@ -18,12 +20,13 @@ const PIECE_LINES = 40;
 /** Characters that are highlighted: the work is done in one task. */
 const MOST_HIGHLIGHTED = 12_000;
 
-/** A code block, highlighted once its end has come. */
+/** A code block, highlighted once its end has come, when it is visible and the page idle. */
 export function CodeBlock({ text, lang, isOpen, firstMark }: CodeBlockProps) {
   const code = withoutMarks(text);
-  const lines = useHighlighted(code, lang, !isOpen && text === code);
+  const figure = useRef<HTMLElement>(null);
+  const lines = useHighlighted(figure, code, lang, !isOpen && text === code);
   return (
-    <figure class="code">
+    <figure class="code" ref={figure}>
       <figcaption>
         <span>{lang || 'text'}</span>
         <CopyButton text={() => code} label="Copy code" />
@@ -76,20 +79,34 @@ function lineOf(line: HighlightedLine) {
 }
 
 /** The lines of code with the classes of their parts; undefined: not highlighted, or not yet. */
-function useHighlighted(code: string, lang: string, isWanted: boolean): readonly HighlightedLine[] | undefined {
+function useHighlighted(
+  figure: RefObject<HTMLElement | null>,
+  code: string,
+  lang: string,
+  isWanted: boolean,
+): readonly HighlightedLine[] | undefined {
   const [result, setResult] = useState<{ readonly code: string; readonly lines: readonly HighlightedLine[] }>();
   useEffect(() => {
     if (!isWanted || lang === '' || code.length > MOST_HIGHLIGHTED || code.trim() === '') return undefined;
-    let isCurrent = true;
-    void loadHighlighter().then(
-      (highlight) => {
-        const lines = isCurrent ? highlight(code, lang) : undefined;
+    if (figure.current === null) return undefined;
+    let cancel = (): void => undefined;
+    const highlightOnceIdle = (highlight: Highlighter): void => {
+      cancel = whenIdle(() => {
+        const lines = highlight(code, lang);
         if (lines !== undefined) setResult({ code, lines });
-      },
-      () => undefined,
-    );
+      });
+    };
+    let isCurrent = true;
+    const stopWaiting = whenVisible(figure.current, () => {
+      void loadHighlighter().then(
+        (highlight) => isCurrent && highlightOnceIdle(highlight),
+        () => undefined,
+      );
+    });
     return () => {
       isCurrent = false;
+      stopWaiting();
+      cancel();
     };
   }, [code, lang, isWanted]);
   return result?.code === code && isWanted ? result.lines : undefined;

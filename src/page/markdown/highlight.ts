@@ -11,8 +11,14 @@ export type Highlighter = (code: string, language: string) => readonly Highlight
 
 let loading: Promise<Highlighter> | undefined;
 
-/** The highlighter, a file of its own that is loaded with the first code. */
+/** The highlighter, a file of its own that is loaded with the first code; again with the next, if it could not be. */
 export function loadHighlighter(): Promise<Highlighter> {
-  loading ??= import('./highlighter.js').then(({ highlight }) => highlight);
+  loading ??= import('./highlighter.js').then(
+    ({ highlight }) => highlight,
+    (error: unknown) => {
+      loading = undefined;
+      throw error;
+    },
+  );
   return loading;
 }

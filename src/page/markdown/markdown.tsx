@@ -1,10 +1,11 @@
 import type { Token, Tokens } from 'marked';
 import type { ComponentChildren, VNode } from 'preact';
 import { memo } from 'preact/compat';
-import { useMemo, useRef } from 'preact/hooks';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { RecoveryMark } from '../chat/conversation.js';
 import { type Block, Blocks, type BlockToken } from './blocks.js';
 import { CodeBlock } from './code-block.js';
+import { whenIdle } from './idle-queue.js';
 import { MarkedText, MarksContext, RecoveryNote } from './marked-text.js';
 import { MARK, withMarks } from './marks.js';
 
@@ -30,20 +31,30 @@ export function Markdown({ text, marks }: MarkdownProps) {
       ),
     [text, offsets],
   );
-  const read = blocks.current.read(source);
+  const groups = groupsOf(blocks.current.read(source));
+  const hidden = useHiddenGroups(groups.length);
   return (
     <MarksContext.Provider value={marks}>
-      <div class="markdown">
-        {groupsOf(read).map((group, i) => (
-          <Group key={i} blocks={group} />
-        ))}
-      </div>
+      <div class="markdown">{groups.map((group, i) => (i < hidden ? null : <Group key={i} blocks={group} />))}</div>
     </MarksContext.Provider>
   );
 }
 
 /** Blocks that the browser lays out and paints together, or not at all while they are not visible. */
 const GROUP_BLOCKS = 16;
+
+/** Groups that are rendered at once; a long answer that is opened gets the earlier ones while the page is idle. */
+const GROUPS_AT_ONCE = 4;
+
+/** Number of the first groups that are not rendered yet. The chat shows its end, and stays there while text is added above. */
+function useHiddenGroups(count: number): number {
+  const [hidden, setHidden] = useState(Math.max(0, count - GROUPS_AT_ONCE));
+  useEffect(
+    () => (hidden === 0 ? undefined : whenIdle(() => setHidden(Math.max(0, hidden - GROUPS_AT_ONCE)))),
+    [hidden],
+  );
+  return hidden;
+}
 
 function groupsOf(blocks: readonly Block[]): readonly (readonly Block[])[] {
   const groups: (readonly Block[])[] = [];

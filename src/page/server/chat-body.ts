@@ -63,6 +63,8 @@ function addConstraint(
 /** @throws SettingsError if the text is not JSON that begins with the character */
 function jsonText(text: string, setting: 'constraint' | 'tools', first: '{' | '['): string {
   const what = setting === 'tools' ? 'tools' : 'the schema';
+  if (text.trim() === '')
+    throw new SettingsError(`${what}: is empty; write one, or set the constraint to “None”`, setting);
   try {
     JSON.parse(text);
   } catch (error) {

@@ -69,12 +69,13 @@ export function watchServer(): void {
   });
 }
 
-async function poll(): Promise<void> {
+/** Reads the state of the server at once. */
+export async function poll(): Promise<void> {
   clearTimeout(timer);
   let isWatched = true;
   try {
     const state = await json<PageState>('rocmforge/page');
-    if (models.peek().length === 0 || connectionProblem.peek() !== '') {
+    if (models.peek().length === 0 || connectionProblem.peek() !== '' || hasOtherModels(state)) {
       models.value = (await json<{ data: ModelInfo[] }>('v1/models')).data;
     }
     version.value = state.version;
@@ -86,11 +87,23 @@ async function poll(): Promise<void> {
     if (state.server) history.value = sampled(history.peek(), state.server, Date.now());
   } catch (error) {
     if (error instanceof TypeError) connectionProblem.value = 'The server cannot be reached.';
-    else reportFailure(error);
+    else {
+      reportFailure(error);
+      // What the refused token let this page see.
+      server.value = undefined;
+    }
     isWatched = error instanceof TypeError;
   }
   clearTimeout(timer);
   if (isWatched && !document.hidden) timer = setTimeout(() => void poll(), POLL_MS);
+}
+
+/** True if the view of the server names models that the list of models does not, or the reverse. */
+function hasOtherModels({ server }: PageState): boolean {
+  const names = (all: readonly string[]) => all.toSorted().join('\n');
+  return (
+    server !== undefined && names(server.models.map(({ name }) => name)) !== names(models.peek().map(({ id }) => id))
+  );
 }
 
 /** Kills the executor of the demo. */

@@ -2,7 +2,7 @@ import { Activity, Menu, SlidersHorizontal } from 'lucide';
 import { announcement, changeSettings, current, modelName, storageProblem } from '../chat/chat-store.js';
 import { setToken } from '../server/address.js';
 import { credentialProblem } from '../server/failures.js';
-import { connectionProblem, models, server } from '../server/server-store.js';
+import { connectionProblem, models, poll, server } from '../server/server-store.js';
 import { Chat } from './chat.js';
 import { ConversationList } from './conversation-list.js';
 import { Icon } from './icon.js';
@@ -35,10 +35,12 @@ function Header() {
       <button
         type="button"
         class="icon only-narrow"
+        id="list-button"
         aria-label="Conversations"
         aria-expanded={isListOpen.value}
         onClick={() => {
           isListOpen.value = !isListOpen.value;
+          if (isListOpen.value) setTimeout(() => document.getElementById('new-chat')?.focus());
         }}
       >
         <Icon node={Menu} />
@@ -51,13 +53,12 @@ function Header() {
           class="icon"
           id="server-view"
           aria-pressed={isServer}
-          aria-label="Server"
-          title="Server"
+          title="Models, executors and load"
           onClick={() => {
             view.value = isServer ? 'chat' : 'server';
           }}
         >
-          <Icon node={Activity} />
+          <Icon node={Activity} /> <span class="label">Server</span>
         </button>
       )}
       <button
@@ -65,13 +66,12 @@ function Header() {
         class="icon"
         id="settings-button"
         aria-expanded={areSettingsOpen.value}
-        aria-label="Settings"
-        title="Settings"
+        title="System prompt, sampling, output format, tools"
         onClick={() => {
           areSettingsOpen.value = !areSettingsOpen.value;
         }}
       >
-        <Icon node={SlidersHorizontal} />
+        <Icon node={SlidersHorizontal} /> <span class="label">Settings</span>
       </button>
     </header>
   );
@@ -81,9 +81,9 @@ function Header() {
 function ModelChoice() {
   if (models.value.length < 2) {
     return (
-      <span id="model" class="model">
+      <bdi id="model" class="model" title={modelName.value}>
         {modelName.value}
-      </span>
+      </bdi>
     );
   }
   return (
@@ -127,6 +127,8 @@ function TokenForm() {
         const field = event.currentTarget.elements.namedItem('token') as HTMLInputElement;
         setToken(field.value);
         field.value = '';
+        // The same token may be valid by now.
+        void poll();
       }}
     >
       <p role="alert">{credentialProblem.value}</p>

@@ -12,7 +12,7 @@ export function Chat() {
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard */}
       <section class="scroller" tabIndex={0} aria-label="Messages">
         <div class="messages">
-          {path.value.length === 0 && <p class="empty">Ask something. Conversations stay in this browser.</p>}
+          {path.value.length === 0 && <Welcome />}
           {path.value.map((message) => (
             <MessageView key={message.id} message={message} />
           ))}
@@ -23,6 +23,9 @@ export function Chat() {
   );
 }
 
+/** `keyCode` of keys that an input method has taken. */
+const COMPOSING = 229;
+
 function Composer() {
   const [text, setText] = useState('');
   const field = useRef<HTMLTextAreaElement>(null);
@@ -30,6 +33,7 @@ function Composer() {
   const submit = () => {
     if (isRunning.value || text.trim() === '') return;
     setText('');
+    field.current?.focus();
     void send(text);
   };
   return (
@@ -50,8 +54,10 @@ function Composer() {
         value={text}
         onInput={({ currentTarget }) => setText(currentTarget.value)}
         onKeyDown={(event) => {
+          // Keys that belong to an input method; Safari reports the one that ends a composition as key 229 after it.
+          if (event.isComposing || event.keyCode === COMPOSING) return;
           if (event.key === 'Escape') stop();
-          if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
+          if (event.key !== 'Enter' || event.shiftKey) return;
           event.preventDefault();
           submit();
         }}
@@ -59,7 +65,15 @@ function Composer() {
       <div class="actions">
         {canKillExecutor.value && <KillButton />}
         {isRunning.value ? (
-          <button type="button" id="stop-answer" onClick={stop}>
+          <button
+            type="button"
+            id="stop-answer"
+            onClick={() => {
+              stop();
+              // The button goes, and the focus with it.
+              field.current?.focus();
+            }}
+          >
             <Icon node={Square} /> Stop
           </button>
         ) : (
@@ -72,12 +86,31 @@ function Composer() {
   );
 }
 
+/** What a new conversation shows. */
+function Welcome() {
+  return (
+    <div class="empty">
+      <p>Ask something. Conversations stay in this browser.</p>
+      {canKillExecutor.value && (
+        <p>
+          To see a recovery: send a message, and press “Kill the executor” while the answer is written. The text
+          continues, with a mark where it was interrupted.
+        </p>
+      )}
+    </div>
+  );
+}
+
 /** Kills the process that computes: only `rocmforge demo --page` has this button. */
 function KillButton() {
-  const [problem, setProblem] = useState('');
+  const [notice, setNotice] = useState('');
   return (
     <>
-      {problem !== '' && <span role="alert">{problem}</span>}
+      {notice !== '' && (
+        <span role="alert" class="hint">
+          {notice}
+        </span>
+      )}
       <button
         type="button"
         id="kill"
@@ -85,8 +118,8 @@ function KillButton() {
         title="kill -9 the process that owns the device"
         onClick={() =>
           void killExecutor().then(
-            () => setProblem(''),
-            (error: Error) => setProblem(error.message),
+            () => setNotice(isRunning.value ? '' : 'Killed. No answer was being written: send a message first.'),
+            (error: Error) => setNotice(error.message),
           )
         }
       >

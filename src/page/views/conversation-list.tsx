@@ -21,7 +21,15 @@ export function ConversationList() {
     isListOpen.value = false;
   };
   return (
-    <nav class={isListOpen.value ? 'conversations is-open' : 'conversations'} aria-label="Conversations">
+    <nav
+      class={isListOpen.value ? 'conversations is-open' : 'conversations'}
+      aria-label="Conversations"
+      onKeyDown={({ key }) => {
+        if (key !== 'Escape' || !isListOpen.value) return;
+        isListOpen.value = false;
+        document.getElementById('list-button')?.focus();
+      }}
+    >
       <button
         type="button"
         class="wide"
@@ -88,7 +96,11 @@ function DeleteButton({ id, title }: { readonly id: string; readonly title: stri
       title={isArmed ? 'Press again to delete' : 'Delete'}
       onBlur={() => setArmed(false)}
       onClick={() => {
-        if (isArmed) void deleteConversation(id);
+        if (isArmed) {
+          void deleteConversation(id);
+          // The button goes, and the focus with it.
+          document.getElementById('new-chat')?.focus();
+        }
         setArmed(!isArmed);
       }}
     >

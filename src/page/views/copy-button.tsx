@@ -1,4 +1,4 @@
-import { Check, Copy } from 'lucide';
+import { Check, Copy, X } from 'lucide';
 import { useEffect, useState } from 'preact/hooks';
 import { Icon } from './icon.js';
 
@@ -6,21 +6,21 @@ const SHOWN_MS = 1500;
 
 /** Copies a text. */
 export function CopyButton({ text, label }: { readonly text: () => string; readonly label: string }) {
-  const [isCopied, setCopied] = useState(false);
+  const [outcome, setOutcome] = useState<'copied' | 'failed'>();
   useEffect(() => {
-    if (!isCopied) return undefined;
-    const timer = setTimeout(() => setCopied(false), SHOWN_MS);
+    if (outcome === undefined) return undefined;
+    const timer = setTimeout(() => setOutcome(undefined), SHOWN_MS);
     return () => clearTimeout(timer);
-  }, [isCopied]);
+  }, [outcome]);
   return (
     <button
       type="button"
       class="icon small"
-      aria-label={isCopied ? 'Copied' : label}
+      aria-label={outcome === undefined ? label : outcome === 'copied' ? 'Copied' : 'Copying failed'}
       title={label}
-      onClick={() => void copy(text()).then(setCopied)}
+      onClick={() => void copy(text()).then((isCopied) => setOutcome(isCopied ? 'copied' : 'failed'))}
     >
-      <Icon node={isCopied ? Check : Copy} />
+      <Icon node={outcome === undefined ? Copy : outcome === 'copied' ? Check : X} />
     </button>
   );
 }
@@ -32,12 +32,15 @@ async function copy(text: string): Promise<boolean> {
     return true;
   } catch {
     // Pages without TLS have no clipboard of their own.
+    const { activeElement } = document;
     const area = document.createElement('textarea');
     area.value = text;
+    area.className = 'visually-hidden';
     document.body.append(area);
     area.select();
     const isCopied = document.execCommand('copy');
     area.remove();
+    if (activeElement instanceof HTMLElement) activeElement.focus();
     return isCopied;
   }
 }

@@ -1,8 +1,9 @@
 import { ChevronLeft, ChevronRight, Pencil, RefreshCw, StepForward } from 'lucide';
 import { memo } from 'preact/compat';
-import { useState } from 'preact/hooks';
+import { useErrorBoundary, useState } from 'preact/hooks';
 import { continueAnswer, edit, isRunning, messages, regenerate, switchBranch } from '../chat/chat-store.js';
 import { type Message, siblingsOf } from '../chat/conversation.js';
+import { piecesOf } from '../markdown/blocks.js';
 import { Markdown } from '../markdown/markdown.js';
 import { CopyButton } from './copy-button.js';
 import { Icon } from './icon.js';
@@ -12,8 +13,21 @@ import { ToolCalls } from './tool-calls.js';
 
 const ROLES = { user: 'You', assistant: 'Answer', tool: 'Tool result' } as const;
 
-/** A message with what can be done with it. */
+/** A message; one that cannot be shown does not take the page with it. */
 export const MessageView = memo(function MessageView({ message }: { readonly message: Message }) {
+  const [error] = useErrorBoundary((problem) => console.error(problem));
+  if (error === undefined) return <MessageArticle message={message} />;
+  return (
+    <article class={`message ${message.role}`}>
+      <p class="error" role="alert">
+        This message cannot be shown: {String(error)}
+      </p>
+    </article>
+  );
+});
+
+/** A message with what can be done with it. */
+function MessageArticle({ message }: { readonly message: Message }) {
   const [isEdited, setEdited] = useState(false);
   const [showsTokens, setShowsTokens] = useState(false);
   const { role, content, state, error, choices } = message;
@@ -61,7 +75,7 @@ export const MessageView = memo(function MessageView({ message }: { readonly mes
       )}
     </article>
   );
-});
+}
 
 function Content({ message, showsTokens }: { readonly message: Message; readonly showsTokens: boolean }) {
   const { role, content, marks, choices } = message;
@@ -69,7 +83,7 @@ function Content({ message, showsTokens }: { readonly message: Message; readonly
   if (role !== 'assistant') {
     return (
       <div class="plain content" dir="auto">
-        {content}
+        <PlainText text={content} />
       </div>
     );
   }
@@ -79,6 +93,21 @@ function Content({ message, showsTokens }: { readonly message: Message; readonly
     </div>
   );
 }
+
+/** A text as it is, in pieces if it is long: a browser lays out one long line slowly. */
+const PlainText = memo(function PlainText({ text }: { readonly text: string }) {
+  const pieces = piecesOf(text);
+  if (pieces.length === 1) return <>{text}</>;
+  return (
+    <>
+      {pieces.map((piece, i) => (
+        <span key={i} class="piece">
+          {piece}
+        </span>
+      ))}
+    </>
+  );
+});
 
 function Reasoning({ message: { reasoning, marks, state, content } }: { readonly message: Message }) {
   if (reasoning === '') return null;

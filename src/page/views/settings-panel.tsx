@@ -30,6 +30,7 @@ export function SettingsPanel() {
           <Icon node={X} />
         </button>
       </div>
+      <p class="hint">Changes are kept at once, and apply from the next answer of this conversation on.</p>
       <label>
         System prompt
         <textarea
