@@ -68,7 +68,7 @@ async function picture(name) {
 /** Size of the recording, pixels, and time between its frames. */
 const RECORDED = { width: 760, height: 460 };
 const FRAME_MS = 250;
-/** How long the last frame is shown. */
+/** Time for which the last frame is shown. */
 const LAST_FRAME_MS = 3000;
 
 /** Records the page while something happens. @param {() => Promise<void>} action */

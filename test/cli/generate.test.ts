@@ -19,7 +19,7 @@ const lines = (stdout: string) =>
     .map((line) => JSON.parse(line));
 
 let text: Promise<string> | undefined;
-/** What the model writes after {@link PROMPT}. */
+/** The model's text after {@link PROMPT}. */
 const undisturbed = () => (text ??= rocmforge(...greedy, PROMPT).then(({ stdout }) => stdout));
 
 describe('generate', () => {

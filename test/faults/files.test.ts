@@ -46,7 +46,7 @@ const tokenize = (gateway: TestGateway, text: string) =>
     );
   });
 
-/** What happens to the file, and its name. */
+/** Name of a change of the file, and the change. */
 type Change = readonly [string, (file: string) => void];
 /** Kills the executor before the change, after it, or never. */
 const KILLS = ['after', 'before', 'never'] as const;

@@ -216,7 +216,7 @@ export class Page {
     await this.send('Input.dispatchKeyEvent', { type: 'keyUp', ...event });
   }
 
-  /** What a screen reader can reach, in its order: elements with a role and a name, and texts. */
+  /** Everything that a screen reader can reach, in its order: elements with a role and a name, and texts. */
   async accessible(): Promise<readonly AccessibleNode[]> {
     const { nodes } = await this.send('Accessibility.getFullAXTree', {});
     type Value = { readonly value?: unknown } | undefined;

@@ -37,7 +37,7 @@ export function whenIdle(job: Job): () => void {
 /** Distance to what is visible at which an element counts as visible. */
 const MARGIN = '800px';
 
-/** What the chat's own scroller cuts off needs the second, which TypeScript does not know. */
+/** TypeScript lacks the second, which applies to what the chat's own scroller cuts off. */
 const OPTIONS: IntersectionObserverInit & { readonly scrollMargin: string } = {
   rootMargin: MARGIN,
   scrollMargin: MARGIN,
