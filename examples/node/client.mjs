@@ -11,7 +11,8 @@ if (address === undefined) {
   console.error('usage: client.mjs ADDRESS [PROMPT]');
   process.exit(2);
 }
-const client = new RocmForgeClient(address);
+// Gateways with --token-file or --jwks-file need a token.
+const client = new RocmForgeClient(address, { token: process.env.ROCMFORGE_TOKEN });
 const input = { $case: 'text', value: { text: prompt } };
 const long = { input, stop: { maxTokens: 400, ignoreEos: true } };
 

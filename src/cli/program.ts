@@ -288,6 +288,8 @@ program
     writeText(completionScript(shell, program));
   });
 
+const TOKEN_HINT = 'Commands send the token in the environment variable ROCMFORGE_TOKEN to the gateway.\n';
+
 checkUsage(program);
 watchOutput();
 
@@ -297,6 +299,7 @@ try {
   if (!(error instanceof CommanderError)) {
     const known = limitError(error) ?? asRocmForgeError(error);
     writeNotice(`rocmforge: ${known.reason}: ${known.message}\n`);
+    if (known.reason.startsWith('CREDENTIAL_')) writeNotice(TOKEN_HINT);
     if (known.reason === 'INTERNAL') writeNotice(`${(known.cause as Error)?.stack ?? ''}\n`);
     process.exit(1);
   }

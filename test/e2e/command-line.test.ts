@@ -186,6 +186,12 @@ describe('rocmforge', () => {
     expect(stderr).toContain(`rocmforge: ${reason}: `);
   });
 
+  it('names the reason of an executor that cannot start, as the executor does', async () => {
+    const { code, stderr } = await rocmforge('serve', '--model', model, '--gpus', '0,1', '--split', 'tensor');
+    expect(code).toBe(1);
+    expect(stderr.trim().split('\n').at(-1)).toMatch(/^rocmforge: (DEVICE_UNAVAILABLE|INVALID_OPTION): (?!.*exit code)/);
+  });
+
   it('says so when the port is in use', async () => {
     const server = createServer();
     const port = await new Promise<number>((resolve) =>

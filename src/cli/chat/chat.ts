@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline/promises';
 import { Fields } from '../../gateway/api/http/fields.js';
 import { toolsOf } from '../../gateway/api/http/openai/tool-fields.js';
-import { asRocmForgeError, RocmForgeError } from '../../shared/errors.js';
+import { asRocmForgeError, ERRORS, type ErrorReason, RocmForgeError } from '../../shared/errors.js';
 import { parseJson } from '../../shared/exact-json.js';
 import {
   ChatInput,
@@ -51,7 +51,8 @@ const GREETING_MS = 2000;
 /**
  * `rocmforge chat`: a conversation in the terminal. What the model calls is shown, and the next lines are what its calls gave.
  *
- * @throws RocmForgeError `INVALID_OPTION` for tools that cannot be read, `EXECUTOR_UNAVAILABLE` when nobody is at the address
+ * @throws RocmForgeError `INVALID_OPTION` for tools that cannot be read, `EXECUTOR_UNAVAILABLE` when nobody is at the address, or the
+ *   gateway's reason for rejecting its caller
  */
 export async function chat(options: ChatOptions): Promise<void> {
   const tools = options.tools === undefined ? [] : readTools(options.tools);
@@ -71,7 +72,10 @@ async function greet({ client }: Connection, address: string, model: string): Pr
   } catch (error) {
     const { reason, message } = error as { readonly reason?: string; readonly message: string };
     // The gateway itself reports a rejected caller, in its words.
-    if (reason !== undefined) throw new RocmForgeError('INVALID_OPTION', `${address}: ${reason}: ${message}`);
+    if (reason !== undefined) {
+      const known = Object.hasOwn(ERRORS, reason) ? (reason as ErrorReason) : 'INVALID_OPTION';
+      throw new RocmForgeError(known, `${address}: ${message}`);
+    }
     throw new RocmForgeError('EXECUTOR_UNAVAILABLE', whyUnreachable(message, address));
   }
 }

@@ -1,4 +1,4 @@
-import type { RocmForgeError } from '../../../shared/errors.js';
+import { ERRORS, type ErrorReason, RocmForgeError } from '../../../shared/errors.js';
 import { describeFault, type Fault, keepFault } from '../../../shared/fault-log.js';
 import type { Logger } from '../../../shared/log.js';
 import type { Exit } from './executor-process.js';
@@ -25,6 +25,12 @@ export function faultOf({ pid, generation, cause, exit }: EndedExecutor): Fault 
     record: exit.record,
     lastLine: exit.stderrTail.findLast((line) => !isOrdinary(line)) ?? '',
   };
+}
+
+/** The error that an executor reports in its last line, `rocmforge: REASON: message`; undefined for another line. */
+export function reportedError(lastLine: string): RocmForgeError | undefined {
+  const [, reason = '', message = ''] = /^rocmforge: ([A-Z_]+): (.*)$/s.exec(lastLine) ?? [];
+  return Object.hasOwn(ERRORS, reason) ? new RocmForgeError(reason as ErrorReason, message) : undefined;
 }
 
 /** True for a line of the executor's log below level `error`, which says nothing about its end. */

@@ -8,7 +8,7 @@ import { StallTolerantClock } from '../../../shared/stall-tolerant-clock.js';
 import { StepDeadline } from '../../../shared/step-deadline.js';
 import { ExecutorProcess, type ExecutorProcessOptions, type Exit } from './executor-process.js';
 import { ExecutorSession } from './executor-session.js';
-import { faultOf, reportFault } from './fault-reports.js';
+import { faultOf, reportedError, reportFault } from './fault-reports.js';
 import { KeptMemory } from './kept-memory.js';
 import { judgeLoss, outOfMemoryKills } from './loss.js';
 import { LOCAL_LINK, linkCredentials, type RemoteExecutor } from './remote-executor.js';
@@ -509,7 +509,8 @@ export class Supervisor {
       return;
     }
     const told = unavailable(`${ending.message}: ${fault.lastLine}`);
-    this.first?.reject(told);
+    // Whoever starts a gateway needs the executor's own reason; clients retry by the other one.
+    this.first?.reject(reportedError(fault.lastLine) ?? told);
     this.happen('refused');
     this.gone(exit, told);
   }
