@@ -90,7 +90,7 @@ describe('where there is no GPU', () => {
   ])('%s %s: auto does not take the host', async (...args) => {
     const { code, stderr } = await generate({}, '--device', 'auto', ...args);
     expect(code).not.toBe(0);
-    expect(stderr).toMatch(/GPU 0 cannot be used: hip: .*; cuda: .*; name no GPU to compute on the host/);
+    expect(stderr).toMatch(/GPU 0 cannot be used: hip: .*; cuda: .*; without --gpu and --gpus the CPU is used/);
   });
 
   it('serve --gpus 0,1: nothing is served from the host', async () => {

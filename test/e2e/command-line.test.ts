@@ -189,7 +189,9 @@ describe('rocmforge', () => {
   it('names the reason of an executor that cannot start, as the executor does', async () => {
     const { code, stderr } = await rocmforge('serve', '--model', model, '--gpus', '0,1', '--split', 'tensor');
     expect(code).toBe(1);
-    expect(stderr.trim().split('\n').at(-1)).toMatch(/^rocmforge: (DEVICE_UNAVAILABLE|INVALID_OPTION): (?!.*exit code)/);
+    expect(stderr.trim().split('\n').at(-1)).toMatch(
+      /^rocmforge: (DEVICE_UNAVAILABLE|INVALID_OPTION): (?!.*exit code)/,
+    );
   });
 
   it('says so when the port is in use', async () => {
