@@ -2,8 +2,10 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Browser, browser, type Page } from '../../../support/browser.js';
 import { type FakeGateway, startFakeGateway } from '../../../support/fake-gateway.js';
 import { baseOf } from '../../../support/http.js';
+import { KEPT } from '../../../support/kept-conversations.js';
 import { buildPage } from '../../../support/page-files.js';
 import { type PageProxy, scriptedDeltas, startPageProxy } from '../../../support/page-proxy.js';
+import { isFull } from '../../../support/run-size.js';
 
 buildPage();
 
@@ -75,7 +77,7 @@ describe.skipIf(browser === undefined)('the page in odd conditions', () => {
     await page.close();
   });
 
-  it('takes 1 MB that is pasted, in one line and in many, and shows it again', async () => {
+  it.runIf(isFull)('takes 1 MB that is pasted, in one line and in many, and shows it again', async () => {
     const page = await chromium.tab(proxy.url);
     for (const piece of ['x', 'a line of text\\n']) {
       await page.click('#new-chat');
@@ -97,7 +99,7 @@ describe.skipIf(browser === undefined)('the page in odd conditions', () => {
     await page.close();
   });
 
-  it('shows an answer of 5,000 code blocks, adjacent ones too, and opens it again', async () => {
+  it.runIf(isFull)('shows an answer of 5,000 code blocks, adjacent ones too, and opens it again', async () => {
     const page = await chromium.tab(proxy.url);
     const block = (i: number) => `\`\`\`js\nlet a${i} = 1;\n\`\`\`\n`;
     const answer = Array.from({ length: 5000 }, (_, i) => block(i) + (i < 2500 ? '' : '\n')).join('');
@@ -243,10 +245,10 @@ describe.skipIf(browser === undefined)('the page in odd conditions', () => {
     ['bytes', '\u0000\u0001PK\u0003', /not JSON/],
   ])('refuses %s with a reason', async (_, text, reason) => {
     const page = await chromium.tab(proxy.url);
-    const before = await page.count('.conversations li');
+    const before = await page.evaluate(KEPT);
     await importFile(page, text);
     await expect.poll(() => page.text('.conversations [role=status]')).toMatch(reason);
-    expect(await page.count('.conversations li')).toBe(before);
+    expect(await page.evaluate(KEPT)).toBe(before);
     await page.close();
   });
 
