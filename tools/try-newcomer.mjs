@@ -337,7 +337,8 @@ const TRIALS = [
     },
   ],
   ['Speed next to llama.cpp', /^node bench\/gpu/, () => 'on a GPU, next to a build of llama.cpp'],
-  ['Speed next to llama.cpp', /^node bench\/peers/, () => 'by hand: it needs npm ci in bench/peers'],
+  ['Speed next to llama.cpp', /^node bench\/peers\/compare/, () => 'by hand: it needs npm ci in bench/peers'],
+  ['Speed next to llama.cpp', /^node bench\/peers\/served/, () => 'by hand: its load takes minutes on a CPU'],
 ];
 
 for (const { section, command } of commandsOfReadme()) {

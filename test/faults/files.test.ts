@@ -124,7 +124,7 @@ describe('the model file of a gateway that serves, and a kill −9 of its execut
     ['renamed away', (file) => renameSync(file, `${file}.old`)],
     ['replaced by a file of another vocabulary', (file) => replace(file, otherVocabulary)],
   ];
-  it.each(firstOf(2, gone))('%s: everything goes on from the file that was opened', async (_, change) => {
+  it.each(firstOf(2, gone))('%s: everything continues from the file that was opened', async (_, change) => {
     expect(await scene(change)).toMatchObject({ ...goesOn, state: 'serving' });
   });
 

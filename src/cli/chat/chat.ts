@@ -51,8 +51,8 @@ const GREETING_MS = 2000;
 /**
  * `rocmforge chat`: a conversation in the terminal. What the model calls is shown, and the next lines are what its calls gave.
  *
- * @throws RocmForgeError `INVALID_OPTION` for tools that cannot be read, `EXECUTOR_UNAVAILABLE` when nobody is at the address, or the
- *   gateway's reason for rejecting its caller
+ * @throws RocmForgeError `INVALID_OPTION` for tools that cannot be read, `EXECUTOR_UNAVAILABLE` when no gateway answers at the
+ *   address, or the gateway's reason for rejecting the caller
  */
 export async function chat(options: ChatOptions): Promise<void> {
   const tools = options.tools === undefined ? [] : readTools(options.tools);

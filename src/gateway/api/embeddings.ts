@@ -206,7 +206,7 @@ export class Embeddings {
   }
 
   private run(parameters: GenerationParameters, client: WaitingCall, id: string): Promise<Computed | undefined> {
-    const { principal, peer, trace, deadline, signal } = client;
+    const { principal, peer, trace, deadline, httpRequestId, signal } = client;
     return new Promise((resolve, reject) => {
       let hidden: Float32Array | undefined;
       const mean = new MeanState(parameters.promptIds.length, this.model.facts.embeddings?.size ?? 0);
@@ -237,7 +237,7 @@ export class Embeddings {
         },
       };
       signal.addEventListener('abort', aborted, { once: true });
-      this.runner.run(parameters, sink, signal, { principal, peer, trace, deadline, id });
+      this.runner.run(parameters, sink, signal, { principal, peer, trace, deadline, httpRequestId, id });
     });
   }
 }

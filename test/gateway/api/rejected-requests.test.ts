@@ -50,18 +50,20 @@ it('a rejected request leaves a line with reason, field and client over every AP
 });
 
 it('its line and that of an answered request have the id that the client finds in the response', async () => {
-  const ask = (id: string, body: object) =>
-    fetch(`http://127.0.0.1:${server.gateway.httpServer?.port}/v1/completions`, {
+  const ask = (path: string, id: string, body: object) =>
+    fetch(`http://127.0.0.1:${server.gateway.httpServer?.port}${path}`, {
       method: 'POST',
       headers: { 'content-type': 'application/json', 'x-request-id': id },
-      body: JSON.stringify({ prompt: SECRET, max_tokens: 3, ...body }),
+      body: JSON.stringify(body),
     });
-  for (const [id, body] of [
-    ['client-1', { top_p: 7 }],
-    ['client-2', {}],
-    ['two words', {}],
+  const completion = { prompt: SECRET, max_tokens: 3 };
+  for (const [path, id, body] of [
+    ['/v1/completions', 'client-1', { ...completion, top_p: 7 }],
+    ['/v1/completions', 'client-2', completion],
+    ['/v1/completions', 'two words', completion],
   ] as const) {
-    const response = await ask(id, body);
+    const response = await ask(path, id, body);
+    expect(response.status).toBe('top_p' in body ? 400 : 200);
     await response.text();
     const told = response.headers.get('x-request-id') as string;
     if (id !== 'two words') expect(told).toBe(id);

@@ -509,7 +509,7 @@ export class Supervisor {
       return;
     }
     const told = unavailable(`${ending.message}: ${fault.lastLine}`);
-    // Whoever starts a gateway needs the executor's own reason; clients retry by the other one.
+    // The operator needs the executor's own reason; clients decide by the other one whether to retry.
     this.first?.reject(reportedError(fault.lastLine) ?? told);
     this.happen('refused');
     this.gone(exit, told);

@@ -1,10 +1,12 @@
 import { createHash } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { EmbedRequest, EmbedResponse } from '../../../../src/shared/generated/rocmforge/v1/inference.js';
 import { EmbedRequest as Request } from '../../../../src/shared/generated/rocmforge/v1/inference.js';
 import { FileByteSource } from '../../../../src/shared/gguf/byte-source.js';
 import { rowsOf } from '../../../../src/shared/gguf/matrix-rows.js';
 import { readGguf } from '../../../../src/shared/gguf/reader.js';
+import { logLevel, logSink, setLogLevel } from '../../../../src/shared/log.js';
+import type { LogLevel } from '../../../../src/shared/log-levels.js';
 import { startTestGateway, type TestGateway } from '../../../support/gateway.js';
 import { ask } from '../../../support/http.js';
 import { writeRandomFamily } from '../../../support/random-model.js';
@@ -48,6 +50,24 @@ const textInput = (text: string) => ({
 });
 
 describe('embeddings', () => {
+  it('have the id of the HTTP request in the audit log', async () => {
+    const before = logLevel() as LogLevel;
+    const lines: string[] = [];
+    setLogLevel('info');
+    const spy = vi.spyOn(logSink, 'write').mockImplementation((line) => void lines.push(String(line)));
+    try {
+      const body = { model: 'embedder', input: 'the fox' };
+      const { status } = await ask(server.gateway, '/v1/embeddings', body, { headers: { 'x-request-id': 'client-1' } });
+      expect(status).toBe(200);
+      await expect
+        .poll(() => lines.map((line) => JSON.parse(line)).find(({ msg }) => msg === 'generation ended'))
+        .toMatchObject({ httpRequestId: 'client-1' });
+    } finally {
+      spy.mockRestore();
+      setLogLevel(before);
+    }
+  });
+
   it('have the hidden state that the model’s logits are made of', async () => {
     const text = 'the fox ran to the sea';
     const { json: tokenized } = await ask(server.gateway, '/tokenize', { content: text, add_special: true });

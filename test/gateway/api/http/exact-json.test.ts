@@ -10,7 +10,7 @@ import { writtenJson } from '../../../support/exact-values.js';
 import { type FakeGateway, startFakeGateway } from '../../../support/fake-gateway.js';
 import { generate, request } from '../../../support/gateway.js';
 import { API_SERVICE, apiRegistry, ask } from '../../../support/http.js';
-import { byTier, seed } from '../../../support/run-size.js';
+import { runs, seed } from '../../../support/run-size.js';
 
 const TEMPLATE =
   '{% for tool in tools or [] %}{{ tool | tojson }}{% endfor %}{{ "\\n§\\n" }}{% for m in messages %}{{ m.content }}' +
@@ -32,9 +32,7 @@ const post = (path: string, body: string | Uint8Array, headers: Record<string, s
   ask(server.gateway, path, body, { headers });
 
 describe('a value that only one answer has', () => {
-  const values = fc
-    .sample(writtenJson, { numRuns: byTier({ quick: 10, default: 10, full: 80 }), seed: seed(21) })
-    .map(({ text }) => text);
+  const values = fc.sample(writtenJson, { numRuns: runs(80), seed: seed(21) }).map(({ text }) => text);
 
   it.each([...values, '9007199254740993', '{"b": 1.0, "10": -0.0, "2": 12345678901234567891}'])(
     'comes back from every API, unary and streamed (%#)',
@@ -66,7 +64,7 @@ describe('what a template is given', () => {
         expect(jsonText(pythonNumbers(given))).toBe(jsonText(pythonNumbers(parseJson(text))));
         expect(jsonText(pythonNumbers(parseJson(variable)))).toBe(jsonText(pythonNumbers(parseJson(text))));
       }),
-      { numRuns: byTier({ quick: 50, default: 50, full: 400 }), seed: seed(22) },
+      { numRuns: runs(400), seed: seed(22) },
     );
   });
 });

@@ -225,7 +225,7 @@ describe.skipIf(browser === undefined)('the page in odd conditions', () => {
     await page.close();
   });
 
-  it('says that nothing is kept when the disk is full, and goes on', async () => {
+  it('says that nothing is kept when the disk is full, and continues', async () => {
     const page = await chromium.tab(proxy.url);
     await page.click('#new-chat');
     // As a browser does whose disk is full.
