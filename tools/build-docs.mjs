@@ -175,7 +175,7 @@ const { plot } = await fromDist('cli/bench/plot.js');
 const readJson = (...names) => JSON.parse(readFileSync(path.join(root, ...names), 'utf8'));
 const executed = readJson('test', 'emulator', 'executed.json');
 const speeds = readJson('docs', 'evidence', 'data', 'speed.json');
-const predicted = readJson('src', 'cli', 'verify', 'predicted-speeds.json');
+const predicted = readJson('docs', 'evidence', 'data', 'predicted-speeds.json');
 const pages = [
   ['docs/api.md', await apiPage()],
   ['docs/internals/kernels.md', kernelsPage(operations, SEED_NAMES)],

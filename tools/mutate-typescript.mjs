@@ -105,13 +105,7 @@ async function mustRun(what, program, args, cwd) {
   if (status !== 0) throw new Error(`${what}:\n${output}`);
 }
 
-const build = (what, cwd) =>
-  mustRun(
-    `${what} does not build`,
-    process.execPath,
-    [bin('typescript', 'bin', 'tsc'), '-p', 'tsconfig.build.json'],
-    cwd,
-  );
+const build = (what, cwd) => mustRun(`${what} does not build`, 'npm', ['run', 'build:ts', '--silent'], cwd);
 
 /** Number of folders that a test and a source have in common: tests lie as sources do. */
 function kinship(test, source) {

@@ -51,7 +51,7 @@ const MODELS = [
   { shape: 'llama-3.2-1b', type: 'Q8_0' },
   { shape: 'qwen3-8b', type: 'Q4_K_M' },
 ];
-const PREDICTED = path.join(root, 'src', 'cli', 'verify', 'predicted-speeds.json');
+const PREDICTED = path.join(root, 'docs', 'evidence', 'data', 'predicted-speeds.json');
 
 const position = Number(options.position);
 if (!Number.isInteger(position) || position < 1) fail(`--position ${options.position} is no position behind a prompt`);

@@ -5,9 +5,9 @@ import type { Fault } from '../shared/fault-log.js';
 import { PREDICTION } from '../shared/gguf/harmless.js';
 import { createLogger, type Logger } from '../shared/log.js';
 import { MOST_DRAFT_TOKENS } from '../shared/step-limits.js';
+import { workerFile } from '../shared/worker-file.js';
 import type { ChangeableLimits } from './api/admin/admin-server.js';
 import { Embeddings } from './api/embeddings.js';
-import { encodeWorkerFile } from './api/encode-worker-file.js';
 import { Inference } from './api/inference.js';
 import type { OfferedModel } from './api/models.js';
 import type { TemplateSettings } from './chat/chat-template.js';
@@ -98,7 +98,7 @@ export function hostModel(
   }
   const encoder = new EncodeService({
     ...{ modelFile, tokenizer, hasChatTemplate, facts, template: shared.template, budget: shared.budget },
-    workerFile: encodeWorkerFile(),
+    workerFile: workerFile('encode-worker'),
   });
   if (options.speculate === 'mtp' && !served.predicts) {
     log.warn(

@@ -1,4 +1,6 @@
 import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { packageRoot } from '../../shared/package.js';
 
 /** Predicted times of a model of a shape on a card of a target, without one: written by `npm run predict -- --all`. */
 export interface PredictedSpeed {
@@ -15,5 +17,7 @@ export interface PredictedSpeed {
 }
 
 /** All that is predicted; in the package. */
-export const predictedSpeeds = (): readonly PredictedSpeed[] =>
-  JSON.parse(readFileSync(new URL('./predicted-speeds.json', import.meta.url), 'utf8'));
+export function predictedSpeeds(): readonly PredictedSpeed[] {
+  const file = path.join(packageRoot, 'docs', 'evidence', 'data', 'predicted-speeds.json');
+  return JSON.parse(readFileSync(file, 'utf8'));
+}

@@ -1,6 +1,6 @@
-import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import { type ErrorReason, RocmForgeError } from '../../shared/errors.js';
+import { workerFile } from '../../shared/worker-file.js';
 import type { GivenConstraint } from '../constraints/grammar-of.js';
 import type { SpecialTokenNames } from '../constraints/special-token-names.js';
 import type { Caller } from './matchers.js';
@@ -110,7 +110,7 @@ export class GrammarThreads {
   }
 
   private start(): Worker {
-    const worker = new Worker(workerFile(), {
+    const worker = new Worker(workerFile('grammar-worker'), {
       workerData: this.options.names,
       name: 'grammar',
       resourceLimits: { maxOldGenerationSizeMb: MAX_HEAP_MB, maxYoungGenerationSizeMb: YOUNG_HEAP_MB },
@@ -143,10 +143,3 @@ export class GrammarThreads {
 }
 
 const closed = () => new RocmForgeError('SHUTTING_DOWN', 'this gateway is shutting down');
-
-/** Threads run compiled JavaScript only; from a source file (vitest) that is the built twin under `dist/`. */
-function workerFile(): string {
-  const directory = fileURLToPath(new URL('.', import.meta.url));
-  const built = import.meta.url.endsWith('.ts') ? directory.replace(/\/src\/gateway\//, '/dist/gateway/') : directory;
-  return `${built}grammar-worker.js`;
-}
