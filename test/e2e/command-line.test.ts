@@ -186,8 +186,19 @@ describe('rocmforge', () => {
     expect(stderr).toContain(`rocmforge: ${reason}: `);
   });
 
+  const anyPort = ['--listen', '127.0.0.1:0'];
+
   it('names the reason of an executor that cannot start, as the executor does', async () => {
-    const { code, stderr } = await rocmforge('serve', '--model', model, '--gpus', '0,1', '--split', 'tensor');
+    const { code, stderr } = await rocmforge(
+      'serve',
+      '--model',
+      model,
+      '--gpus',
+      '0,1',
+      '--split',
+      'tensor',
+      ...anyPort,
+    );
     expect(code).toBe(1);
     expect(stderr.trim().split('\n').at(-1)).toMatch(
       /^rocmforge: (DEVICE_UNAVAILABLE|INVALID_OPTION): (?!.*exit code)/,
