@@ -35,6 +35,7 @@ export class Metrics implements TrustObserver {
   private readonly credentials: Counter<'reason'>;
   private readonly rateLimits: Counter<'limit'>;
   private readonly httpErrors: Counter<'reason'>;
+  private readonly rejected: Counter<'api' | 'reason'>;
   private readonly apis: (readonly [Api, GuardCounts])[] = [];
 
   /** Observers of the models, in their order. */
@@ -69,6 +70,12 @@ export class Metrics implements TrustObserver {
       name: 'rocmforge_http_errors_total',
       help: 'Requests that the HTTP server answered with an error, by why',
       labelNames: ['reason'],
+      registers,
+    });
+    this.rejected = new Counter({
+      name: 'rocmforge_rejected_requests_total',
+      help: 'Requests rejected before they ran, by API and reason; the log has a line for each, up to a rate',
+      labelNames: ['api', 'reason'],
       registers,
     });
   }
@@ -168,6 +175,10 @@ export class Metrics implements TrustObserver {
 
   credentialRefused(reason: ErrorReason): void {
     this.credentials.inc({ reason });
+  }
+
+  requestRejected(api: Api, reason: ErrorReason): void {
+    this.rejected.inc({ api, reason });
   }
 
   rateLimited(limit: LimitName): void {

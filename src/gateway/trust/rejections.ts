@@ -2,18 +2,20 @@ import type { RocmForgeError } from '../../shared/errors.js';
 import type { Logger } from '../../shared/log.js';
 import { cut } from '../../shared/quoted.js';
 import { TokenBucket } from '../../shared/token-bucket.js';
+import type { TrustObserver } from './trust.js';
 
 /** Lines at once, and a second: whoever is rejected without end must not fill the log. */
 const LINES = { burst: 20, perSecond: 1 };
 const MOST_CHARACTERS = 128;
 
-/** The log of requests that are rejected: why, for which field, and of whom; never what they say. */
+/** Logs and counts rejected requests: why, for which field, and whose; never what they say. */
 export class Rejections {
   private readonly lines: TokenBucket;
   private suppressed = 0;
 
   constructor(
     private readonly log: Pick<Logger, 'info'>,
+    private readonly observer: Pick<TrustObserver, 'requestRejected'>,
     private readonly nowMs: () => number = () => performance.now(),
   ) {
     this.lines = new TokenBucket(LINES.burst, nowMs());
@@ -29,6 +31,7 @@ export class Rejections {
     { reason, metadata }: Pick<RocmForgeError, 'reason' | 'metadata'>,
     httpRequestId?: string,
   ): void {
+    this.observer.requestRejected(api, reason);
     if (this.lines.level(LINES.burst, LINES.perSecond, this.nowMs()) < 1) {
       this.suppressed += 1;
       return;

@@ -43,6 +43,7 @@ export interface Presented {
 /** Counter of refusals. */
 export interface TrustObserver extends LimitObserver {
   credentialRefused(reason: ErrorReason): void;
+  requestRejected(api: 'grpc' | 'http', reason: ErrorReason): void;
 }
 
 const MAX_CREDENTIAL_CHARACTERS = 8192;
@@ -81,7 +82,7 @@ export class Trust {
     this.proxied = new ProxiedClients(new TrustedProxies(options.trustedProxies), (header) =>
       this.knownPrincipal(header),
     );
-    this.rejections = new Rejections(log);
+    this.rejections = new Rejections(log, observer);
     this.limiter = new Limiter(() => this.limits?.current() ?? NO_LIMITS, observer);
     if (tlsCert !== undefined && tlsKey !== undefined) {
       this.tls = openTlsMaterial({ cert: tlsCert, key: tlsKey, clientCa: tlsClientCa }, log);

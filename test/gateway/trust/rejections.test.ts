@@ -5,10 +5,16 @@ import { RocmForgeError } from '../../../src/shared/errors.js';
 let now: number;
 let lines: object[];
 let rejections: Rejections;
+let counted: string[];
 beforeEach(() => {
   now = 0;
   lines = [];
-  rejections = new Rejections({ info: (fields: object) => void lines.push(fields) } as never, () => now);
+  counted = [];
+  rejections = new Rejections(
+    { info: (fields: object) => void lines.push(fields) } as never,
+    { requestRejected: (api, reason) => void counted.push(`${api} ${reason}`) },
+    () => now,
+  );
 });
 const error = new RocmForgeError('INVALID_FIELD', 'top_p is 7; use 0 to 1', { field: 'sampling.top_p' });
 
@@ -19,11 +25,13 @@ it('a line has the reason, the field and the client', () => {
     { api: 'http', reason: 'INVALID_FIELD', client: 'token:alice', field: 'sampling.top_p' },
     { api: 'grpc', reason: 'RATE_LIMITED', client: '203.0.113.7' },
   ]);
+  expect(counted).toEqual(['http INVALID_FIELD', 'grpc RATE_LIMITED']);
 });
 
 it('of a thousand at once twenty have a line, then one a second, with how many had none', () => {
   for (let i = 0; i < 1000; i++) rejections.note('grpc', 'mallory', error);
   expect(lines).toHaveLength(20);
+  expect(counted).toHaveLength(1000);
   now += 1000;
   rejections.note('grpc', 'alice', error);
   rejections.note('grpc', 'mallory', error);

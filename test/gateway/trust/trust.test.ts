@@ -11,7 +11,11 @@ import { hasOpenssl, makeAuthority } from '../../support/certificates.js';
 const LOG = pino({ level: 'silent' });
 const folder = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-'));
 const refused: string[] = [];
-const observer = { rateLimited: () => undefined, credentialRefused: (reason: string) => refused.push(reason) };
+const observer = {
+  rateLimited: () => undefined,
+  requestRejected: () => undefined,
+  credentialRefused: (reason: string) => refused.push(reason),
+};
 const trustOf = (options: TrustOptions) => new Trust(options, observer, LOG);
 
 function fileOf(name: string, text: string): string {
