@@ -112,7 +112,14 @@ export class FakeFleet {
     const parameters = greedyParameters(Uint32Array.from(prompt), maxTokens);
     return new Promise((resolve, reject) => {
       const ids: number[] = [];
-      const context = { id: 'r', principal: 'p', peer: 'p', trace: undefined, deadline: Number.POSITIVE_INFINITY };
+      const context = {
+        id: 'r',
+        principal: 'p',
+        peer: 'p',
+        trace: undefined,
+        deadline: Number.POSITIVE_INFINITY,
+        arrivedAt: 0,
+      };
       const sink = {
         chunk: (_index: number, tokenIds: readonly number[]) => ids.push(...tokenIds),
         progress: () => undefined,

@@ -237,7 +237,8 @@ export class Embeddings {
         },
       };
       signal.addEventListener('abort', aborted, { once: true });
-      this.runner.run(parameters, sink, signal, { principal, peer, trace, deadline, httpRequestId, id });
+      const arrivedAt = performance.now();
+      this.runner.run(parameters, sink, signal, { principal, peer, trace, deadline, httpRequestId, id, arrivedAt });
     });
   }
 }

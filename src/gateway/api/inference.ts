@@ -248,9 +248,10 @@ export class Inference {
     caller: CallContext,
     { isUnary }: { readonly isUnary: boolean },
   ): Promise<OpenedRequest | undefined> {
+    const arrivedAt = performance.now();
     const spans = RequestSpans.begin(caller, this.model.name);
     try {
-      return await this.openWith(message, caller, { isUnary, spans });
+      return await this.openWith(message, caller, { isUnary, spans, arrivedAt });
     } catch (error) {
       if (caller.signal.aborted) {
         spans?.end('cancelled', 0, false);
@@ -264,7 +265,7 @@ export class Inference {
   private async openWith(
     message: GenerateStreamRequest | LargeRequest,
     caller: CallContext,
-    { isUnary, spans }: { readonly isUnary: boolean; readonly spans: RequestSpans | undefined },
+    { isUnary, spans, arrivedAt }: { readonly isUnary: boolean } & Pick<RequestContext, 'spans' | 'arrivedAt'>,
   ): Promise<OpenedRequest | undefined> {
     const {
       model: { facts, tokenizer },
@@ -289,7 +290,7 @@ export class Inference {
     const parameters = generationParameters(request, {
       ...{ facts, tokenizer, promptIds, inputField, promptText, isUnary },
     });
-    const context = { principal, peer, trace, deadline, httpRequestId, id, spans };
+    const context = { principal, peer, trace, deadline, httpRequestId, id, spans, arrivedAt };
     try {
       const constraint = constraintOf(request, facts, parameters.answer);
       const opened = await this.matchers.openEach(constraint, parameters.n, caller);

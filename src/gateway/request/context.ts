@@ -18,6 +18,8 @@ export interface Caller {
 /** Context that accompanies a request. */
 export interface RequestContext extends Caller {
   readonly id: string;
+  /** When it arrived, on the clock of `performance.now()`: what it waits for before it is queued counts as its latency. */
+  readonly arrivedAt: number;
   /** Recorder of traces. */
   readonly spans?: RequestSpans | undefined;
 }

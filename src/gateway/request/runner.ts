@@ -69,13 +69,14 @@ export class RequestRunner {
     context: RequestContext,
   ): RunningRequest {
     const { backend, observer, limiter } = this;
-    const started = performance.now();
+    const { arrivedAt } = context;
     const { timeLimitMs, promptIds } = parameters;
     let timer: NodeJS.Timeout | undefined;
     let tokens = 0;
     let firstTokenMs = 0;
     let lastTokenAt = 0;
     let isPausedByReader = false;
+    const recoveries: number[] = [];
     let limitTimer: NodeJS.Timeout | undefined;
     const usage = limiter.begin(context.principal, promptIds.length, parameters.n * parameters.stop.maxTokens);
     observer.requestStarted(promptIds.length);
@@ -86,10 +87,11 @@ export class RequestRunner {
       usage.end();
       const now = performance.now();
       context.spans?.end(outcome, tokens, isError);
-      observer.requestEnded(outcome, (now - started) / 1000);
+      observer.requestEnded(outcome, (now - arrivedAt) / 1000);
       this.tell(context, {
         ...{ outcome, promptTokens: promptIds.length, completionTokens: tokens, firstTokenMs },
-        durationMs: Math.round(now - started),
+        durationMs: Math.round(now - arrivedAt),
+        ...(recoveries.length > 0 && { recoveryMs: recoveries }),
         ...(Number.isFinite(context.deadline) && { leftMs: Math.round(context.deadline - now) }),
       });
     };
@@ -98,8 +100,8 @@ export class RequestRunner {
         const now = performance.now();
         context.spans?.token(index, tokens === 0);
         if (tokens === 0) {
-          firstTokenMs = Math.round(now - started);
-          observer.firstToken((now - started) / 1000);
+          firstTokenMs = Math.round(now - arrivedAt);
+          observer.firstToken((now - arrivedAt) / 1000);
         }
         observer.tokens(tokenIds.length, tokens === 0 ? undefined : (now - lastTokenAt) / 1000);
         lastTokenAt = now;
@@ -108,7 +110,10 @@ export class RequestRunner {
         sink.chunk(index, tokenIds, text, logprobs, beside);
       },
       progress: (progress) => sink.progress(progress),
-      recovery: (event) => sink.recovery?.(event),
+      recovery: (event) => {
+        if (event.state === 'resumed') recoveries.push(Math.round(event.ms));
+        sink.recovery?.(event);
+      },
       hidden: (state) => sink.hidden?.(state),
       hiddenStates: (position, states) => sink.hiddenStates?.(position, states),
       prompt: (logprobs) => sink.prompt(logprobs),
@@ -162,12 +167,13 @@ export class RequestRunner {
     };
   }
 
-  /** A request has waited for its grammar and is not run: its client has gone, or the grammar cannot be had. */
+  /** Counts and logs a request that waited for its grammar and is not run: its client has gone, or the grammar cannot be had. */
   notRun({ promptIds }: Pick<GenerationParameters, 'promptIds'>, context: RequestContext, outcome: string): void {
+    this.observer.requestEnded(outcome, (performance.now() - context.arrivedAt) / 1000);
     this.tell(context, { outcome, promptTokens: promptIds.length, completionTokens: 0 });
   }
 
-  private tell(context: RequestContext, end: Readonly<Record<string, string | number>>): void {
+  private tell(context: RequestContext, end: Readonly<Record<string, string | number | readonly number[]>>): void {
     this.audit.info({ ...logFields(context), model: this.model, ...end }, 'generation ended');
   }
 }

@@ -54,7 +54,14 @@ function engineWith(...prompts: readonly number[]) {
   const engine = new Engine({ ...options, checkEveryStep: true }, listener, LOG);
   const failed = new Map<number, string>();
   for (const tokens of prompts) {
-    const context = { id: '', principal: 'a', peer: 'a', trace: undefined, deadline: Number.POSITIVE_INFINITY };
+    const context = {
+      id: '',
+      principal: 'a',
+      peer: 'a',
+      trace: undefined,
+      deadline: Number.POSITIVE_INFINITY,
+      arrivedAt: 0,
+    };
     const generation = new Generation(greedyParameters(new Uint32Array(tokens), 40), context, TOKENIZER, {
       ...{ chunk: nothing, progress: nothing, prompt: nothing, complete: nothing },
       error: ({ reason }) => failed.set(tokens, reason),

@@ -39,7 +39,7 @@ function generationOf({ peer, n = 1, tokens = 1, priority = 0 }: Wish, onError =
     timeLimitMs: 0,
     promptText: undefined,
   };
-  const context = { id: '', principal: peer, peer, trace: undefined, deadline: Number.POSITIVE_INFINITY };
+  const context = { id: '', principal: peer, peer, trace: undefined, deadline: Number.POSITIVE_INFINITY, arrivedAt: 0 };
   const nothing = () => undefined;
   const error = ({ reason }: { reason: string }) => onError(reason);
   return new Generation(parameters, context, TOKENIZER, {

@@ -12,6 +12,7 @@ import { smallBpe, tokenizerOf } from '../tokenizer/vocabularies.js';
 const TOKENIZER = tokenizerOf(smallBpe());
 const CONTEXT: RequestContext = {
   id: 'r1',
+  arrivedAt: 0,
   principal: 'somebody',
   peer: '10.0.0.1',
   trace: { traceId: '0af7651916cd43dd8448eb211c80319c', flags: 1, parentId: 'b7ad6b7169203331' },
@@ -24,6 +25,7 @@ let lines: Record<string, unknown>[];
 let calls: string[];
 let generation: Generation;
 let outcomes: string[];
+let latencies: number[];
 let refusal: Error | undefined;
 let limits: Limits;
 let rateLimits: string[];
@@ -44,16 +46,20 @@ const backend: Backend = {
 };
 const observer = {
   requestStarted: () => undefined,
-  firstToken: () => undefined,
+  firstToken: (seconds: number) => latencies.push(seconds),
   tokens: () => undefined,
   completionEnded: () => undefined,
-  requestEnded: (outcome: string) => outcomes.push(outcome),
+  requestEnded: (outcome: string, seconds: number) => {
+    outcomes.push(outcome);
+    latencies.push(seconds);
+  },
 };
 
 beforeEach(() => {
   lines = [];
   calls = [];
   outcomes = [];
+  latencies = [];
   refusal = undefined;
   limits = NO_LIMITS;
   rateLimits = [];
@@ -143,6 +149,41 @@ describe('a request', () => {
     emit(105);
     expect(lines[0]?.leftMs).toBeGreaterThan(50_000);
     expect(lines[0]).not.toHaveProperty('traceId');
+  });
+
+  it('counts what it waited for before it was queued as its latency', () => {
+    run({ context: { ...CONTEXT, arrivedAt: performance.now() - 5_000 } });
+    emit(104);
+    emit(105);
+    expect(latencies).toHaveLength(2);
+    for (const seconds of latencies) expect(seconds).toBeGreaterThanOrEqual(5);
+    expect(lines[0]?.firstTokenMs).toBeGreaterThanOrEqual(5_000);
+    expect(lines[0]?.durationMs).toBeGreaterThanOrEqual(5_000);
+  });
+
+  it('names in the log each loss of its executor that it waited through', () => {
+    run();
+    generation.interrupted();
+    generation.interrupted();
+    emit(104);
+    generation.interrupted();
+    emit(105);
+    expect(lines).toMatchObject([{ recoveryMs: [expect.any(Number), expect.any(Number)] }]);
+  });
+
+  it('has no recovery in the log where nothing was lost', () => {
+    run();
+    emit(104);
+    emit(105);
+    expect(lines[0]).not.toHaveProperty('recoveryMs');
+  });
+
+  it('is counted and logged where it is not run', () => {
+    const log = pino({}, { write: (line: string) => lines.push(JSON.parse(line)) });
+    const runner = new RequestRunner('model', TOKENIZER, backend, observer, limiter, log);
+    runner.notRun(PARAMETERS, CONTEXT, 'CONSTRAINT_UNSUPPORTED');
+    expect(outcomes).toEqual(['CONSTRAINT_UNSUPPORTED']);
+    expect(lines).toMatchObject([{ outcome: 'CONSTRAINT_UNSUPPORTED', completionTokens: 0 }]);
   });
 
   it('counts for its principal', () => {
