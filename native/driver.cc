@@ -31,6 +31,9 @@ void bind(void* library, const char* name, Function* target) {
   if (!*target) throw DeviceError(std::string("the driver library has no ") + name);
 }
 
+/** An error of a driver. HIP without a device has no text of its own: it repeats the name. */
+std::string described(const char* name, const std::string& text) { return name == text ? text : name + (": " + text); }
+
 struct HipDriver : Driver {
   DriverResult (*set_device)(int ordinal) = nullptr;
   DriverResult (*get_properties)(void* properties, int ordinal) = nullptr;
@@ -69,7 +72,7 @@ struct HipDriver : Driver {
     return DRIVER_SUCCESS;
   }
   std::string error_text(DriverResult result) const override {
-    return std::string(get_error_name(result)) + ": " + get_error_string(result);
+    return described(get_error_name(result), get_error_string(result));
   }
   int multiprocessors(int device) const override {
     constexpr int MULTIPROCESSOR_COUNT = 63;  // hipDeviceAttributeMultiprocessorCount
@@ -156,7 +159,7 @@ struct CudaDriver : Driver {
     const char *name = nullptr, *text = nullptr;
     get_error_name(result, &name);
     get_error_string(result, &text);
-    return std::string(name ? name : "unknown error") + ": " + (text ? text : std::to_string(result));
+    return described(name ? name : "unknown error", text ? text : std::to_string(result));
   }
   int multiprocessors(int device) const override {
     constexpr int MULTIPROCESSOR_COUNT = 16;

@@ -99,7 +99,7 @@ describe('rocmforge', () => {
     child.stderr?.on('data', (data) => {
       stderr += data;
     });
-    const executor = (JSON.parse(line) as { pid: number }).pid;
+    const executor = (JSON.parse(line) as { executorPid: number }).executorPid;
     child.kill('SIGUSR1');
     process.kill(executor, 'SIGUSR1');
     const args = ['--address', socket('signalled.sock'), '--prompt', 'the fox', '--max-tokens', '8'];

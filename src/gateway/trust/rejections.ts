@@ -23,13 +23,13 @@ export class Rejections {
 
   /**
    * @param client its principal, or its address where it was not identified
-   * @param httpRequestId `x-request-id` of its response
+   * @param ids `request_id` of a gRPC request that has one, `x-request-id` of an HTTP response
    */
   note(
     api: 'grpc' | 'http',
     client: string,
     { reason, metadata }: Pick<RocmForgeError, 'reason' | 'metadata'>,
-    httpRequestId?: string,
+    { requestId, httpRequestId }: { readonly requestId?: string | undefined; readonly httpRequestId?: string } = {},
   ): void {
     this.observer.requestRejected(api, reason);
     if (this.lines.level(LINES.burst, LINES.perSecond, this.nowMs()) < 1) {
@@ -43,12 +43,15 @@ export class Rejections {
     this.log.info(
       {
         ...{ api, reason, client: cut(client, MOST_CHARACTERS) },
+        ...(requestId && { requestId: named(requestId) }),
         ...(httpRequestId !== undefined && { httpRequestId }),
-        // Names of unknown fields are the client's words.
-        ...(field !== undefined && { field: cut(field.replace(/[^\w.[\]/:-]/g, '_'), MOST_CHARACTERS) }),
+        ...(field !== undefined && { field: named(field) }),
         ...(suppressed > 0 && { suppressed }),
       },
       'request rejected',
     );
   }
 }
+
+/** Ids and names of unknown fields are the client's words: short, and of a name's characters. */
+const named = (text: string): string => cut(text.replace(/[^\w.[\]/:-]/g, '_'), MOST_CHARACTERS);

@@ -30,7 +30,7 @@ const post = async (path: string, body: unknown): Promise<number> => {
 };
 
 it('a rejected request leaves a line with reason, field and client over every API, and nothing of what it says', async () => {
-  const wrong = request({ text: SECRET, sampling: { topP: 7 } });
+  const wrong = request({ text: SECRET, sampling: { topP: 7 }, requestId: 'order 7' });
   await expect(generate(server.client, wrong)).rejects.toThrow('top_p');
   expect(await post('/v1/completions', { prompt: SECRET, top_p: 7 })).toBe(400);
   expect(await post('/v1/chat/completions', { messages: SECRET })).toBe(400);
@@ -39,7 +39,9 @@ it('a rejected request leaves a line with reason, field and client over every AP
   );
   expect(await post('/rocmforge.v1.InferenceService/Generate', { [SECRET]: 1 })).toBe(400);
   expect(rejected()).toEqual([
-    expect.objectContaining({ level: 30, api: 'grpc', reason: 'INVALID_FIELD', field: 'sampling.top_p' }),
+    expect.objectContaining({
+      ...{ level: 30, api: 'grpc', reason: 'INVALID_FIELD', field: 'sampling.top_p', requestId: 'order_7' },
+    }),
     expect.objectContaining({ level: 30, api: 'http', reason: 'INVALID_FIELD', field: 'sampling.top_p' }),
     expect.objectContaining({ level: 30, api: 'http', reason: 'INVALID_FIELD', field: 'messages' }),
     expect.objectContaining({ level: 30, api: 'http', reason: 'INVALID_FIELD', field: 'sampling.top_p' }),

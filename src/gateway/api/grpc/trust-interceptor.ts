@@ -47,6 +47,7 @@ export function trustInterceptor(trust: Trust, generations: ReadonlySet<string>)
     if (path.startsWith(OPEN_SERVICE)) return new ServerInterceptingCall(call);
     let client = '';
     let hasBegun = false;
+    let requestId: string | undefined;
     const admit = async (metadata: Metadata, pass: (metadata: Metadata) => void): Promise<void> => {
       const peer = trust.proxied.peerOf(call.getPeer(), {
         'x-forwarded-for': listOf(metadata, 'x-forwarded-for'),
@@ -71,7 +72,14 @@ export function trustInterceptor(trust: Trust, generations: ReadonlySet<string>)
       pass(metadata);
     };
     return new ServerInterceptingCall(call, {
-      start: (next) => next({ onReceiveMetadata: (metadata, pass) => void admit(metadata, pass) }),
+      start: (next) =>
+        next({
+          onReceiveMetadata: (metadata, pass) => void admit(metadata, pass),
+          onReceiveMessage: (message, pass) => {
+            requestId = (message as { requestId?: string }).requestId;
+            pass(message);
+          },
+        }),
       sendMetadata: (metadata, next) => {
         hasBegun = true;
         next(metadata);
@@ -81,7 +89,9 @@ export function trustInterceptor(trust: Trust, generations: ReadonlySet<string>)
         const { code, metadata } = status;
         const isRejected = code !== grpcStatus.OK && !hasBegun && metadata;
         const info = isRejected ? errorInfo({ metadata }) : undefined;
-        if (info !== undefined) trust.rejections.note('grpc', client, { ...info, reason: info.reason as ErrorReason });
+        if (info !== undefined) {
+          trust.rejections.note('grpc', client, { ...info, reason: info.reason as ErrorReason }, { requestId });
+        }
         next(status);
       },
     });

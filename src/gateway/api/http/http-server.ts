@@ -100,7 +100,7 @@ export async function openHttpServer(address: string, context: HttpContext, opti
       errorForm: errorFormOf(found, path),
       onRefused: (error) => {
         context.onRefused(error.reason);
-        trust.rejections.note('http', exchange.sender, error, id);
+        trust.rejections.note('http', exchange.sender, error, { httpRequestId: id });
       },
       onViolation: () => {
         if (client === undefined) connections.violated(connectionOf(request));

@@ -61,7 +61,7 @@ export class KeptMemory {
         this.keeper = undefined;
         this.isWithoutKeeper = end !== 'lost';
         if (end === 'unneeded') return;
-        this.log.warn({ pid: keeper.pid, end }, 'the keeper of device memory has ended');
+        this.log.warn({ keeperPid: keeper.pid, end }, 'the keeper of device memory has ended');
         if (end === 'lost') this.onLost();
       });
     } catch (error) {

@@ -71,7 +71,7 @@ export class SpareExecutor {
         if (this.spare !== spare) return;
         this.ready = true;
         this.failures = 0;
-        this.log.info({ pid: spare.process.pid }, 'an executor is on standby');
+        this.log.info({ executorPid: spare.process.pid }, 'an executor is on standby');
       },
       (error) => {
         if (this.spare !== spare) return;

@@ -367,7 +367,7 @@ export class Supervisor {
       this.happen('ready');
       const isWanted = this.options.hasSpare ?? (session.info.platform !== 'host' && !this.isSplit);
       if (isWanted && session.model.hasRoomForSpare) this.spare?.ensure(SPARE_DELAY_MS);
-      this.log.info({ epoch: this.started, pid: this.pid, device: session.info.device }, 'executor serving');
+      this.log.info({ epoch: this.started, executorPid: this.pid, device: session.info.device }, 'executor serving');
       this.listener.serving(session);
     } catch (thrown) {
       this.silence?.end();
@@ -545,7 +545,7 @@ export class Supervisor {
     }
     const exit = await child.end(this.isHung ? HUNG_GRACE_MS : GRACE_MS);
     if (exit !== undefined || this.process !== child) return;
-    this.log.error({ pid: child.pid }, 'the executor cannot be killed; it is left behind');
+    this.log.error({ executorPid: child.pid }, 'the executor cannot be killed; it is left behind');
     this.process = undefined;
     // It may go on writing to the memory that others would share with it.
     await Promise.all([this.spare?.stop(), this.memory.release()]);
