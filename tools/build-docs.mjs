@@ -165,7 +165,6 @@ async function apiPage() {
 
 const check = process.argv.includes('--check');
 const { allContracts, operations } = await fromDist('executor/kernels/index.js');
-const { SEED_NAMES } = await fromDist('executor/kernels/seed-names.js');
 const { INDEX_RULE } = await fromDist('executor/device/contract.js');
 const { PROTOCOLS } = await fromDist('gateway/api/protocols/index.js');
 const { REFUSED_CONTROL_METHODS: control } = await fromDist('gateway/api/grpc/vllm-service.js');
@@ -178,7 +177,7 @@ const speeds = readJson('docs', 'evidence', 'data', 'speed.json');
 const predicted = readJson('docs', 'evidence', 'data', 'predicted-speeds.json');
 const pages = [
   ['docs/api.md', await apiPage()],
-  ['docs/internals/kernels.md', kernelsPage(operations, SEED_NAMES)],
+  ['docs/internals/kernels.md', kernelsPage(operations)],
   ['docs/protocols.md', protocolsPage(PROTOCOLS, { control, engine })],
   ['docs/targets.md', targetsPage(executed)],
   ['docs/evidence/targets.md', executedPage(executed)],

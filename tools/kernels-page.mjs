@@ -1,4 +1,4 @@
-// The texts of docs/internals/kernels.md, a row an operation and what the seed documents call it, and of build/docs/contracts.md: every
+// The texts of docs/internals/kernels.md, a row an operation, and of build/docs/contracts.md: every
 // kernel with its contract.
 
 const DISTINCT = /f32|bf16|f16|\d+/g;
@@ -80,7 +80,7 @@ function operationRow(operation, contracts) {
 }
 
 /** @returns docs/internals/kernels.md, ending with a line break */
-export function kernelsPage(operations, seedNames) {
+export function kernelsPage(operations) {
   const contracts = Object.values(operations).flat();
   const references = contracts.filter(({ source }) => source.startsWith('twins/'));
   const lines = [
@@ -91,15 +91,9 @@ export function kernelsPage(operations, seedNames) {
     'No plan launches reference kernels (`kernels/twins/`): tests compare other kernels with them, and the package does not contain them.',
     'Arguments, grids, orders of sums and tolerances are in `build/docs/contracts.md`, which `npm run docs` writes too.',
     '',
-    '| operation | its first kernel computes | on all devices | on the CPU | on GPUs | reference kernels |',
+    '| operation | what it computes | on all devices | on the CPU | on GPUs | reference kernels |',
     '| --- | --- | --- | --- | --- | --- |',
     ...Object.entries(operations).map(([operation, list]) => operationRow(operation, list)),
-    '',
-    '## Names in the seed documents',
-    '',
-    '| there | here | note |',
-    '| --- | --- | --- |',
-    ...seedNames.map(({ seed, kernels, why = '' }) => `| ${seed} | ${kernels.map(code).join(', ')} | ${why} |`),
   ];
   return `${lines.join('\n')}\n`;
 }

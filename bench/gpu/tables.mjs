@@ -9,10 +9,11 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, renameSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
+import { argumentsOf } from '../arguments.mjs';
 
-const { values: options } = parseArgs({
-  options: {
+const options = argumentsOf(
+  import.meta.url,
+  {
     out: { type: 'string' },
     models: { type: 'string' },
     llama: { type: 'string' },
@@ -20,7 +21,8 @@ const { values: options } = parseArgs({
     only: { type: 'string' },
     device: { type: 'string', default: 'cuda' },
   },
-});
+  ['out', 'models'],
+);
 const here = path.dirname(fileURLToPath(import.meta.url));
 const cli = path.join(here, '..', '..', 'dist', 'cli', 'main.js');
 const run = (program, args) =>

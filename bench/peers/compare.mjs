@@ -1,18 +1,18 @@
 /**
- * Holds ROCmForge against llama.cpp (through node-llama-cpp) on one file: prefill of a prompt and decode of single tokens,
- * both in this process with the same number of threads. Runs alternate, so that what else the machine does falls on both;
- * only the ratio means something on a machine that is shared.
+ * Compares ROCmForge with llama.cpp (through node-llama-cpp) on one file: prefill of a prompt and decode of single tokens,
+ * both in this process with the same number of threads. Runs alternate, so that other load of the machine affects both; on a shared
+ * machine only the median ratio of several rounds is meaningful.
  *
  *   node compare.mjs --model M.gguf [--threads 2] [--prompt-tokens 128] [--tokens 16] [--rounds 5] [--json]
  *
- * Needs `npm run build` in the project and `npm install --no-save --ignore-scripts --omit=optional` here.
+ * Needs `npm run build` in the project and `npm ci` here.
  */
-import { parseArgs } from 'node:util';
-import { getLlama, LlamaLogLevel } from 'node-llama-cpp';
 import { ExecutorLoop } from '../../dist/cli/bench/executor-loop.js';
+import { argumentsOf } from '../arguments.mjs';
 
-const { values: options } = parseArgs({
-  options: {
+const options = argumentsOf(
+  import.meta.url,
+  {
     model: { type: 'string' },
     threads: { type: 'string', default: '2' },
     'prompt-tokens': { type: 'string', default: '128' },
@@ -20,11 +20,9 @@ const { values: options } = parseArgs({
     rounds: { type: 'string', default: '5' },
     json: { type: 'boolean', default: false },
   },
-});
-if (!options.model) {
-  console.error('usage: compare.mjs --model M.gguf [--threads 2] [--prompt-tokens 128] [--tokens 16] [--rounds 5]');
-  process.exit(2);
-}
+  ['model'],
+);
+const { getLlama, LlamaLogLevel } = await import('node-llama-cpp');
 const [threads, promptTokens, tokens, rounds] = ['threads', 'prompt-tokens', 'tokens', 'rounds'].map((name) =>
   Number(options[name]),
 );

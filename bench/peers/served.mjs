@@ -8,44 +8,27 @@
  *   node bench/peers/served.mjs --url http://127.0.0.1:8080 [--model NAME] [--clients 1,8,64,128] [--requests 6] [--prompts 128:512]
  *       [--tokens 128] [--first-token 300] [--last-token ID] [--seed 1] [--json]
  *
- * `requests` are per client. The last token of prompts is 30,000, or the vocabulary's last one if `/v1/models` reports a smaller
+ * `requests` are per client: with the defaults 1,206 requests, minutes on a GPU and longer on a CPU (`--clients 1,8` there). The last token of prompts is 30,000, or the vocabulary's last one if `/v1/models` reports a smaller
  * vocabulary. A key comes from OPENAI_API_KEY. Ends with code 1 when a request fails or returns another number of tokens.
  */
-import { parseArgs } from 'node:util';
+import { argumentsOf } from '../arguments.mjs';
 
-const USAGE = `usage: served.mjs --url http://HOST:PORT [--model NAME] [--clients 1,8,64,128] [--requests 6] [--prompts 128:512]
-    [--tokens 128] [--first-token 300] [--last-token ID] [--seed 1] [--json]`;
-
-/** Ends the program with its usage. */
-function usage(message) {
-  console.error(`${message === undefined ? '' : `served: ${message}\n`}${USAGE}`);
-  process.exit(message === undefined ? 0 : 2);
-}
-
-function parsed() {
-  try {
-    return parseArgs({ options: OPTIONS }).values;
-  } catch (error) {
-    return usage(error.message);
-  }
-}
-
-const OPTIONS = {
-  url: { type: 'string' },
-  model: { type: 'string' },
-  clients: { type: 'string', default: '1,8,64,128' },
-  requests: { type: 'string', default: '6' },
-  prompts: { type: 'string', default: '128:512' },
-  tokens: { type: 'string', default: '128' },
-  'first-token': { type: 'string', default: '300' },
-  'last-token': { type: 'string' },
-  seed: { type: 'string', default: '1' },
-  json: { type: 'boolean', default: false },
-  help: { type: 'boolean', default: false },
-};
-const options = parsed();
-if (options.help) usage();
-if (options.url === undefined) usage('--url is missing');
+const options = argumentsOf(
+  import.meta.url,
+  {
+    url: { type: 'string' },
+    model: { type: 'string' },
+    clients: { type: 'string', default: '1,8,64,128' },
+    requests: { type: 'string', default: '6' },
+    prompts: { type: 'string', default: '128:512' },
+    tokens: { type: 'string', default: '128' },
+    'first-token': { type: 'string', default: '300' },
+    'last-token': { type: 'string' },
+    seed: { type: 'string', default: '1' },
+    json: { type: 'boolean', default: false },
+  },
+  ['url'],
+);
 const headers = {
   'content-type': 'application/json',
   ...(process.env.OPENAI_API_KEY && { authorization: `Bearer ${process.env.OPENAI_API_KEY}` }),

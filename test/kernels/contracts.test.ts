@@ -2,10 +2,10 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import * as contracts from '../../src/executor/kernels/index.js';
-import { SEED_NAMES } from '../../src/executor/kernels/seed-names.js';
 import { SlotWord } from '../../src/executor/model/slot-layout.js';
 import { packageRoot } from '../../src/shared/package.js';
 import { contractHeader } from '../../tools/contract-header.mjs';
+import { SEED_NAMES } from '../support/seed-names.js';
 import { operationOf, Target, testTargets } from './support/targets.js';
 
 const { allContracts } = contracts;
