@@ -1,6 +1,6 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import type { ServiceError } from '@grpc/grpc-js';
+import { Metadata, type ServiceError } from '@grpc/grpc-js';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import {
   ChatInput,
@@ -71,6 +71,12 @@ const KINDS: Record<string, (i: number) => Parts> = {
   'prompts of words never seen': (i) => ({ text: repeated(300, (j) => `${letters(i, 9)}${j}`).join(' ') }),
   'model names': (i) => ({ text, model: letters(i, 256) }),
   'request ids': (i) => ({ text, requestId: letters(i, 128) }),
+  principals: (i) => constraint({ $case: 'choice', value: { options: [letters(i, 20)] } }),
+};
+
+/** Headers of a request: behind a proxy each address is a principal of its own. */
+const HEADERS: Record<string, (i: number) => Record<string, string>> = {
+  principals: (i) => ({ 'x-forwarded-for': `10.${(i >> 16) & 255}.${(i >> 8) & 255}.${i & 255}` }),
 };
 
 const gc = (() => {
@@ -82,7 +88,9 @@ let server: FakeGateway;
 beforeAll(async () => {
   const chatTemplate =
     '{% if tools %}<tool_call>{% endif %}{% for m in messages %}{{ m.role }} {{ m.content }}\n{% endfor %}';
-  server = await startFakeGateway({ model: { contextLength: 4096, chatTemplate }, maxContext: 4096, stepMs: 0 });
+  server = await startFakeGateway({
+    ...{ model: { contextLength: 4096, chatTemplate }, maxContext: 4096, stepMs: 0, trustedProxies: ['unix'] },
+  });
 });
 afterAll(() => server?.stop());
 
@@ -101,11 +109,13 @@ async function grammarsMb(): Promise<number> {
 }
 
 /** @returns why a request was refused; undefined for one that was answered */
-function answered(parts: Parts): Promise<string | undefined> {
+function answered(parts: Parts, headers: Record<string, string> = {}): Promise<string | undefined> {
+  const metadata = new Metadata();
+  for (const [name, value] of Object.entries(headers)) metadata.set(name, value);
   const { stop, ...rest } = parts;
   const message = GenerateRequest.fromPartial(request({ stop: { maxTokens: 1, ...stop }, ...rest }));
   return new Promise((resolve) => {
-    server.client.generate(message, (error: ServiceError | null, _response: GenerateResponse) =>
+    server.client.generate(message, metadata, (error: ServiceError | null, _response: GenerateResponse) =>
       resolve(error === null ? undefined : errorInfo(error)?.reason),
     );
   });
@@ -116,7 +126,7 @@ it.each(Object.entries(KINDS))('%s leave nothing behind, each different from the
     const reasons = new Set<string | undefined>();
     let next = from;
     const client = async () => {
-      while (next < to) reasons.add(await answered(partsOf(next++)));
+      for (let i = next++; i < to; i = next++) reasons.add(await answered(partsOf(i), HEADERS[name]?.(i)));
     };
     await Promise.all(repeated(CLIENTS, client));
     return reasons;

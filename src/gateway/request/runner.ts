@@ -78,7 +78,8 @@ export class RequestRunner {
     let isPausedByReader = false;
     const recoveries: number[] = [];
     let limitTimer: NodeJS.Timeout | undefined;
-    const usage = limiter.begin(context.principal, promptIds.length, parameters.n * parameters.stop.maxTokens);
+    const { n, stop } = parameters;
+    const usage = limiter.begin(context.principal, promptIds.length, n * stop.maxTokens, n);
     observer.requestStarted(promptIds.length);
     const end = (outcome: string, isError = false): void => {
       clearTimeout(timer);

@@ -35,8 +35,8 @@ interface Account {
 
 /**
  * Holds principals to their limits. Requests and tokens a minute are buckets that hold a minute's worth. A generation reserves
- * its prompt and its possible output, at most the whole bucket; beyond what it reserved it pauses while the bucket is empty, so
- * the debt is one step of each generation at most.
+ * its prompt and its possible output, at most the whole bucket; beyond what it reserved it pauses while the bucket holds less than
+ * the step in flight may add, so the debt is one step of each generation at most.
  */
 export class Limiter {
   /** Least lately seen first. */
@@ -72,9 +72,10 @@ export class Limiter {
    *
    * @param promptTokens tokens of its prompt
    * @param outputTokens tokens of all its completions at their longest
+   * @param stepTokens tokens that still come from a step in flight when it is paused
    * @throws RocmForgeError `RATE_LIMITED`, with when to try again; `PROMPT_TOO_LONG` for a prompt of more than a minute's tokens
    */
-  begin(principal: string, promptTokens: number, outputTokens: number): Usage {
+  begin(principal: string, promptTokens: number, outputTokens: number, stepTokens = 0): Usage {
     const account = this.accountOf(principal);
     const limits = this.limits().of(principal);
     const { tokens_per_minute: mostTokens } = limits;
@@ -91,9 +92,12 @@ export class Limiter {
     let used = 0;
     const waitMs = (): number => {
       const { tokens_per_minute: most } = this.limits().of(principal);
-      if (most === undefined || used <= granted) return 0;
-      const left = this.levelOf(account, most);
-      return left >= 0 ? 0 : Math.ceil((-left / most) * SECONDS * 1000);
+      const needed = Math.min(stepTokens, possible - used);
+      if (most === undefined || used + needed <= granted) return 0;
+      const left = Math.max(0, granted - used) + this.levelOf(account, most);
+      // A bucket that is smaller than a step is enough when it is full.
+      const missing = Math.min(needed, most) - left;
+      return missing <= 0 ? 0 : Math.ceil((missing / most) * SECONDS * 1000);
     };
     return {
       spend: (tokens) => {

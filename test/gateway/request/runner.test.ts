@@ -250,21 +250,24 @@ describe('a request', () => {
     expect(() => run()).toThrow(limited);
     limits = { of: () => ({ tokens_per_minute: possible - PARAMETERS.promptIds.length }) };
     run();
-    expect(calls).toEqual(['submit', 'submit']);
+    // Its prompt is all that it may have for now.
+    expect(calls).toEqual(['submit', 'submit', 'pause by limit']);
   });
 
   it('pauses while its principal’s tokens are used up, which its reader is not blamed for', () => {
     vi.useFakeTimers();
     limits = { of: () => ({ tokens_per_minute: 2 }) };
     const { running } = run();
-    emit(104);
     expect(calls).toEqual(['submit', 'pause by limit']);
+    // Of the step in flight.
+    emit(104);
     running.pause(true);
     running.pause(false);
-    vi.advanceTimersByTime(29_000);
-    expect(calls).toEqual(['submit', 'pause by limit']);
+    // It is looked at again when the first wait is over.
+    vi.advanceTimersByTime(59_000);
+    expect(calls).toEqual(['submit', 'pause by limit', 'pause by limit']);
     vi.advanceTimersByTime(1100);
-    expect(calls).toEqual(['submit', 'pause by limit', 'go on']);
+    expect(calls).toEqual(['submit', 'pause by limit', 'pause by limit', 'go on']);
     generation.fail(new RocmForgeError('INTERNAL', 'broken'));
   });
 
@@ -274,9 +277,9 @@ describe('a request', () => {
     const { running } = run();
     emit(104);
     running.pause(true);
-    vi.advanceTimersByTime(31_000);
+    vi.advanceTimersByTime(61_000);
     running.pause(false);
-    expect(calls).toEqual(['submit', 'pause by limit', 'pause by reader', 'go on']);
+    expect(calls).toEqual(['submit', 'pause by limit', 'pause by limit', 'pause by reader', 'go on']);
     generation.fail(new RocmForgeError('INTERNAL', 'broken'));
   });
 

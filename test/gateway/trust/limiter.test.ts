@@ -87,6 +87,31 @@ it('a generation larger than the bucket reserves all of it, and pauses when that
   expect(generation()).toBeUndefined();
 });
 
+it('a generation whose next step would not be covered pauses before it', () => {
+  limits = { tokens_per_minute: 600 };
+  const usage = limiter.begin('alice', 0, 100_000, 3);
+  expect(usage.spend(597)).toBe(0);
+  expect(usage.spend(1)).toBe(SECOND / 10);
+  // The step in flight.
+  expect(usage.spend(3)).toBe(0.4 * SECOND);
+  now += 0.4 * SECOND;
+  expect(usage.waitMs()).toBe(0);
+});
+
+it('a generation that reserved all it may take never pauses, and its end needs no whole step', () => {
+  limits = { tokens_per_minute: 600 };
+  const whole = limiter.begin('alice', 0, 600, 50);
+  for (let i = 0; i < 600; i++) expect(whole.spend(1)).toBe(0);
+});
+
+it('a step larger than the bucket waits until that is full, not for ever', () => {
+  limits = { tokens_per_minute: 60 };
+  const usage = limiter.begin('alice', 0, 10_000, 128);
+  expect(usage.spend(60)).toBe(60 * SECOND);
+  now += 60 * SECOND;
+  expect(usage.waitMs()).toBe(0);
+});
+
 it('refuses a prompt of more than a minute’s tokens, which no wait would admit', () => {
   limits = { tokens_per_minute: 600 };
   expect(() => limiter.begin('alice', 601, 1)).toThrow(/601 tokens, more than the limit tokens_per_minute of 600/);

@@ -183,6 +183,33 @@ it('a principal over a limit is told which and when to come again; nothing is qu
   expect(await metric('rocmforge_rate_limited_total{limit="tokens_per_minute"}')).toBeGreaterThanOrEqual(1);
 });
 
+it('a principal gets no more than its tokens and a step of each generation', async () => {
+  const [perMinute, completions] = [120, 3];
+  const limitsFile = path.join(folder, 'limits.json');
+  writeFileSync(limitsFile, JSON.stringify({ default: { tokens_per_minute: perMinute } }));
+  server = await startFakeGateway({ tokenFile, limitsFile, stepMs: 1 });
+  const begun = performance.now();
+  const message = request({
+    text: 'the fox',
+    n: completions,
+    stop: { maxTokens: 1000, ignoreEos: true },
+    sampling: {},
+  });
+  const running = await started('Bearer of-alice', message);
+  const told = await server.gateway.metrics.registry.metrics();
+  const promptTokens = Number(/^rocmforge_prompt_tokens_total\S* (\d+)$/m.exec(told)?.[1]);
+  expect(promptTokens).toBeGreaterThan(0);
+  await expect.poll(() => running.tokens() + promptTokens).toBeGreaterThanOrEqual(perMinute);
+  // Bob's generation takes hundreds of steps; Alice's is paused meanwhile.
+  expect(
+    await (await started('Bearer of-bob', request({ text: 'the fox', stop: { maxTokens: 100, ignoreEos: true } })))
+      .over,
+  ).toBe('OK');
+  const due = perMinute + ((performance.now() - begun) / 60_000) * perMinute;
+  expect(running.tokens() + promptTokens - due).toBeLessThanOrEqual(completions);
+  running.call.cancel();
+});
+
 it('clients with one token share one turn, whatever connections they come by', async () => {
   server = await startFakeGateway({ tokenFile, maxQueuedRequests: 4, maxSequences: 1, maxQueuedRequestsPerPeer: 1 });
   const running = await started('Bearer of-alice');
