@@ -201,6 +201,8 @@ export const attentionTile = (type: TileCacheType, headDim: number) =>
 /** Threads of a block of attention_wide, and LDS that it asks for: three chunks of keys and values of 128 elements. */
 export const ATTENTION_WIDE_THREADS = 384;
 export const ATTENTION_WIDE_LDS = 196_608;
+/** The same of larger heads: keys or values of three chunks, and the queries. */
+export const ATTENTION_WIDE_PARTS_LDS = 229_376;
 
 /** attention_tile of an f16 cache on Hopper, with the same bits. */
 export const attentionWide = (headDim: number) =>
@@ -210,7 +212,7 @@ export const attentionWide = (headDim: number) =>
     on: 'hopper',
     summary: 'attention_tile on Hopper’s matrix units',
     threads: ATTENTION_WIDE_THREADS,
-    dynamicSharedBytes: ATTENTION_WIDE_LDS,
+    dynamicSharedBytes: headDim > 128 ? ATTENTION_WIDE_PARTS_LDS : ATTENTION_WIDE_LDS,
     ...tileVariant('f16', headDim),
   });
 

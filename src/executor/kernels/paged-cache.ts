@@ -16,7 +16,7 @@ export const TILE_HEAD_DIMS: readonly number[] = [64, 80, 96, 128, 256];
 export const FUSED_HEAD_DIMS: readonly number[] = [64, 128, 256];
 
 /** Those that Hopper's matrix instructions have registers for. */
-export const WIDE_HEAD_DIMS: readonly number[] = [64, 128];
+export const WIDE_HEAD_DIMS: readonly number[] = [64, 128, 256];
 
 /** Elements of a head's vector that share a scale in a q8_0 KV cache. */
 const KV_Q8_GROUP = 32;
