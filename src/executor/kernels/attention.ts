@@ -19,6 +19,9 @@ import { FLOAT_TYPES, type FloatType, TILE_TYPES, type TileType } from './format
 import { chunksOf } from './fragments.js';
 import type { Launch, StepCount, ValuesOf } from './launch-plan.js';
 import {
+  ATTENTION_WIDE_LDS,
+  ATTENTION_WIDE_PARTS_LDS,
+  ATTENTION_WIDE_THREADS,
   FUSED_HEAD_DIMS,
   HEAD_DIMS,
   KV_Q8_HEAD_DIMS,
@@ -197,12 +200,6 @@ export const attentionTile = (type: TileCacheType, headDim: number) =>
     summary: 'causal attention of tiles of consecutive rows of one slot on matrix units',
     ...tileVariant(type, headDim),
   });
-
-/** Threads of a block of attention_wide, and LDS that it asks for: three chunks of keys and values of 128 elements. */
-export const ATTENTION_WIDE_THREADS = 384;
-export const ATTENTION_WIDE_LDS = 196_608;
-/** The same of larger heads: keys or values of three chunks, and the queries. */
-export const ATTENTION_WIDE_PARTS_LDS = 229_376;
 
 /** attention_tile of an f16 cache on Hopper, with the same bits. */
 export const attentionWide = (headDim: number) =>
