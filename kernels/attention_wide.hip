@@ -1,5 +1,5 @@
 // attention_wide: attention_tile on Hopper's matrix units
-#include "forge/attention_wide.h"
+#include "forge/attention_wide_parts.h"
 
 #define ATTENTION_WIDE(head_dim)                                                                                     \
   KERNEL_OF(forge::ATTENTION_WIDE_THREADS, 1, attention_wide_f16_d##head_dim,                                        \
@@ -13,8 +13,13 @@
             const int32_t* __restrict slots,               /* [slots, slot_words] */                                 \
             int slot_words, const float* __restrict sinks, /* [heads] */                                             \
             int heads, int kv_heads, int window, float scale, float softcap) {                                       \
-    forge::attention_wide<head_dim>(BLOCK_INDEX, qkv, k_cache, v_cache, out, tiles, row_position, row_slot, slots,   \
-                                    slot_words, sinks, heads, kv_heads, {scale, softcap, window});                   \
+    if constexpr (head_dim > 128) {                                                                                  \
+      forge::attention_wide_parts<head_dim>(BLOCK_INDEX, qkv, k_cache, v_cache, out, tiles, row_position, row_slot,  \
+                                            slots, slot_words, sinks, heads, kv_heads, {scale, softcap, window});    \
+    } else {                                                                                                         \
+      forge::attention_wide<head_dim>(BLOCK_INDEX, qkv, k_cache, v_cache, out, tiles, row_position, row_slot, slots, \
+                                      slot_words, sinks, heads, kv_heads, {scale, softcap, window});                 \
+    }                                                                                                                \
   }
 
 FORGE_WIDE_HEAD_DIMS(ATTENTION_WIDE)

@@ -7,7 +7,12 @@ const NUMBERS = [
   ['of a row that no mask restricts, and of one whose mask has not come in time', 'MASK_NONE', 'MASK_LATE'],
   ['positions of a split of a context', 'ATTENTION_SPLIT'],
   ['query heads of rows that a tile of attention_tile has at most', 'ATTENTION_TILE_QUERIES'],
-  ['threads and bytes of LDS of a block of attention_wide', 'ATTENTION_WIDE_THREADS', 'ATTENTION_WIDE_LDS'],
+  [
+    'threads and bytes of LDS of a block of attention_wide, and bytes where heads are larger',
+    'ATTENTION_WIDE_THREADS',
+    'ATTENTION_WIDE_LDS',
+    'ATTENTION_WIDE_PARTS_LDS',
+  ],
   [
     'what a block of attention_combine combines, few splits, and of more splits a block and blocks',
     'COMBINE_HEADS',

@@ -85,6 +85,8 @@ DEVICE float exp_of(float x) {
 // 2^x, 0 for what would be denormal: one instruction.
 DEVICE float exp2_of(float x) { return __builtin_amdgcn_exp2f(x); }
 // v_log_f32 is log2.
+// a / b, which other devices may take less exactly.
+DEVICE float quotient_of(float a, float b) { return a / b; }
 DEVICE float log_of(float x) { return __builtin_amdgcn_logf(x) * 0.69314718f; }
 
 // c plus the products of the four signed bytes of a and b.

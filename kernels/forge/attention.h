@@ -51,9 +51,13 @@ DEVICE int window_begin(int position, int window) { return window == 0 ? 0 : max
 // The first split that a row attends to, and how many.
 DEVICE int first_split(int position, int window) { return window_begin(position, window) / SPLIT; }
 DEVICE int splits_attended(int position, int window) { return position / SPLIT - first_split(position, window) + 1; }
+// softcapped of a score, whose quotients need not be rounded to nearest.
+DEVICE float softcapped_score(float x, float cap) {
+  return cap - quotient_of(2.0f * cap, 1.0f + exp_of(quotient_of(2.0f * x, cap)));
+}
 DEVICE float score_of(float product, Scoring scoring) {
   const float score = product * scoring.scale;
-  return scoring.softcap == 0.0f ? score : softcapped(score, scoring.softcap);
+  return scoring.softcap == 0.0f ? score : softcapped_score(score, scoring.softcap);
 }
 
 // The vector of a head at a token of the KV block that holds it, and the one `count` tokens further in that block: a

@@ -25,12 +25,11 @@ DEVICE int key_piece(int four) { return four / 8 * 4 + four % 2 * 2 + four % 8 /
 DEVICE int key_half(int four) { return four / 2 % 2; }
 DEVICE int panel_slot(int row, int piece) { return row * STRIP_PIECES + (piece ^ row % 8); }
 
-// A thread's share of keys and values of the chunk from `start` on. Blocks before the first that may be read are that
-// one, and the last of the context stands for what lies behind it.
-template <int HEAD_DIM>
-DEVICE void start_chunk(Piece* keys, const TileCache<half_t>& cache, int blocks, int start, int thread) {
+// A thread's share of what a chunk from `start` on has of `keys`, of `values` or of both. Blocks before the first that
+// may be read are that one, and the last of the context stands for what lies behind it.
+template <int HEAD_DIM, bool HAS_KEYS, bool HAS_VALUES>
+DEVICE void start_chunk(Piece* keys, Piece* values, const TileCache<half_t>& cache, int blocks, int start, int thread) {
   constexpr int PIECES = HEAD_DIM / PIECE, FOURS = HEAD_DIM / 4;
-  Piece* const values = keys + PANELS<HEAD_DIM> * PANEL;
   const int four = thread % FOURS, key = key_piece(four), value = thread % PIECES;
   // Rows of a KV block follow each other.
   ROLLED
@@ -42,7 +41,7 @@ DEVICE void start_chunk(Piece* keys, const TileCache<half_t>& cache, int blocks,
     const int last = left < 0 ? (cache.length - 1) % KV_BLOCK_TOKENS : min_of(left, KV_BLOCK_TOKENS - 1);
     const auto taken = [&](int row) { return left < 0 ? last : min_of(row, last); };
     UNROLL
-    for (int i = 0; i < KV_BLOCK_TOKENS * FOURS / WIDE_GROUP; i++) {
+    for (int i = 0; HAS_KEYS && i < KV_BLOCK_TOKENS * FOURS / WIDE_GROUP; i++) {
       const int row = i * (WIDE_GROUP / FOURS) + thread / FOURS;
       const half_t* from = cache.k + at + taken(row) * HEAD_DIM + four * 4;
       const Piece* to = keys + key / STRIP_PIECES * PANEL + panel_slot(first + row, key % STRIP_PIECES);
@@ -50,7 +49,7 @@ DEVICE void start_chunk(Piece* keys, const TileCache<half_t>& cache, int blocks,
                    : "memory");
     }
     UNROLL
-    for (int i = 0; i < KV_BLOCK_TOKENS * PIECES / WIDE_GROUP; i++) {
+    for (int i = 0; HAS_VALUES && i < KV_BLOCK_TOKENS * PIECES / WIDE_GROUP; i++) {
       const int row = i * (WIDE_GROUP / PIECES) + thread / PIECES;
       const half_t* from = cache.v + at + taken(row) * HEAD_DIM + value * PIECE;
       fetch_piece(lds_address(values + value / STRIP_PIECES * PANEL + panel_slot(first + row, value % STRIP_PIECES)),
@@ -106,7 +105,9 @@ DEVICE void attention_wide(Dim3 block, const float* __restrict qkv, const half_t
         const int blocks = next;
         next = block_of(begin + (c + 1) * SPLIT);
         barrier_wait(empty + stage, parity);
-        start_chunk<HEAD_DIM>(wide_lds + stage * STAGE_PIECES<HEAD_DIM>, cache, blocks, begin + c * SPLIT, thread);
+        Piece* const keys = wide_lds + stage * STAGE_PIECES<HEAD_DIM>;
+        start_chunk<HEAD_DIM, true, true>(keys, keys + PANELS<HEAD_DIM> * PANEL, cache, blocks, begin + c * SPLIT,
+                                          thread);
       }
       fetch_group();
       if (c > 0) {

@@ -94,6 +94,8 @@ DEVICE float exp_of(float x) {
   return x < -87.3f ? 0.0f : (x != x ? x : (x > 88.7f ? __builtin_inff() : p * scale));
 }
 DEVICE float exp2_of(float x) { return exp_of(x * 0.693147181f); }
+// a / b, which other devices may take less exactly.
+DEVICE float quotient_of(float a, float b) { return a / b; }
 DEVICE float log_of(float x) { return std::log(x); }
 
 DEVICE int same_in_wave(int value) { return value; }

@@ -76,6 +76,8 @@ DEVICE float exp2_of(float x) {
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
+// a / b, within two units in the last place.
+DEVICE float quotient_of(float a, float b) { return __fdividef(a, b); }
 DEVICE float log_of(float x) { return logf(x); }
 
 // c plus the products of the four signed bytes of a and b.

@@ -19,6 +19,9 @@ import { FLOAT_TYPES, type FloatType, TILE_TYPES, type TileType } from './format
 import { chunksOf } from './fragments.js';
 import type { Launch, StepCount, ValuesOf } from './launch-plan.js';
 import {
+  ATTENTION_WIDE_LDS,
+  ATTENTION_WIDE_PARTS_LDS,
+  ATTENTION_WIDE_THREADS,
   FUSED_HEAD_DIMS,
   HEAD_DIMS,
   KV_Q8_HEAD_DIMS,
@@ -198,10 +201,6 @@ export const attentionTile = (type: TileCacheType, headDim: number) =>
     ...tileVariant(type, headDim),
   });
 
-/** Threads of a block of attention_wide, and LDS that it asks for: three chunks of keys and values of 128 elements. */
-export const ATTENTION_WIDE_THREADS = 384;
-export const ATTENTION_WIDE_LDS = 196_608;
-
 /** attention_tile of an f16 cache on Hopper, with the same bits. */
 export const attentionWide = (headDim: number) =>
   defineKernel({
@@ -210,7 +209,7 @@ export const attentionWide = (headDim: number) =>
     on: 'hopper',
     summary: 'attention_tile on Hopper’s matrix units',
     threads: ATTENTION_WIDE_THREADS,
-    dynamicSharedBytes: ATTENTION_WIDE_LDS,
+    dynamicSharedBytes: headDim > 128 ? ATTENTION_WIDE_PARTS_LDS : ATTENTION_WIDE_LDS,
     ...tileVariant('f16', headDim),
   });
 

@@ -16,7 +16,13 @@ export const TILE_HEAD_DIMS: readonly number[] = [64, 80, 96, 128, 256];
 export const FUSED_HEAD_DIMS: readonly number[] = [64, 128, 256];
 
 /** Those that Hopper's matrix instructions have registers for. */
-export const WIDE_HEAD_DIMS: readonly number[] = [64, 128];
+export const WIDE_HEAD_DIMS: readonly number[] = [64, 128, 256];
+
+/** Threads of a block of attention_wide, and LDS that it asks for: three chunks of keys and values of 128 elements. */
+export const ATTENTION_WIDE_THREADS = 384;
+export const ATTENTION_WIDE_LDS = 196_608;
+/** The same of larger heads: keys or values of three chunks, and the queries. */
+export const ATTENTION_WIDE_PARTS_LDS = 229_376;
 
 /** Elements of a head's vector that share a scale in a q8_0 KV cache. */
 const KV_Q8_GROUP = 32;
