@@ -175,6 +175,8 @@ export function hostModel(
     wake: () => router.wake(),
     keepAlive: (idleMs) => idleUnloader.keepAlive(idleMs),
     unloadsAt: () => idleUnloader.unloadsAt(),
+    unload: (signal) => idleUnloader.unload(signal),
+    isUnloaded: () => replicas.every(({ state }) => state === 'unloading' || state === 'unloaded'),
     grammars: () => matchers.counts,
     close: async () => {
       idleUnloader.stop();

@@ -75,6 +75,20 @@ export class IdleUnloader {
     return true;
   }
 
+  /**
+   * Unloads the model when its requests have ended, until the next one comes. Resolves when it is unloaded, or the signal aborts.
+   *
+   * @returns false if idle models are not unloaded; nothing is changed then
+   */
+  async unload(signal: AbortSignal): Promise<boolean> {
+    if (this.options.idleUnloadMs === undefined) return false;
+    while (!signal.aborted && this.router.isLoaded) {
+      this.router.unloadModel();
+      await new Promise((resolve) => setTimeout(resolve, LEAST_LOOK_MS));
+    }
+    return true;
+  }
+
   /** When the model is unloaded if no request comes, in ms since 1970; infinite if it is not. */
   unloadsAt(): number {
     const idleFor = this.router.active > 0 ? 0 : performance.now() - this.idleSince;

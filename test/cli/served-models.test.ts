@@ -41,6 +41,13 @@ describe('the models of a command line', () => {
     expect(named({ model: ['=a.gguf'] })).toEqual([['=a.gguf', undefined, undefined]]);
   });
 
+  it('may have a slash in their names where a file is behind them', () => {
+    const model = path.join(mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-')), 'q=4.gguf');
+    writeFileSync(model, '');
+    expect(named({ model: [`owner/model:F32=${model}`] })).toEqual([[model, 'owner/model:F32', undefined]]);
+    expect(named({ model: ['owner/model=none.gguf'] })).toEqual([['owner/model=none.gguf', undefined, undefined]]);
+  });
+
   it('have no name where all of it is a file that there is', () => {
     const folder = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-'));
     writeFileSync(path.join(folder, 'q=4.gguf'), '');

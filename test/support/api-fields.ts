@@ -233,6 +233,7 @@ export const API_FIELDS: Readonly<Record<AnswerKind | EmbeddingKind, Values>> = 
   ollamaEmbeddings: { options: [{}], keep_alive: ['5m', 0] },
   embeddings: { ...EMBEDDING, input_type: ['query'] },
   llamaEmbedding: EMBEDDING,
+  unversionedEmbeddings: EMBEDDING,
   rerank: {
     top_n: [0, 1, 10],
     return_documents: [true, false],

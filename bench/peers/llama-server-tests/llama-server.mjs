@@ -3,7 +3,7 @@
 // of things that are not built are passed over: their tests fail, and are counted so.
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { mkdtempSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -30,6 +30,9 @@ const NAMED = {
     "{%- for m in messages -%}{{ '<|START_OF_TURN_TOKEN|><|' + ({'user': 'USER', 'assistant': 'CHATBOT', 'system': 'SYSTEM'}[m.role]) + '_TOKEN|>' }}" +
     "{{ m.content | trim }}{{ '<|END_OF_TURN_TOKEN|>' }}{%- endfor -%}" +
     "{%- if add_generation_prompt -%}{{ '<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>' }}{%- endif -%}",
+  llama3:
+    "{%- for m in messages -%}{{ '<|start_header_id|>' + m.role + '<|end_header_id|>\n\n' + (m.content | trim) + '<|eot_id|>' }}" +
+    "{%- endfor -%}{%- if add_generation_prompt -%}{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{%- endif -%}",
 };
 
 function templateFile() {
@@ -41,18 +44,53 @@ function templateFile() {
   return target;
 }
 
-/** The context of stories260K's file: llama.cpp goes beyond with a warning. */
-const MOST_CONTEXT = 512;
 const sequences = Number(options.get('--parallel') ?? 4);
-const context = Math.min(MOST_CONTEXT, Number(options.get('--ctx-size') ?? 2048));
-const args = ['serve', '--model', process.env.LLAMA_TESTS_MODEL, '--device', 'host', '--state-dir', folder];
+const context = Number(options.get('--ctx-size') ?? 2048);
+const perSequence = options.has('--kv-unified') ? context : Math.floor(context / sequences);
+
+/** The model's file; one with a longer context where it has less: llama.cpp goes beyond with a warning. */
+function modelFile() {
+  const file = process.env.LLAMA_TESTS_MODEL;
+  const bytes = readFileSync(file);
+  const name = 'llama.context_length';
+  const at = bytes.indexOf(name) + name.length;
+  const UINT32 = 4;
+  if (at < name.length || bytes.readUInt32LE(at) !== UINT32 || bytes.readUInt32LE(at + 4) >= perSequence) return file;
+  bytes.writeUInt32LE(perSequence, at + 4);
+  const target = path.join(folder, 'model.gguf');
+  writeFileSync(target, bytes);
+  return target;
+}
+
+/** Models that its router finds in its cache. */
+const ROUTED = ['tinygemma3-GGUF:Q8_0', 'test-model-stories260K:F32', 'test-model-stories260K-infill:F32'];
+const isRouter = !['--model', '--model-url', '--hf-repo'].some((name) => options.has(name));
+
+/** The options of one model, or of a router's. */
+function modelOptions() {
+  const file = modelFile();
+  const template = templateFile();
+  if (isRouter) {
+    const names = ROUTED.map((name) => `ggml-org/${name}`);
+    return [
+      ...names.flatMap((name) => ['--model', `${name}=${file}`, '--model-option', `${name}:chat-template=${template}`]),
+      ...['--load', 'on-demand', '--idle-unload', '3600'],
+    ];
+  }
+  // There, a set's first is the name.
+  const [name, ...aliases] = (options.get('--alias') ?? 'tinyllama-2').split(',').sort();
+  return [
+    ...['--model', file, '--model-name', name, '--any-model-name', '--chat-template', template],
+    ...(aliases.length > 0 ? ['--model-alias', ...aliases] : []),
+    ...(options.has('--tags') ? ['--model-tag', ...options.get('--tags').split(',')] : []),
+    ...(options.has('--pooling') ? ['--pooling', options.get('--pooling')] : []),
+  ];
+}
+
+const args = ['serve', ...modelOptions(), '--device', 'host', '--state-dir', folder];
 args.push('--listen', `unix:${path.join(folder, 'grpc.sock')}`);
 args.push('--http-listen', `${options.get('--host')}:${options.get('--port')}`);
-// There, a set's first is the name.
-const [name, ...aliases] = (options.get('--alias') ?? 'tinyllama-2').split(',').sort();
-args.push('--model-name', name, '--any-model-name', '--seed', options.get('--seed') ?? '42');
-if (aliases.length > 0) args.push('--model-alias', ...aliases);
-if (options.has('--tags')) args.push('--model-tag', ...options.get('--tags').split(','));
+args.push('--seed', options.get('--seed') ?? '42');
 if (options.has('--no-ui')) args.push('--no-http-page');
 // With programs to run for a page, llama.cpp takes pages of this machine alone.
 const origins = options.get('--cors-origins') ?? (options.has('--tools') ? 'localhost' : undefined);
@@ -60,11 +98,12 @@ if (origins !== undefined) args.push('--cors-origins', ...origins.split(','));
 if (options.has('--batch-size')) args.push('--max-step-tokens', options.get('--batch-size'));
 if (options.has('--verbose')) args.push('--http-verbose');
 if (options.has('--metrics')) args.push('--http-metrics');
-if (options.has('--pooling')) args.push('--pooling', options.get('--pooling'));
 if (options.has('--sleep-idle-seconds')) args.push('--idle-unload', options.get('--sleep-idle-seconds'));
 if (options.has('--slots')) args.push('--http-slots');
-args.push('--max-sequences', String(sequences), '--chat-template', templateFile());
-args.push('--max-context', String(options.has('--kv-unified') ? context : Math.floor(context / sequences)));
+args.push('--max-sequences', String(sequences));
+args.push('--max-context', String(perSequence));
+// As there, any template may have tools.
+args.push('--tools-fallback');
 // Variables that its templates always receive, by `--reasoning` as well.
 args.push('--template-date', '--chat-template-kwargs');
 args.push(JSON.stringify({ enable_thinking: options.get('--reasoning') !== 'off' }));

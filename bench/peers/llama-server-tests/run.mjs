@@ -1,7 +1,7 @@
 // Runs the tests of llama.cpp's server against the HTTP server, and counts by file: passed, failed, not applicable.
 //
 //   npm run build && node bench/peers/llama-server-tests/run.mjs --tests LLAMA_CPP/tools/server/tests --model stories260K.gguf
-//     [--python /usr/bin/python3] [--only completion,tokenize] [--failures]
+//     [--python /usr/bin/python3] [--only completion,tokenize] [--tests-like EXPRESSION] [--port 18077] [--failures]
 //
 // The python needs pytest, requests and filelock. Nothing of llama.cpp is part of this repository.
 import { spawnSync } from 'node:child_process';
@@ -19,20 +19,19 @@ const { values } = parseArgs({
     model: { type: 'string' },
     python: { type: 'string', default: 'python3' },
     only: { type: 'string' },
+    'tests-like': { type: 'string' },
+    port: { type: 'string', default: '18077' },
     failures: { type: 'boolean', default: false },
   },
 });
 const tests = path.resolve(values.tests);
 const folder = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-llama-tests-'));
 const FILE_LIMIT_MS = 600_000;
-const PORT = '18077';
+const { port } = values;
 
 /** Why tests cannot be held against another server, by `file::test`; what is not here counts. */
 const NOT_APPLICABLE = [
-  [
-    /^test_(rerank|infill|lora|slot_save|vision_api)::/,
-    'rerankers and infill models that cannot be had, LoRA, slot files, vision',
-  ],
+  [/^test_(lora|slot_save|vision_api)::/, 'LoRA, slot files, vision'],
   [/^test_speculative::/, 'a draft model that cannot be had'],
   [/^test_basic::test_load_split_model/, 'a model that cannot be had'],
   [/^test_completion::test_completion_stream_with_openai_library_stops/, 'a model that cannot be had'],
@@ -81,12 +80,11 @@ function casesOf(xml) {
 }
 
 // Whatever is there would answer in place of the servers that the tests start.
-for (const port of [PORT, 8080, 8081, 8082]) {
-  await new Promise((resolve, reject) => {
-    const probe = createServer().once('error', () => reject(new Error(`port ${port} is in use`)));
-    probe.listen(Number(port), '127.0.0.1', () => probe.close(resolve));
-  });
-}
+const probed = Number(port);
+await new Promise((resolve, reject) => {
+  const probe = createServer().once('error', () => reject(new Error(`port ${port} is in use`)));
+  probe.listen(probed, '127.0.0.1', () => probe.close(resolve));
+});
 
 const rows = [];
 const failures = [];
@@ -94,14 +92,27 @@ for (const file of files) {
   const report = path.join(folder, `${file}.xml`);
   spawnSync(
     values.python,
-    ['-m', 'pytest', '-q', '-p', 'no:cacheprovider', '-p', 'applicable', `--junitxml=${report}`, `unit/${file}.py`],
+    [
+      ...[
+        '-m',
+        'pytest',
+        '-q',
+        '-p',
+        'no:cacheprovider',
+        '-p',
+        'applicable',
+        `--junitxml=${report}`,
+        `unit/${file}.py`,
+      ],
+      ...(values['tests-like'] === undefined ? [] : ['-k', values['tests-like']]),
+    ],
     {
       cwd: tests,
       timeout: FILE_LIMIT_MS,
       stdio: 'ignore',
       env: {
         ...process.env,
-        PORT,
+        PORT: port,
         PYTHONPATH: path.join(here, 'stubs'),
         LLAMA_SERVER_BIN_PATH: path.join(here, 'llama-server.mjs'),
         LLAMA_TESTS_MODEL: path.resolve(values.model),

@@ -63,11 +63,14 @@ export function servedModels(options: NamedModels): readonly ModelOptions[] {
   return named.map((one) => ({ ...one, modelAlias: aliases.get(one.modelName ?? '') }));
 }
 
-/** The part before the first `=` is a name, unless it has a slash, or all of it is a file that exists. */
+/**
+ * The part before the first `=` is a name, unless all of it is a file that exists. A name may have a slash (`OWNER/MODEL`) if a
+ * file is behind it.
+ */
 function parsed(given: string): { readonly model: string; readonly modelName: string | undefined } {
-  const [, modelName, model] = /^([^=/]+)=(.+)$/s.exec(given) ?? [];
-  if (modelName === undefined || model === undefined || existsSync(given))
-    return { model: given, modelName: undefined };
+  const [, modelName, model] = /^([^=]+)=(.+)$/s.exec(given) ?? [];
+  const isFile = modelName === undefined || model === undefined || existsSync(given);
+  if (isFile || (modelName.includes('/') && !existsSync(model))) return { model: given, modelName: undefined };
   return { model, modelName };
 }
 

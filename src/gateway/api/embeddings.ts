@@ -24,6 +24,7 @@ import { MeanState } from '../request/mean-state.js';
 import type { RequestRunner } from '../request/runner.js';
 import { GREEDY } from '../request/sequence.js';
 import type { ServedModel } from '../request/served-model.js';
+import { TokenStates } from '../request/token-states.js';
 import { StopStrings } from '../tokenizer/stop-matcher.js';
 import { embeddingRequestOf, engineRequestOf, type OpenedJson } from './embedding-requests.js';
 import type { WaitingCall } from './inference.js';
@@ -118,17 +119,21 @@ export class Embeddings {
   }
 
   /**
-   * The embeddings of prompts.
+   * The embeddings of prompts; of a model without pooling the hidden states of each prompt's tokens, `[tokens, size]`.
    *
    * @returns undefined if the client has disconnected
    * @throws RocmForgeError why one cannot be computed; `NOT_IMPLEMENTED` if the executor returns no hidden states
    */
   async vectors(opened: OpenedPrompts, client: WaitingCall): Promise<EmbeddedPrompts<Float32Array> | undefined> {
     const { pooling = 'last' } = this.model.facts.embeddings ?? {};
-    const parameters = { sampling: GREEDY, returnsHidden: pooling === 'mean' ? 'all' : 'last' } as const;
+    const parameters = {
+      sampling: GREEDY,
+      returnsHidden: pooling === 'mean' || pooling === 'none' ? 'all' : 'last',
+    } as const;
     // Nothing comes before the first token: its hidden state is that of a prompt which it is alone.
     const computed = pooling === 'cls' ? opened.prompts.map((ids) => ids.subarray(0, 1)) : opened.prompts;
     return this.computed({ ...opened, computed }, client, parameters, ({ hidden }) => {
+      if (pooling === 'none') return hidden as Float32Array;
       const vector = (hidden as Float32Array).subarray(0, opened.dimensions);
       return opened.normalize ? normalized(vector) : vector;
     });
@@ -209,7 +214,9 @@ export class Embeddings {
     const { principal, peer, trace, deadline, httpRequestId, signal } = client;
     return new Promise((resolve, reject) => {
       let hidden: Float32Array | undefined;
-      const mean = new MeanState(parameters.promptIds.length, this.model.facts.embeddings?.size ?? 0);
+      const { pooling, size = 0 } = this.model.facts.embeddings ?? {};
+      const States = pooling === 'none' ? TokenStates : MeanState;
+      const states = new States(parameters.promptIds.length, size);
       let token: TokenProbability | undefined;
       const aborted = (): void => resolve(undefined);
       const sink: GenerationSink = {
@@ -219,8 +226,8 @@ export class Embeddings {
         hidden: (state) => {
           hidden = floatsOf(state);
         },
-        hiddenStates: (_position, states) => {
-          hidden = mean.add(floatsOf(states));
+        hiddenStates: (_position, bytes) => {
+          hidden = states.add(floatsOf(bytes));
         },
         progress: () => undefined,
         prompt: () => undefined,

@@ -275,11 +275,13 @@ export class Inference {
       message instanceof LargeRequest
         ? await encoder.openGeneration(message.bytes, caller)
         : await this.openSmall(message, caller);
-    const textOf = (includeSpecial: boolean) =>
-      encoder.detokenize(promptIds, { wholeText: true, includeSpecial }, caller);
     const { output } = request;
-    const promptText = output?.echo ? await textOf(output.includeSpecialTokens) : undefined;
-    const toldPrompt = output?.promptText ? await textOf(true) : undefined;
+    const echoed = { wholeText: true, includeSpecial: output?.includeSpecialTokens ?? false };
+    const promptText = output?.echo ? await encoder.detokenize(promptIds, echoed, caller) : undefined;
+    // As the model reads it: behind a special token the first space is shown.
+    const isPlain = promptIds[0] === undefined || tokenizer.isRendered(promptIds[0]);
+    const shown = { wholeText: isPlain, includeSpecial: true };
+    const toldPrompt = output?.promptText ? await encoder.detokenize(promptIds, shown, caller) : undefined;
     const { signal, principal, peer, trace, deadline, httpRequestId } = caller;
     if (signal.aborted) {
       spans?.end('cancelled', 0, false);

@@ -40,6 +40,14 @@ export interface OfferedModel {
   keepAlive(idleMs: number | undefined): boolean;
   /** When it is unloaded if no request comes, in ms since 1970; infinite if it is not. */
   unloadsAt(): number;
+  /** True if it is unloaded and nothing loads it. */
+  isUnloaded(): boolean;
+  /**
+   * Unloads it when its requests have ended, until the next one comes. Resolves when it is unloaded, or the signal aborts.
+   *
+   * @returns false if the gateway does not unload idle models; nothing is changed then
+   */
+  unload(signal: AbortSignal): Promise<boolean>;
 }
 
 /**

@@ -1,14 +1,15 @@
 import { RocmForgeError } from '../../shared/errors.js';
 import type { GgufMetadata } from '../../shared/gguf/metadata.js';
 import { checkWellFormed, type Tokenizer } from '../tokenizer/tokenizer.js';
-import { mentionsTools } from './answer/answer-format.js';
+import { joinsFunctions, mentionsTools } from './answer/answer-format.js';
 import { type ChatPrompt, InjectionGuard } from './injection-guard.js';
 import { shownInstructions } from './instruction-turns.js';
-import type { WorkLimits } from './jinja/budget.js';
+import { Budget, type WorkLimits } from './jinja/budget.js';
 import { TemplateError } from './jinja/errors.js';
 import { strftime } from './jinja/globals.js';
+import { toJson } from './jinja/json.js';
 import { Template } from './jinja/template.js';
-import { Dict, Sequence, UNPRINTABLE_NONE, type Value } from './jinja/values.js';
+import { Dict, list, Sequence, UNPRINTABLE_NONE, type Value } from './jinja/values.js';
 import { continuedPrompt, markedEnd } from './prefill.js';
 import { withKnownEffort } from './template-effort.js';
 import {
@@ -236,6 +237,7 @@ export class ChatTemplate {
     const variables = new Map<string, Value>([
       ...this.tokens,
       ...withProtocolWords(input),
+      ...functionsText(source, input, limits),
       ...this.dates(now),
       ...given,
     ]);
@@ -266,6 +268,18 @@ export class ChatTemplate {
     if (compiled instanceof TemplateError) throw compiled;
     return compiled;
   }
+}
+
+/** The tools as a text, for a template that joins "functions" to other texts, as Firefunction's does. */
+function functionsText(
+  source: string,
+  { tools }: TemplateInput,
+  limits: WorkLimits,
+): readonly (readonly [string, Value])[] {
+  if (!joinsFunctions(source)) return [];
+  const functions = list(tools.map((tool) => tool.get('function') as Value));
+  const style = { ensureAscii: false, indent: '    ', itemSeparator: ',', keySeparator: ': ', sortKeys: false };
+  return [['functions', toJson(functions, style, new Budget(limits))]];
 }
 
 /** Budget of a template for one of the short conversations that it is probed with. */

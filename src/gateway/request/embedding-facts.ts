@@ -32,7 +32,7 @@ export function embeddingFacts(
   const used = chosen ?? POOLINGS.find((one) => one === name);
   const refusal =
     used === undefined
-      ? `the model’s embeddings are pooled by "${name}", which makes none of a text; set --pooling to ${POOLINGS.join(', ')}`
+      ? `the model’s embeddings are pooled by "${name}", which makes none of a text; set --pooling to one of ${POOLINGS.join(', ')}`
       : undefined;
   return {
     ...{ size: hiddenSize, pooling: used ?? 'last', rankTemplate },

@@ -1,11 +1,11 @@
 import { RocmForgeError } from '../../shared/errors.js';
-import type { EmbedInput } from '../../shared/generated/rocmforge/v1/inference.js';
-import { checkTokenIds, encodeInput, type PromptEncoder } from '../tokenizer/prompt.js';
+import type { EmbedInput as Input } from '../../shared/generated/rocmforge/v1/inference.js';
+import { checkTokenIds, encodeInput, type PromptEncoder, type PromptInput } from '../tokenizer/prompt.js';
 import { checkLimits, checkModelName, type LimitFacts } from './limits.js';
 
-/** Embedding of a text by its tokens' hidden states: that of the last or the first one, or the mean of all. */
-export type Pooling = 'last' | 'cls' | 'mean';
-export const POOLINGS: readonly Pooling[] = ['last', 'cls', 'mean'];
+/** Embedding of a text by its tokens' hidden states: that of the last or the first one, the mean of all, or each (`none`). */
+export type Pooling = 'last' | 'cls' | 'mean' | 'none';
+export const POOLINGS: readonly Pooling[] = ['last', 'cls', 'mean', 'none'];
 
 /** Properties of a served model that its embeddings depend on. */
 export interface EmbeddingFacts {
@@ -21,12 +21,19 @@ export interface EmbeddingFacts {
   readonly rankTemplate?: string | undefined;
 }
 
+/** An input: a text, ids, or as JSON has it ids and texts in turn. */
+export interface EmbedInput {
+  readonly input?: Input['input'] | Extract<PromptInput, { $case: 'mixed' }>;
+}
+
 /** A request for embeddings, of any API. */
 export interface EmbeddingRequest {
   readonly model: string;
   readonly inputs: readonly EmbedInput[];
   readonly dimensions?: number | undefined;
   readonly normalize?: boolean | undefined;
+  /** True if the response has an embedding for each token where the model’s are not pooled. */
+  readonly perToken?: boolean | undefined;
   readonly truncate: boolean;
   readonly priority: number;
   readonly requestId: string;
@@ -62,20 +69,29 @@ export const MOST_EMBED_INPUTS = 2048;
 export function openEmbedding(request: EmbeddingRequest, facts: LimitFacts, encoder: PromptEncoder): OpenedPrompts {
   const { inputs, dimensions, normalize = true, mostBytes } = request;
   checkHead(request, facts);
-  const { size, refusal } = facts.embeddings ?? { size: 0, refusal: 'this model has no embeddings' };
+  const { size, refusal = unpooledRefusal(request, facts) } = facts.embeddings ?? NO_EMBEDDINGS;
   if (refusal !== undefined) throw new RocmForgeError('NOT_IMPLEMENTED', refusal, { field: 'model' });
   check(inputs.length > 0, 'inputs', 'is empty: there is nothing to embed');
   check(inputs.length <= MOST_EMBED_INPUTS, 'inputs', `has ${inputs.length} entries, more than ${MOST_EMBED_INPUTS}`);
   const isCut = dimensions === undefined || (dimensions >= 1 && dimensions <= size);
   check(isCut, 'dimensions', `is ${dimensions}; the model’s embeddings have ${size}`);
-  const bytes = 4 * inputs.length * (dimensions ?? size);
-  check(
-    bytes <= mostBytes,
-    'inputs',
-    `have embeddings of ${bytes} bytes, more than ${mostBytes}; send fewer at a time`,
-  );
+  const checkBytes = (vectors: number): void => {
+    const bytes = 4 * vectors * (dimensions ?? size);
+    const what = `have embeddings of ${bytes} bytes, more than ${mostBytes}; send fewer at a time`;
+    check(bytes <= mostBytes, 'inputs', what);
+  };
+  checkBytes(inputs.length);
   const prompts = inputs.map(({ input }, i) => promptOf(input, { ...request, facts, encoder, field: `inputs[${i}]` }));
+  if (facts.embeddings?.pooling === 'none') checkBytes(prompts.reduce((tokens, { length }) => tokens + length, 0));
   return { ...headOf(request), prompts, dimensions, normalize };
+}
+
+const NO_EMBEDDINGS = { size: 0, refusal: 'this model has no embeddings' };
+
+/** Why a request for one embedding a text has none. */
+function unpooledRefusal({ perToken = false }: EmbeddingRequest, { embeddings }: LimitFacts): string | undefined {
+  if (embeddings?.pooling !== 'none' || perToken) return undefined;
+  return 'the model’s embeddings are not pooled: there is one for each token, which /embedding returns; set --pooling for one of a text';
 }
 
 /**
@@ -120,6 +136,14 @@ function promptOf(input: EmbedInput['input'], { facts, encoder, field, truncate 
     checkTokenIds(ids, vocabularySize, field);
     return fitting(Uint32Array.from(ids), { facts, field, truncate, keep: 0 });
   }
+  if (input.$case === 'mixed') {
+    const characters = input.value.parts.reduce(
+      (sum, { part }) => sum + (part?.$case === 'text' ? part.value.text.length : 1),
+      0,
+    );
+    if (characters > contextLength * longestTokenBytes) throw tooLong(field, `${characters} characters`, contextLength);
+    return fitting(encodeInput(input, encoder), { facts, field, truncate, keep: 0 });
+  }
   const { text, addSpecial = true } = input.value;
   const mostCharacters = contextLength * longestTokenBytes;
   if (text.length > mostCharacters && !truncate) throw tooLong(field, `${text.length} characters`, contextLength);
@@ -153,7 +177,7 @@ function tailOf(pieces: readonly string[], { tokenizer }: PromptEncoder): number
 }
 
 function tooLong(field: string, what: string, contextLength: number): RocmForgeError {
-  const message = `${field} has ${what}, which exceeds the available context size of ${contextLength}`;
+  const message = `${field} is too large: it has ${what}, which exceeds the available context size of ${contextLength}`;
   return new RocmForgeError('PROMPT_TOO_LONG', message, { field });
 }
 

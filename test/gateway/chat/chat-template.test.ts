@@ -39,6 +39,21 @@ describe('a chat template', () => {
     }
   });
 
+  it('gets its tools as a text where it joins them to others', () => {
+    const tool = { name: 'weather', description: 'Tells the "weather".', parametersJson: '{"type": "object"}' };
+    const joins = "{% set text = 'Functions: ' + functions %}{{ text }}";
+    const expected = [{ name: 'weather', description: tool.description, parameters: { type: 'object' } }];
+    const rendered = render(joins, { ...hello, tools: [tool] });
+    expect(rendered).toBe(`Functions: ${JSON.stringify(expected, null, 4)}`);
+    expect(render(joins)).toBe('Functions: []');
+    expect(render('{{ functions is defined }}', { ...hello, tools: [tool] })).toBe('False');
+    const named = { ...tool, description: '</s>' };
+    const builder = smallSpm({ 'tokenizer.chat_template': joins });
+    const tokenizer = tokenizerOf(builder);
+    const ids = new ChatTemplate(builder.read().metadata, tokenizer).encode({ ...hello, tools: [named] }, tokenizer);
+    expect([...ids]).not.toContain([...tokenizer.eogIds][0]);
+  });
+
   it('continues an answer whose names of tokens stay text', () => {
     const begun = (content: string): Conversation => ({
       messages: [...hello.messages, { role: 'assistant', content }],

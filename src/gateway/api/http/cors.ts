@@ -41,7 +41,7 @@ function responseCors(
   if (mayRead) response.setHeader('Access-Control-Expose-Headers', 'x-request-id, x-rocmforge-ignored-fields');
   response.setHeader('vary', 'origin');
   if (request.method !== 'OPTIONS' || asked === undefined) return false;
-  if (mayRead) response.setHeader('Access-Control-Allow-Methods', 'GET, POST, DELETE');
+  if (mayRead) response.setHeader('Access-Control-Allow-Methods', 'GET, POST, DELETE, OPTIONS');
   if (mayRead && headers !== undefined) response.setHeader('Access-Control-Allow-Headers', headers);
   response.writeHead(200, { 'content-length': 0 }).end();
   return true;

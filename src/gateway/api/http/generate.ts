@@ -21,18 +21,8 @@ import type { AnswerForm, AnswerKind, FormDefaults, ResponseWriter } from './req
 /** Runs a generation of any API. @throws RocmForgeError why it cannot run; nothing was written then */
 export async function generate(kind: AnswerKind, exchange: Exchange, context: HttpContext): Promise<void> {
   const { client } = exchange;
-  const bytes = await exchange.body();
-  const model = await context.models.ofJson(bytes, client);
+  const { model, messages, form, ignored, writer } = await open(kind, await exchange.body(), client, context);
   const { inference } = model;
-  const { hasChatTemplate, fillIn } = model.served;
-  const defaults = { ...context.defaults, hasChatTemplate, fillIn };
-  const first = await read(kind, bytes, model, defaults, client);
-  const needs = first.form.responses?.needs;
-  const stored = needs && context.responses.resolve(client.principal, needs);
-  const { messages, form, ignored } = stored ? await read(kind, bytes, model, { ...defaults, stored }, client) : first;
-  const writer = writerOf(form, context.factsOf(model), (ended) => {
-    if (form.responses?.turns !== undefined) context.responses.put(client.principal, ended, form.responses.turns);
-  });
   const keepsAlive = form.ollama === undefined || keepAlive(form.ollama, model);
   reportIgnored(keepsAlive ? ignored : [...ignored, 'keep_alive'], exchange, context.ignoredFields);
   if (messages.length === 0 && writer instanceof OllamaResponse) {
@@ -50,6 +40,38 @@ export async function generate(kind: AnswerKind, exchange: Exchange, context: Ht
   const responses = await inference.generateAll(messages, client, () => writer.begin());
   // There is none: the client has disconnected.
   if (responses !== undefined) await exchange.largeJson(writer.unaryBody(responses));
+}
+
+/**
+ * Runs a generation of any API to its end. @param bytes its request, which asks for no stream
+ *
+ * @returns the body of its response and the names of ignored fields
+ * @throws RocmForgeError why it cannot run or did not end
+ */
+export async function generateWhole(
+  kind: AnswerKind,
+  bytes: Buffer,
+  client: WaitingCall,
+  context: HttpContext,
+): Promise<{ readonly body: unknown; readonly ignored: readonly string[] }> {
+  const { model, messages, ignored, writer } = await open(kind, bytes, client, context);
+  const responses = await model.inference.generateAll(messages, client, () => writer.begin());
+  return { body: responses === undefined ? null : writer.unaryBody(responses), ignored };
+}
+
+/** Reads a request, and the stored responses that it refers to. */
+async function open(kind: AnswerKind, bytes: Buffer, client: WaitingCall, context: HttpContext) {
+  const model = await context.models.ofJson(bytes, client);
+  const { hasChatTemplate, fillIn } = model.served;
+  const defaults = { ...context.defaults, hasChatTemplate, fillIn };
+  const first = await read(kind, bytes, model, defaults, client);
+  const needs = first.form.responses?.needs;
+  const stored = needs && context.responses.resolve(client.principal, needs);
+  const { messages, form, ignored } = stored ? await read(kind, bytes, model, { ...defaults, stored }, client) : first;
+  const writer = writerOf(form, context.factsOf(model), (ended) => {
+    if (form.responses?.turns !== undefined) context.responses.put(client.principal, ended, form.responses.turns);
+  });
+  return { model, messages, form, ignored, writer };
 }
 
 /** Sets how long the model stays loaded. @returns false if the request says so and the gateway does not unload models */
@@ -104,7 +126,7 @@ async function read(
 }
 
 function writerOf(form: AnswerForm, facts: HttpFacts, onEnd: (ended: EndedResponse) => void): ResponseWriter {
-  if (form.responses !== undefined) return new ResponsesResponse(form.responses, facts, onEnd);
+  if (form.responses !== undefined) return new ResponsesResponse(form.responses, facts, onEnd, form);
   if (form.ollama !== undefined) return new OllamaResponse(form.ollama, facts, form.logprobs !== undefined);
   if (form.kind === 'messages') return new MessagesResponse(facts);
   return form.kind === 'llama'

@@ -5,6 +5,7 @@ import { embed } from './embeddings/embedding-routes.js';
 import { anthropicError, inTermsOf, llamaError, ollamaError, openAiError } from './errors.js';
 import type { Exchange } from './exchange.js';
 import { generate, reportIgnored } from './generate.js';
+import { loadModel, unloadModel } from './llama/llama-models.js';
 import { health, props, slots } from './llama/llama-routes.js';
 import { metrics } from './llama/metrics.js';
 import { pull } from './ollama/ollama-pull.js';
@@ -15,6 +16,7 @@ import { killExecutor, page, pageFile, pageState } from './page/page-routes.js';
 import type { AnswerKind, ErrorForm } from './request.js';
 import { FIELD_NAMES } from './sampling-fields.js';
 import type { TextForm } from './text-responses.js';
+import { predict } from './vertex-predict.js';
 
 /** Handler of a path. */
 export interface Route {
@@ -42,6 +44,8 @@ const ollamaForm: ErrorForm = (error) => ollamaError(inTermsOf(error, OLLAMA_NAM
 
 const get = (path: Route['path'], errorForm: ErrorForm, handle: Route['handle'], access: Route['access'] = 'call') =>
   ({ method: 'GET', path, errorForm, handle, access }) as const;
+/** Forms whose requests load an unloaded model, as llama.cpp's do. */
+const COUNTING: ReadonlySet<TextForm> = new Set(['tokenize', 'inputTokens', 'responsesTokens', 'messagesTokens']);
 const aboutText = (path: Route['path'], errorForm: ErrorForm, form: TextForm) =>
   ({
     method: 'POST',
@@ -50,9 +54,11 @@ const aboutText = (path: Route['path'], errorForm: ErrorForm, form: TextForm) =>
     access: 'call',
     handle: async (exchange: Exchange, { models, defaults, ignoredFields }: HttpContext) => {
       const bytes = await exchange.body();
-      const { encoder } = await models.ofJson(bytes, exchange.client);
-      const answer = await encoder.answerText(form, bytes, defaults, exchange.client);
+      const model = await models.ofJson(bytes, exchange.client);
+      const answer = await model.encoder.answerText(form, bytes, defaults, exchange.client);
       reportIgnored(answer.ignored, exchange, ignoredFields);
+      // A prompt whose tokens are counted is about to be sent. The count needs no weights and does not wait for them.
+      if (COUNTING.has(form) && model.isUnloaded()) model.wake().catch(() => undefined);
       exchange.jsonBytes(answer.bytes);
     },
   }) as const;
@@ -85,6 +91,8 @@ export const ROUTES: readonly Route[] = [
   posted('/rocmforge/kill-executor', openAiForm, killExecutor),
   get(/^(?:\/v1)?\/models$/, openAiForm, listModels),
   get(/^(?:\/v1)?\/models\/(.+)$/, openAiForm, getModel),
+  posted('/models/load', llamaForm, loadModel),
+  posted('/models/unload', llamaForm, unloadModel),
   generating(/^(?:\/v1)?\/chat\/completions$/, openAiForm, 'chat'),
   generating('/v1/completions', openAiForm, 'completion'),
   generating(/^(?:\/v1)?\/responses$/, openAiForm, 'responses'),
@@ -102,11 +110,17 @@ export const ROUTES: readonly Route[] = [
   get('/metrics', llamaForm, metrics),
   get(/^(?:\/v1)?\/health$/, llamaForm, health, 'open'),
   aboutText(/^(?:\/v1)?\/chat\/completions\/input_tokens$/, openAiForm, 'inputTokens'),
+  aboutText(/^(?:\/v1)?\/responses\/input_tokens$/, openAiForm, 'responsesTokens'),
   aboutText('/v1/chat/completions/render', openAiForm, 'renderChat'),
   aboutText('/v1/completions/render', openAiForm, 'renderCompletions'),
   aboutText('/v1/chat/completions/derender', openAiForm, 'derenderChat'),
   aboutText('/v1/completions/derender', openAiForm, 'derenderCompletions'),
-  embedding(/^(?:\/v1)?\/embeddings$/, openAiForm, 'embeddings'),
+  {
+    ...posted('/predict', openAiForm, (exchange, context) => predict(exchange, context, openAiForm)),
+    access: 'generation',
+  },
+  embedding('/v1/embeddings', openAiForm, 'embeddings'),
+  embedding('/embeddings', openAiForm, 'unversionedEmbeddings'),
   embedding('/embedding', llamaForm, 'llamaEmbedding'),
   embedding(/^(?:\/v[12])?\/rerank(?:ing)?$/, openAiForm, 'rerank'),
   embedding(/^(?:\/v1)?\/score$/, openAiForm, 'score'),

@@ -11,6 +11,7 @@ import { parseJson } from './json-forms.js';
 import { JsonText, jsonOf } from './json-slices.js';
 import { chatRequest, conversationOf } from './openai/chat-request.js';
 import { completionRequest } from './openai/completion-request.js';
+import { responsesRequest } from './openai/responses-request.js';
 import type { FormDefaults } from './request.js';
 import { derenderedChat, derenderedCompletions } from './vllm/derender.js';
 import { rendered } from './vllm/render.js';
@@ -68,6 +69,18 @@ export const TEXT_ANSWERS = {
   inputTokens: (body, policy, { facts, encoder }) => {
     const [message] = chatRequest(body, policy, { verbose: false }).messages;
     if (message === undefined) throw new RocmForgeError('INTERNAL', 'a chat without a message');
+    checkGeneration(message, facts);
+    return { object: 'response.input_tokens', input_tokens: encodeInput(message.input, encoder).length };
+  },
+  /** OpenAI's `POST /v1/responses/input_tokens`. */
+  responsesTokens: (body, policy, { facts, encoder }) => {
+    const { messages, form } = responsesRequest(body, policy, { verbose: false });
+    const [message] = messages;
+    if (message === undefined) {
+      const field = form.responses?.needs?.responseId === undefined ? 'input' : 'previous_response_id';
+      const what = `${field} refers to a stored response, whose tokens are not counted; send the whole conversation`;
+      throw new RocmForgeError('NOT_IMPLEMENTED', what, { field });
+    }
     checkGeneration(message, facts);
     return { object: 'response.input_tokens', input_tokens: encodeInput(message.input, encoder).length };
   },

@@ -1,5 +1,7 @@
 import type { CallFormat, ReasoningFormat } from './call-format.js';
 import { DEEPSEEK } from './deepseek.js';
+import { FIREFUNCTION } from './firefunction.js';
+import { FUNCTIONARY } from './functionary.js';
 import { GEMMA } from './gemma.js';
 import { GLM } from './glm.js';
 import { HARMONY_MARKERS } from './harmony.js';
@@ -18,6 +20,8 @@ export const TOOL_PARSERS = [
   'harmony',
   'qwen3-coder',
   'gemma4',
+  'functionary',
+  'firefunction',
 ] as const;
 export type ToolParser = (typeof TOOL_PARSERS)[number];
 
@@ -42,6 +46,8 @@ export const CALL_FORMATS: Readonly<Record<Exclude<ToolParser, 'harmony'>, CallF
   deepseek: DEEPSEEK,
   'qwen3-coder': QWEN_CODER,
   gemma4: GEMMA,
+  functionary: FUNCTIONARY,
+  firefunction: FIREFUNCTION,
 };
 
 export const REASONING_FORMATS: Readonly<Record<Exclude<ReasoningParser, 'harmony'>, ReasoningFormat>> = {
@@ -60,6 +66,8 @@ const TOOL_MARKS: readonly (readonly [ToolParser, readonly string[]])[] = [
   ['qwen3-coder', ['<tool_call>', '<function=']],
   ['hermes', ['<tool_call>']],
   ['mistral', ['[TOOL_CALLS]']],
+  ['functionary', ['<function=', '</function>']],
+  ['firefunction', ['functools[']],
   ['llama3', ['{"name": function name, "parameters":']],
 ];
 
@@ -82,7 +90,12 @@ export function answerFormatOf(template: string): AnswerFormat {
 
 /** True if a chat template does anything with tools: where it does not, the model never hears of them. */
 export function mentionsTools(template: string): boolean {
-  return /\btools\b/.test(template);
+  return /\btools\b/.test(template) || joinsFunctions(template);
+}
+
+/** True if a chat template takes its tools as a text, "functions", that it joins to others. */
+export function joinsFunctions(template: string): boolean {
+  return /[+~] *functions\b(?! *[.([])/.test(template);
 }
 
 /**

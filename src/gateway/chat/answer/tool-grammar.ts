@@ -100,6 +100,13 @@ const TEXTS: Readonly<Record<ToolParser, CallText>> = {
   },
   // Its reader takes JSON as well as what the model writes of its own.
   gemma4: { separator: '', call: (name) => [`<|tool_call>call:${name}`, '<tool_call|>'] },
+  functionary: { separator: '', call: (name) => [`<function=${name}>`, '</function>'] },
+  firefunction: {
+    prefix: 'functools[',
+    separator: ', ',
+    suffix: ']',
+    call: (name) => [`{"name": ${JSON.stringify(name)}, "arguments": `, '}'],
+  },
   deepseek: {
     prefix: '<｜tool▁calls▁begin｜>',
     separator: '',

@@ -68,6 +68,26 @@ describe('embeddings', () => {
     }
   });
 
+  it('of ids and texts in turn are those of all of their ids', async () => {
+    const idsOf = async (content: string, add_special = false) =>
+      (await ask(server.gateway, '/tokenize', { content, add_special })).json.tokens as number[];
+    const mixed = [12, 34, ' the fox', 56];
+    const ids = [12, 34, ...(await idsOf(' the fox')), 56];
+    const { json } = await embeddings({ input: [mixed, ids, [...ids]] });
+    expect(json.data[0].embedding).toEqual(json.data[1].embedding);
+    expect((await embeddings({ input: mixed })).json.data).toMatchObject([{ embedding: json.data[0].embedding }]);
+    expect(json.usage.prompt_tokens).toBe(3 * ids.length);
+    for (const input of [
+      [12, null],
+      [12, {}],
+      [-1, 'a'],
+    ])
+      expect((await embeddings({ input })).status).toBe(400);
+    const long = await embeddings({ input: 'the fox '.repeat(4000) });
+    expect([long.status, long.json.error.code]).toEqual([400, 'context_length_exceeded']);
+    expect(long.json.error.message).toContain('too large');
+  });
+
   it('have the hidden state that the model’s logits are made of', async () => {
     const text = 'the fox ran to the sea';
     const { json: tokenized } = await ask(server.gateway, '/tokenize', { content: text, add_special: true });
@@ -147,7 +167,7 @@ describe('embeddings', () => {
     const refused = await embeddings({ input: ['the sea', long] });
     expect([refused.status, refused.json.error.message]).toEqual([
       400,
-      expect.stringMatching(/^inputs\[1\] has \d+ (tokens|characters), which exceeds/),
+      expect.stringMatching(/^inputs\[1\] is too large: it has \d+ (tokens|characters), which exceeds/),
     ]);
     const cut = await embeddings({ input: long, truncate_prompt_tokens: -1 });
     expect(cut.json.usage.prompt_tokens).toBe(511);
@@ -208,6 +228,18 @@ describe('rankings', () => {
     const { json: ranked } = await ask(server.gateway, '/v1/rerank', { query: 'the sea', documents, top_n: 2 });
     expect(ranked.results).toHaveLength(2);
     expect(ranked.results[0]).toMatchObject({ index: 0, document: { text: 'the sea' } });
+  });
+
+  it('are a list for texts, as Text Embeddings Inference has it', async () => {
+    const { json: ranked } = await ask(server.gateway, '/v1/rerank', { query: 'the sea', documents });
+    const scores = ranked.results.map(({ index, relevance_score: score }: Record<string, number>) => ({
+      index,
+      score,
+    }));
+    const given = { query: 'the sea', texts: documents };
+    expect((await ask(server.gateway, '/rerank', given)).json).toEqual(scores);
+    const { json } = await ask(server.gateway, '/rerank', { ...given, return_text: true, top_n: 1 });
+    expect(json).toEqual([{ ...scores[0], text: 'the sea' }]);
   });
 
   it('are the share of “yes” for a model that ranks', async () => {

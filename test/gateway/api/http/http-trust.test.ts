@@ -86,6 +86,8 @@ describe('a credential that is demanded', () => {
     };
     const allowed = async (gateway: Gateway) => {
       const { headers } = await ask(gateway, '/v1/completions', undefined, preflight);
+      const methods = headers.get('access-control-allow-methods');
+      expect(methods).toBe(gateway === server?.gateway ? 'GET, POST, DELETE, OPTIONS' : null);
       return [headers.get('access-control-allow-origin'), headers.get('access-control-allow-headers')];
     };
     server = await startFakeGateway({ httpListen: '127.0.0.1:0', tokenFile });

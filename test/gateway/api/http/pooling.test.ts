@@ -9,12 +9,13 @@ const LIMITS = { maxSequences: 4, maxStepTokens: 32 };
 const OPTIONS = { modelName: 'embedder', httpListen: '127.0.0.1:0', ...LIMITS };
 const fileOf = (pooling: number) => writeRandomFamily('qwen3', { metadata: { 'qwen3.pooling_type': pooling } });
 
-let servers: Record<'mean' | 'cls' | 'last' | 'chosen', TestGateway>;
+let servers: Record<'mean' | 'cls' | 'last' | 'chosen' | 'none', TestGateway>;
 beforeAll(async () => {
   servers = {
     mean: await startTestGateway(fileOf(MEAN as number), OPTIONS),
     cls: await startTestGateway(fileOf(CLS as number), OPTIONS),
     last: await startTestGateway(fileOf(LAST as number), OPTIONS),
+    none: await startTestGateway(fileOf(LAST as number), { ...OPTIONS, pooling: 'none' }),
     // Other steps, and an option in place of the file's key.
     chosen: await startTestGateway(fileOf(CLS as number), {
       ...OPTIONS,
@@ -70,6 +71,30 @@ describe('pooling', () => {
     expect(pooled).toEqual(first);
     const { json } = await ask(servers.cls.gateway, '/v1/embeddings', { input: texts[0] });
     expect(json.usage.prompt_tokens).toBe(ids.length);
+  });
+
+  it('by none is the state of each token’s prefix, unscaled, for llama.cpp’s paths alone', async () => {
+    const ids = await idsOf(texts[1] as string);
+    const prefixes = ids.map((_, i) => ids.slice(0, i + 1));
+    const states = await embed('last', { input: prefixes, normalize: false });
+    const both = { input: [texts[1], ids.slice(0, 2)] };
+    for (const path of ['/embeddings', '/embedding']) {
+      const { json } = await ask(servers.none.gateway, path, both);
+      expect(json).toEqual([
+        { index: 0, embedding: states },
+        { index: 1, embedding: states.slice(0, 2) },
+      ]);
+    }
+    for (const [path, body] of [
+      ['/v1/embeddings', both],
+      ['/api/embed', { model: 'embedder', input: 'a' }],
+      ['/v1/rerank', { query: 'a', documents: ['b'] }],
+    ] as const) {
+      const { status, json } = await ask(servers.none.gateway, path, body);
+      expect([path, status, JSON.stringify(json.error)]).toEqual([path, 400, expect.stringContaining('--pooling')]);
+    }
+    const cut = await ask(servers.none.gateway, '/embedding', { ...both, dimensions: 8 });
+    expect([cut.status, cut.json.error.param]).toEqual([400, 'dimensions']);
   });
 
   it.each<Name>(['mean', 'cls', 'last'])('by %s has the same bits alone and among 16', async (name) => {

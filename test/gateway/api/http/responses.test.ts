@@ -95,6 +95,26 @@ describe('a response', () => {
     expect(after.usage!.input_tokens).toBeGreaterThan(before.usage!.input_tokens + 'Hm.'.length);
   });
 
+  it('has llama.cpp’s times and progress where it is asked to', async () => {
+    const body = { ...base, input: 'q', stream: true, timings_per_token: true, return_progress: true };
+    const told = (await ask(server.gateway, '/v1/responses', body)).text
+      .split('\n')
+      .flatMap((line) => (line.startsWith('data: ') ? [JSON.parse(line.slice('data: '.length))] : []));
+    const progress = told.filter(({ prompt_progress }) => prompt_progress !== undefined);
+    expect(progress.length).toBeGreaterThan(0);
+    expect(progress.every(({ type }) => type === 'response.in_progress')).toBe(true);
+    expect(progress.at(-1).prompt_progress.processed).toBe(progress.at(-1).prompt_progress.total);
+    const deltas = told.filter(({ type }) => type === 'response.output_text.delta');
+    const counts = deltas.map(({ timings }) => timings.predicted_n);
+    expect(counts[0]).toBeGreaterThan(0);
+    expect(counts).toEqual(counts.toSorted((a, b) => a - b));
+    const { response, timings } = told.at(-1);
+    expect(timings.predicted_n).toBe(response.usage.output_tokens);
+    const plain = await eventsOf({});
+    expect(plain.some((event) => event.type === 'response.output_text.delta' && 'timings' in event)).toBe(false);
+    expect(plain.some((event) => 'prompt_progress' in event)).toBe(false);
+  });
+
   it('that is cut is incomplete', async () => {
     const response = await openai.responses.create({ ...base, input: 'q', max_output_tokens: 20 });
     expect(response).toMatchObject({ status: 'incomplete', incomplete_details: { reason: 'max_output_tokens' } });

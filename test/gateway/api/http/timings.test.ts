@@ -94,6 +94,14 @@ it('draftTokens are counted as each form has words for them, and on gRPC with th
   }
 });
 
+it('llama.cpp’s form has the prompt as the model reads it', async () => {
+  const promptOf = async (prompt: unknown) =>
+    (await ask(server.gateway, '/completion', { ...body, prompt })).json.prompt;
+  expect(await promptOf('the fox')).toBe('<s> the fox');
+  const ids = (await ask(server.gateway, '/tokenize', { content: 'the fox' })).json.tokens;
+  expect(await promptOf(ids)).toBe('the fox');
+});
+
 it('llama.cpp’s form tells what was asked for and taken', async () => {
   const asked = { ...body, seed: 7, temperature: 0.5, response_fields: [] };
   const { json } = await ask(server.gateway, '/completion', asked);

@@ -26,6 +26,8 @@ const TEMPLATES: readonly (readonly [string, string, AnswerFormat])[] = [
   ],
   ['gpt-oss', `{{- "<|channel|>final<|message|>" }}`, { tools: 'harmony', reasoning: 'harmony' }],
   ['functionary', `<function={{ name }}><|python_tag|>`, {}],
+  ['Functionary 3.1', `{{ '<function=' + name + '>' + arguments + '</function>' }}`, { tools: 'functionary' }],
+  ['Firefunction 2', `{{ ' functools[' + calls | join(', ') + ']' }}`, { tools: 'firefunction' }],
   ['Apriel 1.5', `<tool_calls>[{{ c }}]</tool_calls>{# not <tool_call> #}`, {}],
   ['Gemma 2', `<start_of_turn>{{ role }}`, {}],
 ];
@@ -38,6 +40,8 @@ describe('how a model answers follows from its chat template', () => {
   it('a template that has a word of calls need not know of tools', () => {
     expect(mentionsTools(`{% if tool_calls %}{{ message['tool_calls'] }}{% endif %}`)).toBe(false);
     expect(mentionsTools(`{% for tool in tools %}{{ tool }}{% endfor %}`)).toBe(true);
+    expect(mentionsTools(`{% set text = text + functions %}`)).toBe(true);
+    expect(mentionsTools(`{% set text = text + functions[0] %}`)).toBe(false);
   });
 });
 

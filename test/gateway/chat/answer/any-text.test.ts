@@ -66,6 +66,8 @@ const CALLS: Readonly<Record<ToolParser, readonly string[]>> = {
     '<｜tool▁call▁end｜>',
     '<｜tool▁calls▁end｜>',
   ],
+  functionary: ['<function=', 'weather', '>', ...NAMED, '</function>'],
+  firefunction: ['functools', '[', ...JSON_CALL, ', ', ...JSON_CALL, ']'],
   harmony: [
     '<|start|>assistant',
     '<|channel|>',

@@ -1,12 +1,15 @@
-import type { EmbedInput } from '../../../../shared/generated/rocmforge/v1/inference.js';
-import type { EmbeddingRequest, RankRequest } from '../../../request/embedding.js';
+import type { EmbeddingRequest, EmbedInput, RankRequest } from '../../../request/embedding.js';
 import type { LimitFacts } from '../../../request/limits.js';
 import type { FieldPolicy } from '../field-policy.js';
 import { areIds, Fields } from '../fields.js';
 import { durationMs } from '../ollama/ollama-form.js';
+import { mixedOf } from '../openai/completion-request.js';
 
 /** Requests for embeddings and scores. */
-export type EmbeddingKind = 'embeddings' | 'ollamaEmbed' | 'ollamaEmbeddings' | 'llamaEmbedding' | 'rerank' | 'score';
+export type EmbeddingKind =
+  | ('embeddings' | 'unversionedEmbeddings' | 'llamaEmbedding')
+  | ('ollamaEmbed' | 'ollamaEmbeddings')
+  | ('rerank' | 'score');
 
 /** Form of a response: plain data, so that a request may be read in another thread. */
 export interface EmbeddingForm {
@@ -15,6 +18,8 @@ export interface EmbeddingForm {
   readonly model: string;
   /** True if embeddings are base64 of little-endian f32. */
   readonly isBase64: boolean;
+  /** Elements of an embedding, where the response has one for each token. */
+  readonly size?: number | undefined;
   /** Idle time (ms) of Ollama's API. */
   readonly keepAliveMs?: number | undefined;
   /** True if the prompts are pairs to rank; else, of scores, texts whose embeddings are compared. */
@@ -24,6 +29,8 @@ export interface EmbeddingForm {
   /** Documents of a ranking, if the response has them, and how many it has at most. */
   readonly documents?: readonly string[] | undefined;
   readonly top?: number | undefined;
+  /** True if a ranking is written as Text Embeddings Inference writes it: a list. */
+  readonly isList?: boolean | undefined;
 }
 
 /** A request that was read. */
@@ -70,8 +77,14 @@ const openAi: Reader = (body, policy) => {
 /** llama.cpp's `POST /embedding`. */
 const llama: Reader = (body, policy, facts) => {
   const { request, form } = openAi(body, policy, facts);
-  return { request, form: { ...form, kind: 'llamaEmbedding' } };
+  const size = facts.embeddings?.pooling === 'none' ? facts.embeddings.size : undefined;
+  if (size !== undefined && request.dimensions !== undefined) new Fields(body).refuse('dimensions', 'requires pooling');
+  return { request: { ...request, perToken: true }, form: { ...form, kind: 'llamaEmbedding', size } };
 };
+
+/** `POST /embeddings`: OpenAI's form, and llama.cpp's for a model without pooling, which OpenAI's cannot express. */
+const unversioned: Reader = (body, policy, facts) =>
+  (facts.embeddings?.pooling === 'none' ? llama : openAi)(body, policy, facts);
 
 /** vLLM's `truncate_prompt_tokens`: -1 cuts what is longer than the context. */
 function truncates(fields: Fields): boolean {
@@ -133,7 +146,8 @@ const rerank: Reader = (body, policy, facts) => {
   const name = fields.has('documents') ? 'documents' : fields.has('texts') ? 'texts' : 'documents';
   const documents = documentsOf(fields, name);
   const top = fields.integer('top_n', 0, MOST_INTEGER);
-  const returns = fields.boolean('return_documents') ?? fields.boolean('return_text') ?? true;
+  const isList = name === 'texts';
+  const returns = fields.boolean('return_documents') ?? fields.boolean('return_text') ?? !isList;
   const truncate = truncates(fields);
   fields.ignore('return_text', 'documents', 'texts', 'user');
   fields.end();
@@ -148,7 +162,7 @@ const rerank: Reader = (body, policy, facts) => {
     },
     ranking: isRanked ? { ...head, truncate, pairs: documents.map((document) => [query, document]) } : undefined,
     form: {
-      ...{ ...EMPTY, kind: 'rerank', model: head.model, isRanked, top },
+      ...{ ...EMPTY, kind: 'rerank', model: head.model, isRanked, top, isList },
       pairs: documents.map((_, i) => [0, i + 1]),
       documents: returns ? documents : undefined,
     },
@@ -188,6 +202,7 @@ const score: Reader = (body, policy, facts) => {
 /** Reader of each kind of request. */
 export const EMBEDDING_READERS: Readonly<Record<EmbeddingKind, Reader>> = {
   embeddings: openAi,
+  unversionedEmbeddings: unversioned,
   ollamaEmbed,
   ollamaEmbeddings,
   llamaEmbedding: llama,
@@ -199,16 +214,20 @@ const textInput = (text: string): EmbedInput => ({
   input: { $case: 'text', value: { text, parseSpecial: false, addSpecial: true } },
 });
 
-/** Inputs: a text, token ids, or a list of such. */
+/** Inputs: a text, token ids, or a list of such. As llama.cpp has them, a list with single ids in it is one input, of ids and texts. */
 function inputsOf(fields: Fields, name: string): readonly EmbedInput[] {
   const given = fields.rounded(name);
   if (given === undefined) return fields.refuse(name, 'is missing');
-  const isOne = !Array.isArray(given) || (given.length > 0 && given.every((one) => typeof one === 'number'));
+  const isOne = !Array.isArray(given) || given.some((one) => typeof one === 'number');
   const all: readonly unknown[] = isOne ? [given] : given;
+  const refuse = (): never => fields.refuse(name, 'is neither a text nor a list of token ids, nor a list of such');
   return all.map((one) => {
     if (typeof one === 'string') return textInput(one);
     if (areIds(one) && one.length > 0) return { input: { $case: 'tokens', value: { ids: [...one] } } };
-    return fields.refuse(name, 'is neither a text nor a list of token ids, nor a list of such');
+    if (Array.isArray(one) && one.length > 0) {
+      return { input: mixedOf(one, { addSpecial: true, parseSpecial: false }, refuse) };
+    }
+    return refuse();
   });
 }
 

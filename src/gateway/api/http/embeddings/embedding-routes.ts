@@ -5,8 +5,6 @@ import { reportIgnored } from '../generate.js';
 import { Listed } from '../json-slices.js';
 import type { EmbeddingForm, EmbeddingKind } from './embedding-fields.js';
 
-type Json = Readonly<Record<string, unknown>>;
-
 /** Facts that a response is written with. */
 interface Written {
   readonly form: EmbeddingForm;
@@ -68,7 +66,7 @@ function embeddingsOf({ values, tokens }: EmbeddedPrompts<Float32Array>, { form,
       return { embedding: numbersOf(values[0] as Float32Array) };
     case 'llamaEmbedding':
       // llama.cpp lists a vector a token; a pooled embedding is one.
-      return listed((vector, index) => ({ index, embedding: [numbersOf(vector)] }));
+      return listed((vector, index) => ({ index, embedding: rowsOf(vector, form.size).map(numbersOf) }));
     default:
       return {
         object: 'list',
@@ -86,10 +84,14 @@ function embeddingsOf({ values, tokens }: EmbeddedPrompts<Float32Array>, { form,
 const numbersOf = (vector: Float32Array): readonly number[] =>
   Array.from(vector, (value) => Number(value.toPrecision(9)));
 
+/** The vectors of `size` elements that follow each other. */
+const rowsOf = (vectors: Float32Array, size = vectors.length): readonly Float32Array[] =>
+  Array.from({ length: vectors.length / size }, (_, i) => vectors.subarray(i * size, (i + 1) * size));
+
 const base64Of = ({ buffer, byteOffset, byteLength }: Float32Array): string =>
   Buffer.from(buffer, byteOffset, byteLength).toString('base64');
 
-function scoresOf({ requestId, values, tokens }: EmbeddedPrompts<number>, { form, model }: Written): Json {
+function scoresOf({ requestId, values, tokens }: EmbeddedPrompts<number>, { form, model }: Written): unknown {
   const count = tokens.reduce((sum, one) => sum + one, 0);
   const usage = { prompt_tokens: count, total_tokens: count };
   if (form.kind === 'score') {
@@ -105,5 +107,8 @@ function scoresOf({ requestId, values, tokens }: EmbeddedPrompts<number>, { form
     }))
     .sort((a, b) => b.relevance_score - a.relevance_score || a.index - b.index)
     .slice(0, form.top ?? values.length);
+  if (form.isList) {
+    return results.map(({ index, document, relevance_score: score }) => ({ index, ...document, score }));
+  }
   return { id: `rerank-${requestId}`, object: 'list', model, results, usage };
 }

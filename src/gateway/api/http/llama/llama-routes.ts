@@ -20,7 +20,7 @@ function modelOf({ request }: Exchange, { models }: HttpContext): OfferedModel {
 /** llama.cpp's `GET /props`, as far as it is true here. */
 export async function props(exchange: Exchange, context: HttpContext): Promise<void> {
   const model = modelOf(exchange, context);
-  const { ready, loaded } = model.inference.describe();
+  const { ready } = model.inference.describe();
   const facts = context.factsOf(model);
   exchange.json({
     default_generation_settings: {
@@ -35,7 +35,7 @@ export async function props(exchange: Exchange, context: HttpContext): Promise<v
     bos_token: facts.bosToken,
     eos_token: facts.eosToken,
     build_info: facts.version,
-    is_sleeping: !ready || !loaded,
+    is_sleeping: !ready || model.isUnloaded(),
   });
 }
 

@@ -15,7 +15,7 @@ type Read = (completions: Readonly<CompletionTotals>, replicas: ReplicaCounts) =
 
 const rate = (count: number, us: number): number => (us === 0 ? 0 : (1e6 * count) / us);
 
-/** Totals of all completions that have ended, and of all steps; rates are over all of their time. */
+/** Totals of all completions that have ended, and of all steps. */
 const METRICS: readonly (readonly [kind: typeof Counter | typeof Gauge, name: string, help: string, read: Read])[] = [
   [Counter, 'prompt_tokens_total', 'Tokens of prompts that were computed', (all) => all.promptTokens],
   [Counter, 'prompt_tokens_cached_total', 'Prompt tokens found in the prefix cache', (all) => all.cachedTokens],
@@ -32,18 +32,6 @@ const METRICS: readonly (readonly [kind: typeof Counter | typeof Gauge, name: st
     'Draft tokens that were right',
     (_, { acceptedDraftTokens }) => acceptedDraftTokens,
   ],
-  [
-    Gauge,
-    'prompt_tokens_seconds',
-    'Tokens of prompts a second of their time',
-    (all) => rate(all.promptTokens, all.prefillUs),
-  ],
-  [
-    Gauge,
-    'predicted_tokens_seconds',
-    'Tokens generated a second of their time',
-    (all) => rate(all.completionTokens, all.decodeUs),
-  ],
   [Gauge, 'requests_processing', 'Sequences with a slot', (_, { running }) => running],
   [Gauge, 'requests_deferred', 'Sequences that wait for a slot', (_, { waiting }) => waiting],
   [
@@ -51,6 +39,24 @@ const METRICS: readonly (readonly [kind: typeof Counter | typeof Gauge, name: st
     'n_busy_slots_per_decode',
     'Sequences of a step, on average',
     (_, { steps, slices }) => (steps === 0 ? 0 : slices / steps),
+  ],
+];
+
+type Total = (completions: Readonly<CompletionTotals>) => number;
+
+/** Rates of the completions that have ended since the last scrape, as llama.cpp has them. */
+const RATES: readonly (readonly [name: string, help: string, tokens: Total, us: Total])[] = [
+  [
+    'prompt_tokens_seconds',
+    'Tokens of prompts a second of their time, since the last scrape',
+    (all) => all.promptTokens,
+    (all) => all.prefillUs,
+  ],
+  [
+    'predicted_tokens_seconds',
+    'Tokens generated a second of their time, since the last scrape',
+    (all) => all.completionTokens,
+    (all) => all.decodeUs,
   ],
 ];
 
@@ -65,6 +71,20 @@ export function llamaRegistry({ completions, replicas }: LlamaCounts): Registry 
       collect() {
         this.reset();
         this.inc(read(completions(), replicas()));
+      },
+    });
+  }
+  for (const [name, help, tokens, us] of RATES) {
+    let before = { tokens: 0, us: 0 };
+    new Gauge({
+      name: `llamacpp:${name}`,
+      help,
+      registers: [registry],
+      collect() {
+        const all = completions();
+        const now = { tokens: tokens(all), us: us(all) };
+        this.set(rate(now.tokens - before.tokens, now.us - before.us));
+        before = now;
       },
     });
   }

@@ -108,11 +108,11 @@ function textOf(prompt: unknown, fields: Fields, name: string): string | undefin
 }
 
 /** Ids and texts in turn: ids that follow each other are one part. */
-function mixedOf(
+export function mixedOf(
   prompt: readonly unknown[],
   options: { readonly addSpecial: boolean | undefined; readonly parseSpecial: boolean },
   refuse: () => never,
-): Input {
+): Extract<Input, { $case: 'mixed' }> {
   const parts: PromptPart[] = [];
   for (const item of prompt) {
     const last = parts.at(-1)?.part;

@@ -27,7 +27,7 @@ function modelOf(model: OfferedModel, { factsOf, started }: HttpContext): unknow
     aliases: [name, ...aliases],
     tags,
     max_model_len: contextLength,
-    status: { value: loaded ? 'loaded' : 'unloaded' },
+    status: { value: loaded ? 'loaded' : model.isUnloaded() ? 'unloaded' : 'loading' },
     meta: { n_vocab: vocabularySize, n_ctx: contextLength, n_params: Number(parameters) },
   };
 }

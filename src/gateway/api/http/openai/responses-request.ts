@@ -23,7 +23,10 @@ export function responsesRequest(body: unknown, policy: FieldPolicy, defaults: F
   const stored = defaults.stored ?? { turns: [], items: {} };
   if (defaults.stored === undefined && (previous !== undefined || itemIds.length > 0)) {
     const needs = { responseId: previous, itemIds };
-    return { messages: [], form: formOf(isStream, { ...NOTHING, needs }) };
+    return {
+      messages: [],
+      form: formOf({ isStream, timingsPerToken: false, returnProgress: false }, { ...NOTHING, needs }),
+    };
   }
   const turns = [...stored.turns, ...responsesInput(fields, stored)];
   const instructions = fields.string('instructions') ?? '';
@@ -56,20 +59,28 @@ export function responsesRequest(body: unknown, policy: FieldPolicy, defaults: F
   const include = fields.strings('include') ?? [];
   withoutEffect(fields, include);
   const echo = echoOf(fields, stores);
+  const timingsPerToken = fields.boolean('timings_per_token') ?? false;
+  const returnProgress = fields.boolean('return_progress') ?? false;
   fields.end();
   const encrypts = include.includes('reasoning.encrypted_content');
   const { customTools } = offered;
   return {
     messages: [message],
-    form: formOf(isStream, { echo, summarizes, encrypts, customTools, ...(stores && { turns }) }),
+    form: formOf(
+      { isStream, timingsPerToken, returnProgress },
+      { echo, summarizes, encrypts, customTools, ...(stores && { turns }) },
+    ),
   };
 }
 
 const NOTHING: ResponsesForm = { echo: '', summarizes: false, encrypts: false, customTools: [] };
 
-function formOf(isStream: boolean, responses: ResponsesForm): AnswerForm {
-  const base = { kind: 'responses', isStream, includeUsage: true, includeTokens: false, logprobs: undefined } as const;
-  return { ...base, echo: false, timingsPerToken: false, returnProgress: false, responses };
+function formOf(
+  stream: Pick<AnswerForm, 'isStream' | 'timingsPerToken' | 'returnProgress'>,
+  responses: ResponsesForm,
+): AnswerForm {
+  const base = { kind: 'responses', includeUsage: true, includeTokens: false, logprobs: undefined } as const;
+  return { ...base, echo: false, ...stream, responses };
 }
 
 /** The template's variables, and whether the reasoning is reported as a summary. */

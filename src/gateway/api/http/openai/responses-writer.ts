@@ -9,9 +9,11 @@ import {
   type GenerateStreamResponse,
   type Usage,
 } from '../../../../shared/generated/rocmforge/v1/inference.js';
+import type { PromptProgress } from '../../../request/generation.js';
 import { addParts } from '../../messages.js';
 import { JsonText } from '../json-slices.js';
-import type { AnswerFacts, NamedEvent, ResponseWriter } from '../request.js';
+import type { AnswerFacts, AnswerForm, NamedEvent, ResponseWriter } from '../request.js';
+import { countsOf, progressOf, Timings } from '../timings.js';
 import type { ResponsesForm } from './responses-form.js';
 import { type ItemStatus, namedEvent, OutputItems } from './responses-items.js';
 
@@ -33,17 +35,23 @@ export class ResponsesResponse implements ResponseWriter {
   private items: OutputItems | undefined;
   private id = '';
   private readonly turn: Completion;
+  private readonly timings = new Timings();
+  /** Tokens so far. */
+  private tokens = 0;
 
   /** @param onEnd is given the response when it has ended */
   constructor(
     private readonly form: ResponsesForm,
     private readonly facts: AnswerFacts,
     private readonly onEnd: (ended: EndedResponse) => void,
+    private readonly stream: Partial<Pick<AnswerForm, 'timingsPerToken' | 'returnProgress'>> = {},
   ) {
     this.turn = { ...EMPTY, toolCalls: [] };
   }
 
-  begin(): void {}
+  begin(): void {
+    this.timings.begin();
+  }
 
   unaryBody([response]: readonly GenerateResponse[]): unknown {
     const [completion] = response?.completions ?? [];
@@ -60,8 +68,13 @@ export class ResponsesResponse implements ResponseWriter {
     return new JsonText(json);
   }
 
-  progress(requestId: string): readonly NamedEvent[] {
+  progress(requestId: string, progress: PromptProgress): readonly NamedEvent[] {
+    const ms = this.timings.place(performance.now());
     this.start(requestId);
+    if (this.stream.returnProgress) {
+      const told = `"prompt_progress":${JSON.stringify(progressOf(progress, ms))}`;
+      this.write('response.in_progress', `"response":${this.body('in_progress', undefined, {})},${told}`);
+    }
     return this.take();
   }
 
@@ -87,7 +100,8 @@ export class ResponsesResponse implements ResponseWriter {
     if (this.items !== undefined) return this.items;
     this.id = `resp_${requestId}`;
     this.items = new OutputItems(requestId, this.form, (type, members) => {
-      this.write(type, JSON.stringify(members).slice(1, -1));
+      const timings = this.stream.timingsPerToken && type.endsWith('.delta') ? { timings: this.toldTimings() } : {};
+      this.write(type, JSON.stringify({ ...members, ...timings }).slice(1, -1));
     });
     const response = this.body('in_progress', undefined, {});
     this.writeResponse('response.created', response);
@@ -95,7 +109,14 @@ export class ResponsesResponse implements ResponseWriter {
     return this.items;
   }
 
-  private chunk({ reasoning, text, toolCalls }: GenerateChunk, items: OutputItems): void {
+  /** Times so far; the number of prompt tokens comes with the end. */
+  private toldTimings(): unknown {
+    return this.timings.told({ ...countsOf(undefined), tokens: this.tokens });
+  }
+
+  private chunk({ reasoning, text, toolCalls, tokenIds }: GenerateChunk, items: OutputItems): void {
+    this.begin();
+    this.tokens += tokenIds.length;
     if (reasoning !== '') items.reasoning(reasoning);
     if (text !== '') items.text(text);
     for (const call of toolCalls) items.call(call);
@@ -107,7 +128,8 @@ export class ResponsesResponse implements ResponseWriter {
     const { status, reason } = endOf(finishReason);
     items.close(status);
     const json = this.body(status, items, { usage, reason });
-    this.writeResponse(`response.${status}`, json);
+    const timings = this.timings.told(countsOf(usage));
+    this.write(`response.${status}`, `"response":${json},"timings":${JSON.stringify(timings)}`);
     this.ended(json, items, this.turn);
   }
 
