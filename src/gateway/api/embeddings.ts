@@ -193,7 +193,10 @@ export class Embeddings {
         const index = next++;
         const promptIds = computed[index] as Uint32Array;
         const id = prompts.length === 1 ? requestId : `${requestId}-${index}`;
-        const all = { ...parameters, promptIds, stop: STOP, n: 1, priority, timeLimitMs: 0, promptText: undefined };
+        const all = {
+          ...{ ...parameters, promptIds, isPromptOnly: true, stop: STOP, n: 1 },
+          ...{ priority, timeLimitMs: 0, promptText: undefined },
+        };
         const result = await this.run(all, client, id);
         if (result === undefined) return;
         cachedTokens += result.counts.cachedTokens;

@@ -21,6 +21,8 @@ export interface GenerationParameters {
   readonly timeLimitMs: number;
   /** Hidden states that are returned; default none. */
   readonly returnsHidden?: HiddenPositions | undefined;
+  /** True if it runs for its prompt alone: its token is not returned, and not counted as generated. */
+  readonly isPromptOnly?: boolean;
   /** May draft token at next tokens; default false. */
   readonly speculates?: boolean;
   /** Takes draft tokens of the model's prediction block, too; default false. */

@@ -70,7 +70,7 @@ export class RequestRunner {
   ): RunningRequest {
     const { backend, observer, limiter } = this;
     const { arrivedAt } = context;
-    const { timeLimitMs, promptIds } = parameters;
+    const { timeLimitMs, promptIds, isPromptOnly = false } = parameters;
     let timer: NodeJS.Timeout | undefined;
     let tokens = 0;
     let firstTokenMs = 0;
@@ -98,6 +98,8 @@ export class RequestRunner {
     };
     const generation = new Generation(parameters, context, this.tokenizer, {
       chunk: (index, tokenIds, text, logprobs, beside) => {
+        holdFor(usage.spend(tokenIds.length));
+        if (isPromptOnly) return sink.chunk(index, tokenIds, text, logprobs, beside);
         const now = performance.now();
         context.spans?.token(index, tokens === 0);
         if (tokens === 0) {
@@ -107,7 +109,6 @@ export class RequestRunner {
         observer.tokens(tokenIds.length, tokens === 0 ? undefined : (now - lastTokenAt) / 1000);
         lastTokenAt = now;
         tokens += tokenIds.length;
-        holdFor(usage.spend(tokenIds.length));
         sink.chunk(index, tokenIds, text, logprobs, beside);
       },
       progress: (progress) => sink.progress(progress),

@@ -26,6 +26,7 @@ let calls: string[];
 let generation: Generation;
 let outcomes: string[];
 let latencies: number[];
+let counted: number;
 let refusal: Error | undefined;
 let limits: Limits;
 let rateLimits: string[];
@@ -47,7 +48,9 @@ const backend: Backend = {
 const observer = {
   requestStarted: () => undefined,
   firstToken: (seconds: number) => latencies.push(seconds),
-  tokens: () => undefined,
+  tokens: (count: number) => {
+    counted += count;
+  },
   completionEnded: () => undefined,
   requestEnded: (outcome: string, seconds: number) => {
     outcomes.push(outcome);
@@ -60,6 +63,7 @@ beforeEach(() => {
   calls = [];
   outcomes = [];
   latencies = [];
+  counted = 0;
   refusal = undefined;
   limits = NO_LIMITS;
   rateLimits = [];
@@ -68,12 +72,12 @@ beforeEach(() => {
 afterEach(() => vi.useRealTimers());
 
 /** Runs a request; what its sink is told comes back as text. */
-function run({ signal = new AbortController().signal, context = CONTEXT, timeLimitMs = 0 } = {}) {
+function run({ signal = new AbortController().signal, context = CONTEXT, timeLimitMs = 0, isPromptOnly = false } = {}) {
   const told: string[] = [];
   progress = [];
   const log = pino({}, { write: (line: string) => lines.push(JSON.parse(line)) });
   const running = new RequestRunner('model', TOKENIZER, backend, observer, limiter, log).run(
-    { ...PARAMETERS, timeLimitMs },
+    { ...PARAMETERS, timeLimitMs, isPromptOnly },
     {
       chunk: (_index, _ids, text) => told.push(text),
       progress: ({ total, cached, processed }) => progress.push(`${processed} of ${total}, ${cached} cached`),
@@ -184,6 +188,18 @@ describe('a request', () => {
     runner.notRun(PARAMETERS, CONTEXT, 'CONSTRAINT_UNSUPPORTED');
     expect(outcomes).toEqual(['CONSTRAINT_UNSUPPORTED']);
     expect(lines).toMatchObject([{ outcome: 'CONSTRAINT_UNSUPPORTED', completionTokens: 0 }]);
+  });
+
+  it('counts the tokens that it returns, and none of a prompt that runs for its embedding', () => {
+    run();
+    emit(104);
+    emit(105);
+    expect([counted, latencies.length, lines[0]?.completionTokens]).toEqual([2, 2, 2]);
+    run({ isPromptOnly: true });
+    emit(104);
+    emit(105);
+    expect([counted, latencies.length]).toEqual([2, 3]);
+    expect(lines.at(-1)).toMatchObject({ promptTokens: 2, completionTokens: 0, outcome: 'length' });
   });
 
   it('counts for its principal', () => {
