@@ -166,7 +166,7 @@ export function addServeCommand(serve: Command): void {
     )
     .option('--spare', 'keep a second executor ready to take over (default: on a GPU that has room for it)')
     .option('--no-spare', 'keep no second executor')
-    .option('--no-keeper', 'do not keep the KV cache of an executor that was killed; recompute it')
+    .option('--no-keeper', 'do not keep weights and KV cache of an executor that was killed; load and recompute them')
     .addOption(
       new Option(
         '--executor <address>',

@@ -80,7 +80,6 @@ export class RequestRunner {
     let limitTimer: NodeJS.Timeout | undefined;
     const { n, stop } = parameters;
     const usage = limiter.begin(context.principal, promptIds.length, n * stop.maxTokens, n);
-    observer.requestStarted(promptIds.length);
     const end = (outcome: string, isError = false): void => {
       clearTimeout(timer);
       clearTimeout(limitTimer);
@@ -154,6 +153,7 @@ export class RequestRunner {
       generation.abandon();
       throw error;
     }
+    observer.requestStarted(promptIds.length);
     holdFor(usage.spend(promptIds.length));
     if (timeLimitMs > 0) timer = setTimeout(() => backend.expire(generation), timeLimitMs);
     if (signal.aborted) cancel();

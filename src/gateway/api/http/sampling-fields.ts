@@ -103,7 +103,8 @@ function beamSearchOff(fields: Fields): void {
 /** A seed of 64 bits, with or without a sign; a negative one is its two's complement. */
 export function seedOf(fields: Fields): bigint | undefined {
   const seed = fields.bigint('seed', -(2n ** 63n), 2n ** 64n - 1n);
-  return seed === undefined ? undefined : BigInt.asUintN(64, seed);
+  // As in vLLM and llama.cpp, -1 draws one.
+  return seed === undefined || seed === -1n ? undefined : BigInt.asUintN(64, seed);
 }
 
 /** The least that a float holds: what has it is never chosen. */

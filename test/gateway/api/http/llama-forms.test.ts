@@ -129,6 +129,12 @@ describe('what a gateway tells of itself', () => {
     const [first, second, other] = [await drawn({}), await drawn({}), await drawn({ seed: 43 })];
     expect([first.content, first.generation_settings.seed]).toEqual([second.content, 42]);
     expect(other.content).not.toBe(first.content);
+    const completed = async (seed?: number) => {
+      const asked = { model: 'code', prompt: 'Once', max_tokens: 24, temperature: 1, seed };
+      return (await ask(named.gateway, '/v1/completions', JSON.stringify(asked))).json.choices[0].text;
+    };
+    const [usual, none, given] = [await completed(), await completed(-1), await completed(43)];
+    expect([none === usual, given === usual]).toEqual([true, false]);
   });
 });
 
