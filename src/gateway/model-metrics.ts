@@ -94,7 +94,11 @@ export function watchModels(registry: Registry, models: readonly CountedModel[])
   );
   total('prefix_cache_hit_tokens_total', 'Prompt tokens found in the prefix cache', (counts) => counts.cachedTokens);
   total('steps_total', 'Steps planned', (counts) => counts.steps);
-  total('spec_decode_num_drafts_total', 'Sequences in steps that had draft tokens, once for each step', (counts) => counts.drafts);
+  total(
+    'spec_decode_num_drafts_total',
+    'Sequences in steps that had draft tokens, once for each step',
+    (counts) => counts.drafts,
+  );
   total('spec_decode_num_draft_tokens_total', 'Draft tokens computed', (counts) => counts.draftTokens);
   total(
     'spec_decode_num_accepted_tokens_total',

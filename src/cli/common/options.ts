@@ -176,7 +176,9 @@ export const deviceOptions = grouped('Device:', [
   new Option('--device <kind>', 'hip: AMD GPU; cuda: NVIDIA GPU; host: CPU; auto: a usable GPU, otherwise the CPU')
     .choices(['auto', 'hip', 'cuda', 'host'])
     .default('auto'),
-  new Option('--gpu <number>', 'index of the GPU on its platform (default: the first usable one)').argParser(wholeNumber(0)),
+  new Option('--gpu <number>', 'index of the GPU on its platform (default: the first usable one)').argParser(
+    wholeNumber(0),
+  ),
   new Option(
     '--threads <count>',
     'threads of the CPU backend (default: all processors that CPU quotas allow)',
