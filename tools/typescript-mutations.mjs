@@ -7,8 +7,10 @@ const STARTED = 20;
 /** Modules that run others from `dist`, in a thread or a process. */
 const STARTS = new Map([
   ['src/gateway/matching/grammar-threads.ts', 'src/gateway/matching/grammar-worker.ts'],
-  ['src/gateway/api/encode-worker-file.ts', 'src/gateway/api/encode-worker.ts'],
+  ['src/gateway/hosted-model.ts', 'src/gateway/api/encode-worker.ts'],
   ['src/gateway/replica/link/executor-process.ts', 'src/cli/main.ts'],
+  // In its bundle.
+  ['src/cli/main.ts', 'src/cli/program.ts'],
 ]);
 /** The command, as tests name it. */
 const COMMAND = /\bdist\b.*\bmain\.js\b|\bbin\.rocmforge\b/;
