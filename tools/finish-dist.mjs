@@ -1,5 +1,5 @@
-// Completes dist/ after tsc: bundles the command and the programs of worker threads into dist/bundle/, where Node has a few files to
-// load in place of hundreds, and makes `bin` executable. Packages of node_modules stay what they are.
+// Completes dist/ after tsc: bundles the command and the programs of worker threads into dist/bundle/, where Node has fewer
+// files to load, and makes `bin` executable. Packages of node_modules stay what they are.
 import { chmodSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';

@@ -1,5 +1,5 @@
-// One hash of a model's logits behind a long prompt, however the prompt is cut and whoever is beside it: so that windows begin within
-// chunks, and attention goes over many of them. One line a way; ends with 1 where two hashes differ.
+// One hash of a model's logits behind a long prompt, for each size of its chunks and number of other sequences: so that windows
+// begin within chunks, and attention goes over many of them. One line a way; ends with 1 where two hashes differ.
 //
 //   node bench/gpu/chunks.mjs MODEL.gguf [--device cuda] [--prompt 5000] [--chunks 2048,512,100,33,1] [--others 0,16]
 import { parseArgs } from 'node:util';

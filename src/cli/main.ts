@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 // Imports nothing: where few files may be open, Node's loader of modules fails, and a stack trace is all it says.
 const FEWEST_FILES = 128;
-/** program.ts and its 300 modules in a few files (tools/finish-dist.mjs), which load sooner. */
+/** program.ts and its 300 modules in fewer files (tools/finish-dist.mjs), which load sooner. */
 const PROGRAM = '../bundle/program.js';
 
 try {

@@ -1,6 +1,7 @@
-import { expect, it } from 'vitest';
+import { afterEach, expect, it, vi } from 'vitest';
 import { SeededRandom } from '../../src/cli/bench/random.js';
 import type { GatewayOptions } from '../../src/gateway/options.js';
+import { StepCost } from '../../src/gateway/replica/scheduler/step-cost.js';
 import type { GenerateStreamRequest } from '../../src/shared/generated/rocmforge/v1/inference.js';
 import { type Generated, generate, request, startTestGateway } from '../support/gateway.js';
 import { HipDouble } from '../support/hip-double.js';
@@ -53,13 +54,13 @@ const CASES: Readonly<Record<string, () => Case>> =
             type: 'F16',
             scaled: { attn_output: 0.05, ffn_down: 0.05, output: 10 },
           }),
-          ...{ blockBytes: 2 * blockBytes(16), accepted: 1 },
+          ...{ blockBytes: 2 * blockBytes(16), accepted: 2 },
         }),
       }
     : {
         llama: () => ({
           model: writeRandomModel({ contextLength: 256 }),
-          ...{ blockBytes: 2 * blockBytes(16), accepted: 1 },
+          ...{ blockBytes: 2 * blockBytes(16), accepted: 2 },
         }),
         // States of draft tokens that were wrong are not written: the next slice replays the rows that were right.
         qwen35: () => ({
@@ -163,6 +164,8 @@ async function run(of: Case, options: Partial<GatewayOptions>, kills = 0): Promi
   }
 }
 
+afterEach(() => vi.restoreAllMocks());
+
 /** Prompt lookup, and predictions of a model with states; every kind of model where more is asked for. */
 const RUN = isFull || DEVICE === 'hip' ? Object.keys(CASES) : ['llama', 'qwen35 with its prediction block'];
 
@@ -170,6 +173,8 @@ it.each(RUN)(
   'drafted, preempted, cached and killed runs of %s give the tokens, probabilities and ends of the plain one',
   async (family) => {
     if (DEVICE === 'hip') new HipDouble().install();
+    // Whether a draft token pays would depend on the load of this machine: without measured times any does.
+    vi.spyOn(StepCost.prototype, 'line', 'get').mockReturnValue(undefined);
     const of = CASES[family]!();
     const plain = await run(of, { speculate: 'off', prefixCache: false });
     expect([plain.draftTokens, plain.answers.length]).toEqual([0, REQUESTS]);

@@ -49,7 +49,8 @@ export async function predict(exchange: Exchange, context: HttpContext, errorFor
         return body;
       } catch (thrown) {
         const error = asRocmForgeError(thrown);
-        context.onRefused(error.reason);
+        // Counted and logged as if it had come by itself.
+        exchange.refused(error);
         return errorForm(error).body;
       }
     }),

@@ -47,6 +47,8 @@ describe('a prediction', () => {
       'instances[3]',
       'instances[4].@requestFormat',
     ]);
+    const told = await server.gateway.metrics.registry.metrics();
+    expect(told).toMatch(/^rocmforge_rejected_requests_total\{api="http",reason="INVALID_FIELD"\} 4$/m);
   });
 
   it('is never a stream, which is reported like other ignored fields', async () => {
