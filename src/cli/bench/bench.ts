@@ -46,7 +46,11 @@ export interface BenchReport {
   readonly throttled?: boolean;
   /** Kernel times of one token's step, run launch by launch: slower in sum than the step itself. */
   readonly profile?: Awaited<ReturnType<ExecutorLoop['profile']>>;
-  readonly client: { readonly decodeTokensPerSecond: number; readonly timeToFirstTokenMs: number };
+  readonly client: {
+    /** Absent where every run's tokens came in one message, as a few tokens of a small model may. */
+    readonly decodeTokensPerSecond?: number;
+    readonly timeToFirstTokenMs: number;
+  };
 }
 
 /**
@@ -99,6 +103,7 @@ export async function measure(options: BenchOptions): Promise<BenchReport> {
     const decode = median(loopRuns.map((run) => (1000 * tokens) / sum(run.tokenMs)));
     const prefillMs = median(loopRuns.map((run) => run.prefillMs));
     const read = Math.max(...bandwidths);
+    const clientRates = clientRuns.flatMap((run) => run.tokensPerSecond ?? []);
     return {
       model,
       device: loop.description,
@@ -123,7 +128,7 @@ export async function measure(options: BenchOptions): Promise<BenchReport> {
       }),
       ...(options.profile && { profile: await loop.profile(promptOf(repeats)) }),
       client: {
-        decodeTokensPerSecond: median(clientRuns.map((run) => run.tokensPerSecond)),
+        ...(clientRates.length > 0 && { decodeTokensPerSecond: median(clientRates) }),
         timeToFirstTokenMs: median(clientRuns.map((run) => run.firstTokenMs)),
       },
     };
@@ -135,6 +140,7 @@ export async function measure(options: BenchOptions): Promise<BenchReport> {
 /** The report as two rows for people. */
 export function formatBenchReport(report: BenchReport): string {
   const { executor, client } = report;
+  const clientRate = client.decodeTokensPerSecond;
   const giga = (bytes: number): string => (bytes / 1e9).toFixed(1);
   const row = (cells: readonly string[]): string =>
     `${cells.map((cell, i) => cell.padEnd(i === 0 ? 24 : 12)).join('')}\n`;
@@ -156,9 +162,13 @@ export function formatBenchReport(report: BenchReport): string {
     row([
       'gRPC client',
       '',
-      client.decodeTokensPerSecond.toFixed(2),
-      giga(client.decodeTokensPerSecond * report.weightBytes),
-      ((100 * client.decodeTokensPerSecond * report.weightBytes) / report.readBytesPerSecond).toFixed(0),
+      ...(clientRate === undefined
+        ? ['-', '-', '-']
+        : [
+            clientRate.toFixed(2),
+            giga(clientRate * report.weightBytes),
+            ((100 * clientRate * report.weightBytes) / report.readBytesPerSecond).toFixed(0),
+          ]),
       client.timeToFirstTokenMs.toFixed(0),
     ]),
     `\nlogits ${executor.logitsHash}\n`,

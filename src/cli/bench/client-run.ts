@@ -8,8 +8,8 @@ import { type Connection, stream } from '../common/client.js';
 /** One measured generation as a client sees it. */
 export interface ClientRun {
   readonly firstTokenMs: number;
-  /** Tokens a second after the first. */
-  readonly tokensPerSecond: number;
+  /** Tokens a second behind the first message; undefined where one message brought all of them. */
+  readonly tokensPerSecond: number | undefined;
 }
 
 /** Streams `count + 1` tokens for a prompt of token ids through a gateway. */
@@ -25,6 +25,7 @@ export async function runClient(connection: Connection, prompt: readonly number[
       stop: { ...StopConditions.create(), maxTokens: count + 1, ignoreEos: true },
     },
     ({ tokenIds }) => {
+      if (tokenIds.length === 0) return;
       last = performance.now();
       tokens += tokenIds.length;
       if (first === 0) [first, firstTokens] = [last, tokens];
@@ -32,6 +33,6 @@ export async function runClient(connection: Connection, prompt: readonly number[
   );
   return {
     firstTokenMs: first - started,
-    tokensPerSecond: ((tokens - firstTokens) / (last - first)) * 1000,
+    tokensPerSecond: tokens > firstTokens ? ((tokens - firstTokens) / (last - first)) * 1000 : undefined,
   };
 }
