@@ -47,6 +47,7 @@ import { AllReduce } from './all-reduce.js';
 import { AttentionLayers } from './attention-layers.js';
 import { ExpertLayers } from './expert-layers.js';
 import {
+  ADDED_NORM,
   ADDED_PRODUCT,
   type Fusion,
   type FusionSite,
@@ -352,6 +353,7 @@ export class ForwardPass {
       this.summed(value, stream.x, stream, true, row);
       return row !== undefined;
     }
+    if (this.canAddNorm(value)) return this.addNorm(value, stream, this.singleToken as SingleToken);
     if (value.kind === 'linear' && value.biases === undefined && value.weights.length === 1) {
       const [weight] = this.matricesOf(value) as [Matrix];
       const input = this.activation(value.of, [weight], stream);
@@ -369,6 +371,20 @@ export class ForwardPass {
     }
     this.plan.launch(kernels.residualAdd, { x: stream.x, y: this.delta, hidden }, { rows: stream.rows.count });
     return false;
+  }
+
+  private canAddNorm(value: Value): value is Norm {
+    if (value.kind !== 'norm' || value.isCentered || value.of.kind === 'residual') return false;
+    return this.singleToken !== undefined && this.fusions.has(ADDED_NORM) && ADDED_NORM.when(this.model.hiddenSize);
+  }
+
+  /** x += norm. @returns as {@link added} */
+  private addNorm({ weight, epsilon: eps, of }: Norm, stream: Stream, { parts }: SingleToken): boolean {
+    const { x, rows } = stream;
+    const hidden = this.model.hiddenSize;
+    const values = { x, y: this.source(of, stream), weight: this.recorded.weights.vector(weight), parts, hidden, eps };
+    this.plan.launch(kernels.normAdd, values, { rows: rows.count, parts: kernels.normParts(hidden) });
+    return true;
   }
 
   /** x += both values, each of x as it is. */
