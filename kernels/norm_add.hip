@@ -1,12 +1,14 @@
-// norm_add: x += y / sqrt(mean(y²) + eps) * weight, for each row; of the first row also the sums of squares of what x became
+// norm_add: x += y / sqrt(mean(y²) + eps) * weight, for each row; of the first row also the sums of squares of what x
+// became
 //
-// rms_norm and residual_add, to the bit. The sums are those that the next norm of a step of one row begins with: norm.h.
+// rms_norm and residual_add, to the bit. The sums are those that the next norm of a step of one row begins with:
+// norm.h.
 #include "forge/norm.h"
 
-KERNEL(norm_add, float* __restrict x,         // [rows, hidden]
-       const float* __restrict y,             // [rows, hidden]
-       const float* __restrict weight,        // [hidden]
-       float* __restrict parts,               // [ceil(hidden / NORM_PART)]
+KERNEL(norm_add, float* __restrict x,   // [rows, hidden]
+       const float* __restrict y,       // [rows, hidden]
+       const float* __restrict weight,  // [hidden]
+       float* __restrict parts,         // [ceil(hidden / NORM_PART)]
        int hidden, float eps) {
   using namespace forge;
   const size_t row = static_cast<size_t>(BLOCK_INDEX.x) * hidden;

@@ -19,7 +19,7 @@ const SHAPE = { hidden: 64, ffn: 128, layers: 2, heads: 2, kvHeads: 1, headDim: 
 const PROMPT = 40;
 const files = new Map<string, string>();
 
-/** What families have beside qwen2's: qwen3 normalizes heads of q and k, olmo2 what its layers add to the residual stream. */
+/** Parts of families beside qwen2's: qwen3 normalizes heads of q and k, olmo2 what its layers add to the residual stream. */
 const PARTS = {
   qwen2: {},
   qwen3: { parts: { headNorms: 'head' } },
