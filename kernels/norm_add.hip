@@ -1,8 +1,7 @@
-// norm_add: x += y / sqrt(mean(y²) + eps) * weight, for each row; of the first row also the sums of squares of what x
-// became
+// norm_add: x += y / sqrt(mean(y²) + eps) * weight, for each row
 //
-// rms_norm and residual_add, to the bit. The sums are those that the next norm of a step of one row begins with:
-// norm.h.
+// To the bit what rms_norm and residual_add give. The first row also leaves the sums of squares of what x became, with
+// which the next norm of a step of one row begins: norm.h.
 #include "forge/norm.h"
 
 KERNEL(norm_add, float* __restrict x,   // [rows, hidden]
