@@ -17,7 +17,7 @@ import { QueryGates, RecurrentLayers } from './recurrent-layers.js';
 import { ShortConvLayers } from './short-conv-layers.js';
 import type { StepSite } from './step-site.js';
 
-/** What records each kind of layers, with its memory; undefined for kinds that the model does not have. */
+/** Recorders of each kind of layers, with their memory; undefined for kinds that the model does not have. */
 export class LayerRecorders {
   readonly attentions: AttentionLayers;
   readonly experts: ExpertLayers | undefined;
@@ -66,7 +66,7 @@ export class LayerRecorders {
   }
 }
 
-/** What `make` makes of the values; undefined where there are none. */
+/** Result of `make` for the values; undefined where there are none. */
 function ofSome<V, T>(values: readonly V[], make: (values: readonly V[]) => T): T | undefined {
   return values.length === 0 ? undefined : make(values);
 }

@@ -7,7 +7,7 @@ import type { SingleToken } from './single-token.js';
 import type { StepSite } from './step-site.js';
 import type { ValueRecorder } from './value-recorder.js';
 
-/** What is added to the residual stream, in as few launches as the fusions of the device allow. */
+/** Additions to the residual stream, in as few launches as the fusions of the device allow. */
 export class ResidualAdditions {
   constructor(
     private readonly site: StepSite,

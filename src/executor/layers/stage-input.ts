@@ -6,7 +6,7 @@ import { type Norm, type PredictionEntry, x as residual } from '../model/values.
 import type { StepSite } from './step-site.js';
 import type { ValueRecorder } from './value-recorder.js';
 
-/** How a step's rows enter the residual stream: by their tokens, or by those and hidden states. */
+/** Entry of a step’s rows into the residual stream: by their tokens, or by those and hidden states. */
 export class StageInput {
   /** @param lastTokens what each slot sampled last, where another device samples */
   constructor(
