@@ -1,10 +1,10 @@
 // Builds kernels/*.hip for the named targets into build/kernels/<target>/, each with a manifest.json.
 //
-//   node tools/build-kernels.mjs --target host,gfx1100,gfx942 [--twins] [--native] [--kernels DIR] [--output DIR]
+//   node tools/build-kernels.mjs --target host,gfx1100,gfx942 [--twins] [--best] [--native] [--kernels DIR] [--output DIR]
 //       [--only FILE.hip,FILE.hip]
 //
-//   host      one shared object each for x86-64-v3, x86-64-v4 and v4 with VNNI; the executor picks at load. --native builds for
-//             this machine's processor alone.
+//   host      one shared object each for x86-64-v3, x86-64-v4 and v4 with VNNI; the executor picks at load. --best builds the one
+//             that it picks on this machine, --native one for this machine's processor alone.
 //   lanes     for tests: shared objects that simulate every thread of a block, in waves of 32 (lanes32) and 64 (lanes64);
 //             either name alone builds that one.
 //   gfxNNNN   one HSACO code object a file. Compiler: $HIPCC, hipcc, amdclang++, then clang 19 or later, 22 or later where the
@@ -16,6 +16,7 @@
 // anything is compiled.
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
@@ -29,6 +30,7 @@ const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const { values: options } = parseArgs({
   options: {
     target: { type: 'string', default: 'host' },
+    best: { type: 'boolean', default: false },
     native: { type: 'boolean', default: false },
     kernels: { type: 'string', default: path.join(root, 'kernels') },
     output: { type: 'string' },
@@ -251,20 +253,28 @@ async function buildShared(target, kernels, compiler, flags, variants) {
 async function buildHost() {
   const compiler = cppCompiler();
   const isGcc = execFileSync(compiler, ['--version'], { encoding: 'utf8' }).includes('Free Software Foundation');
-  /** @type {Variant[]} */
-  const levels = options.native
-    ? [{ name: 'native', flags: ['-march=native'] }]
-    : [
-        { name: 'x86-64-v3', flags: ['-march=x86-64-v3'] },
-        { name: 'x86-64-v4', flags: ['-march=x86-64-v4'] },
-        {
-          name: 'x86-64-v4-vnni',
-          flags: ['-march=x86-64-v4', '-mavx512vnni'],
-          only: ['matmul_quantized.hip'],
-          others: 'x86-64-v4',
-        },
-      ];
+  const levels = options.native ? [{ name: 'native', flags: ['-march=native'] }] : hostLevels();
   await buildShared('host', kernelSources.of(['host']), compiler, [...HOST_FLAGS, ...(isGcc ? GCC_FLAGS : [])], levels);
+}
+
+/** @returns {Variant[]} */
+function hostLevels() {
+  /** @type {Variant[]} */
+  const all = [
+    { name: 'x86-64-v3', flags: ['-march=x86-64-v3'] },
+    { name: 'x86-64-v4', flags: ['-march=x86-64-v4'] },
+    {
+      name: 'x86-64-v4-vnni',
+      flags: ['-march=x86-64-v4', '-mavx512vnni'],
+      only: ['matmul_quantized.hip'],
+      others: 'x86-64-v4',
+    },
+  ];
+  if (!options.best) return all;
+  // The addon tells what the executor will load; objects of v4 are also those of v4 with VNNI.
+  const level = createRequire(import.meta.url)('node-gyp-build')(root).hostLevel();
+  const best = all.find(({ name }) => name === level) ?? fail(`host kernels are not built for "${level}"`);
+  return all.filter((variant) => variant === best || variant.name === best.others);
 }
 
 async function buildLanes(wave) {

@@ -1,4 +1,4 @@
-// Script of `npm ci` in a checkout: the build. npx installs a checkout whose command it is to run as if it were another
+// Script of `npm ci` in a checkout: the build, with the host's kernels for this processor. npx installs a checkout whose command it is to run as if it were another
 // package, on every change of it; what is built is then used as it is.
 import { execFileSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -8,5 +8,5 @@ import { fileURLToPath } from 'node:url';
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const isBuilt = existsSync(path.join(root, 'dist', 'cli', 'main.js'));
 if (process.env.npm_command !== 'exec' || !isBuilt) {
-  execFileSync('npm', ['run', 'build'], { cwd: root, stdio: 'inherit' });
+  execFileSync('npm', ['run', 'build:best'], { cwd: root, stdio: 'inherit' });
 }
