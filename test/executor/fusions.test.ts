@@ -6,7 +6,7 @@ import { synth } from '../../src/cli/synth/synth.js';
 import { promptOf } from '../../src/cli/verify/invariance.js';
 import { StepDriver } from '../../src/cli/verify/step-driver.js';
 import { FLOAT_TYPES, type FloatType } from '../../src/executor/kernels/index.js';
-import { FUSIONS, type Fusion, NORMED_APPEND, ROTATED_APPEND } from '../../src/executor/layers/fusions.js';
+import { ADDED_NORM, FUSIONS, type Fusion, NORMED_APPEND, ROTATED_APPEND } from '../../src/executor/layers/fusions.js';
 import { loadModel } from '../../src/executor/load/loaded-model.js';
 import { openDevice } from '../../src/executor/load/open-device.js';
 import { doubleIsMissing, HipDouble } from '../support/hip-double.js';
@@ -19,15 +19,21 @@ const SHAPE = { hidden: 64, ffn: 128, layers: 2, heads: 2, kvHeads: 1, headDim: 
 const PROMPT = 40;
 const files = new Map<string, string>();
 
-/** @param architecture qwen3 normalizes heads of q and k */
-function modelOf(type: string, architecture: 'qwen2' | 'qwen3'): string {
+/** Parts of families beside qwen2's: qwen3 normalizes heads of q and k, olmo2 what its layers add to the residual stream. */
+const PARTS = {
+  qwen2: {},
+  qwen3: { parts: { headNorms: 'head' } },
+  olmo2: { parts: { norms: ['post_attention_norm', 'post_ffw_norm'], headNorms: 'row' } },
+} as const;
+type Architecture = keyof typeof PARTS;
+
+function modelOf(type: string, architecture: Architecture): string {
   const name = `${architecture}-${type}`;
   let output = files.get(name);
   if (output === undefined) {
     output = path.join(folder, `${name}.gguf`);
     const shape = { ...SHAPE, architecture, ropeBase: 10_000, tied: false, preTokenizer: 'qwen2' } as const;
-    const parts = architecture === 'qwen3' ? { parts: { headNorms: 'head' as const } } : {};
-    synth({ shape: { ...shape, ...parts }, type, output });
+    synth({ shape: { ...shape, ...PARTS[architecture] }, type, output });
     files.set(name, output);
   }
   return output;
@@ -38,7 +44,7 @@ async function run(
   kind: 'host' | 'hip',
   type: string,
   without: readonly Fusion[],
-  architecture: 'qwen2' | 'qwen3' = 'qwen2',
+  architecture: Architecture = 'qwen2',
   kvCacheType: FloatType = 'f16',
 ) {
   const device = openDevice({ kind });
@@ -70,8 +76,11 @@ async function run(
   return { logits, kernels };
 }
 
-/** A family in whose plans the rule has a part: qwen3 normalizes heads. */
-const architectureFor = (rule: Fusion) => (rule === NORMED_APPEND ? 'qwen3' : 'qwen2');
+/** A family in whose plans the rule has a part. */
+function architectureFor(rule: Fusion): Architecture {
+  if (rule === ADDED_NORM) return 'olmo2';
+  return rule === NORMED_APPEND ? 'qwen3' : 'qwen2';
+}
 
 /** A type of weights in whose plans each rule has a part. */
 const typeFor = ({ replaces }: Fusion) => (replaces.includes('quantize_q8') ? 'Q8_0' : 'F16');

@@ -92,7 +92,28 @@ export const rmsNormResidual = defineKernel({
   tolerance: rmsNorm.tolerance,
 });
 
+/** Dimension `parts`: {@link normParts} of `hidden`. */
+export const normAdd = defineKernel({
+  name: 'norm_add',
+  source: 'norm_add.hip',
+  on: 'gpu',
+  summary: 'x += rms_norm(y), and the sums of the squares of its first row',
+  arguments: [
+    aligned(16, inout('x', 'f32', 'rows', 'hidden')),
+    aligned(16, input('y', 'f32', 'rows', 'hidden')),
+    aligned(16, input('weight', 'f32', 'hidden')),
+    output('parts', 'f32', 'parts'),
+    i32('hidden'),
+    f32('eps'),
+  ],
+  grid: [{ of: 'rows' }],
+  multiples: [['hidden', '4']],
+  order: ORDER.norm,
+  tolerance: exact('the very bits of rms_norm and residual_add, and of the sums of rms_norm'),
+});
+
 export const rmsNormContracts: readonly KernelContract[] = [
+  normAdd,
   rmsNorm,
   rmsNormQuantize,
   ...TILE_TYPES.map(rmsNormConvert),

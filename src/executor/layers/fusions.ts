@@ -131,6 +131,13 @@ export const GATED_PRODUCT: Fusion & { readonly into: readonly kernels.TileType[
 /** A product that is added to the residual stream where it is computed, if its layout {@link WeightLayout.accumulates}. */
 export const ADDED_PRODUCT: Fusion = { replaces: 'matmul, residual_add', on: 'gpu' };
 
+/** A norm behind a product, as in gemma2 and glm4, that is added to the residual stream; the next norm of one row begins with its sums. */
+export const ADDED_NORM: Fusion & { when(columns: number): boolean } = {
+  replaces: 'rms_norm, residual_add',
+  on: 'gpu',
+  when: (columns) => columns % 4 === 0 && columns <= kernels.NORM_PARTS * kernels.NORM_PART,
+};
+
 /** Steps of one row: norms in the products of packed weights that are computed of them, SwiGLU where gate and up are. */
 export const SINGLE_TOKEN: Fusion = { replaces: 'rms_norm, quantize_q8, matmul_packed, swiglu of one row', on: 'gpu' };
 
@@ -162,6 +169,7 @@ export const FUSIONS: readonly Fusion[] = [
   ...GATED_FUSIONS,
   GATED_PRODUCT,
   ADDED_PRODUCT,
+  ADDED_NORM,
   SINGLE_TOKEN,
   ROTATED_APPEND,
   NORMED_APPEND,

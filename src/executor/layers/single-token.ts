@@ -38,8 +38,8 @@ export type Routing = Pick<ValuesOf<typeof kernels.routeExperts>, 'bias' | 'used
 export class SingleToken {
   readonly singleToken: LaunchCondition;
   readonly multiToken: LaunchCondition;
-  /** Sums of the residual stream's squares. */
-  private readonly parts: DeviceBuffer;
+  /** Sums of the residual stream's squares, `[normParts(hidden)]` f32. */
+  readonly parts: DeviceBuffer;
   /** True if what wrote the residual stream last left them. */
   private isSummed = false;
   /** Number of values computed for a norm. */

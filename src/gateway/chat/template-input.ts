@@ -77,10 +77,15 @@ export interface TemplateInput {
   readonly messages: readonly Dict[];
   /** A dict a tool, without its type. */
   readonly tools: readonly Dict[];
+  /** True if a text of `content` is given as a list of parts. */
+  readonly hasContentParts?: boolean | undefined;
 }
 
 export interface TemplateInputOptions {
-  readonly probe: Pick<TemplateProbe, 'takesArgumentsAsText' | 'needsArgumentsAsObject' | 'needsNineCharacterIds'>;
+  readonly probe: Pick<
+    TemplateProbe,
+    'takesArgumentsAsText' | 'needsArgumentsAsObject' | 'needsNineCharacterIds' | 'needsContentParts'
+  >;
   readonly absentContent: Value;
 }
 
@@ -115,7 +120,12 @@ export function toTemplateInput(conversation: Conversation, options: TemplateInp
   );
   const hasCalls = messages.some(({ toolCalls = [], toolCallId }) => toolCalls.length > 0 || toolCallId);
   const renamed = hasCalls && options.probe.needsNineCharacterIds ? withNineCharacterIds(messages) : messages;
-  return { roles, messages: renamed.map((message) => toMessage(message, options)), tools: tools.map(toTool) };
+  return {
+    roles,
+    messages: renamed.map((message) => toMessage(message, options)),
+    tools: tools.map(toTool),
+    hasContentParts: options.probe.needsContentParts,
+  };
 }
 
 /** `messages` and `tools` as templates want them. */
@@ -125,12 +135,21 @@ export function withProtocolWords(input: TemplateInput): ReadonlyMap<string, Val
     const complete = Dict.of([['role', input.roles[i]!], ...message.entries()]);
     const calls = message.get('tool_calls');
     if (calls instanceof Sequence) complete.set('tool_calls', list(calls.items.map(typed)));
+    const content = message.get('content');
+    if (input.hasContentParts && typeof content === 'string') complete.set('content', list([textPart(content)]));
     return complete;
   });
   return new Map<string, Value>([
     ['messages', list(messages)],
     ['tools', input.tools.length === 0 ? NONE : list(input.tools.map(typed))],
     ['documents', NONE],
+  ]);
+}
+
+function textPart(text: string): Dict {
+  return Dict.of([
+    ['type', 'text'],
+    ['text', text],
   ]);
 }
 

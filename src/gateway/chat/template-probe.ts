@@ -33,6 +33,18 @@ export class TemplateProbe {
     private readonly tools: readonly Dict[],
   ) {}
 
+  /**
+   * True if content must be a list of parts, as templates of models that see have it: a text vanishes in their loop over
+   * the parts.
+   */
+  get needsContentParts(): boolean {
+    return this.once('needsContentParts', () => {
+      const shows = (hasContentParts: boolean) =>
+        this.renderTurns([USER], hasContentParts)?.includes(USER_TEXT) ?? false;
+      return !shows(false) && shows(true);
+    });
+  }
+
   /** True if a system turn at the start vanishes without an error. */
   get dropsSystem(): boolean {
     return this.once('dropsSystem', () => {
@@ -105,11 +117,12 @@ export class TemplateProbe {
     return undefined;
   }
 
-  private renderTurns(turns: readonly Turn[]): string | undefined {
+  private renderTurns(turns: readonly Turn[], hasContentParts = this.needsContentParts): string | undefined {
     return this.render({
       roles: turns.map(([role]) => role),
       messages: turns.map(([, fields]) => Dict.of(Object.entries(fields))),
       tools: this.tools,
+      hasContentParts,
     });
   }
 
@@ -119,4 +132,5 @@ export class TemplateProbe {
   }
 }
 
-const USER: Turn = ['user', { content: 'probe-of-user-turn' }];
+const USER_TEXT = 'probe-of-user-turn';
+const USER: Turn = ['user', { content: USER_TEXT }];

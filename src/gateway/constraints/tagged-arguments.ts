@@ -24,6 +24,7 @@ interface ArgumentTags {
 export const ARGUMENT_TAGS: Readonly<Record<Exclude<ArgumentsForm, 'json'>, ArgumentTags>> = {
   glm: { begin: '<arg_key>', between: '</arg_key>\n<arg_value>', end: '</arg_value>\n', mark: '</arg_value>' },
   'qwen3-coder': { begin: '<parameter=', between: '>\n', end: '\n</parameter>\n', mark: '</parameter>' },
+  'seed-oss': { begin: '<parameter=', between: '>', end: '</parameter>\n', mark: '</parameter>' },
 };
 
 /** Keywords that the root of a function's parameters may have. Calls use nothing that it allows beyond `properties`. */

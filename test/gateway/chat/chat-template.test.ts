@@ -78,6 +78,21 @@ describe('a chat template', () => {
     expect([...template.encode(hello, tokenizer)].filter((id) => id === tokenizer.bosId)).toHaveLength(1);
   });
 
+  it('sees contents as lists of parts where it loops over them, as templates of models that see do', () => {
+    const source =
+      "{% for m in messages %}[{{ m.role }}]{% for part in m.content %}{% if part.type == 'text' %}{{ part.text }}{% endif %}{% endfor %}{% endfor %}";
+    const messages = [
+      { role: 'system', content: 'Be brief.' },
+      { role: 'user', content: 'Hello <s> there' },
+      { role: 'assistant', content: 'Hi' },
+    ];
+    expect(templateOf(source).render({ messages }).text).toBe('[system]Be brief.[user]Hello <s> there[assistant]Hi');
+    expect(templateOf(source).render({ messages, continueFinalMessage: true }).text).toMatch(/\[assistant\]Hi$/);
+    // One that takes either gets the text.
+    const either = '{% for m in messages %}{% if m.content is string %}={{ m.content }}{% endif %}{% endfor %}';
+    expect(templateOf(either).render({ messages: messages.slice(1, 2) }).text).toBe('=Hello <s> there');
+  });
+
   it('sees names, tools, calls and their answers', () => {
     const conversation: Conversation = {
       messages: [

@@ -54,6 +54,8 @@ const FORMATS: Readonly<Record<ToolParser, (name: string, args: string) => strin
   glm: (name, args) => `<tool_call>${name}\n<arg_key>any</arg_key>\n<arg_value>${args}</arg_value>\n</tool_call>`,
   'qwen3-coder': (name, args) =>
     `<tool_call>\n<function=${name}>\n<parameter=any>\n${args}\n</parameter>\n</function>\n</tool_call>`,
+  'seed-oss': (name, args) =>
+    `<seed:tool_call>\n<function=${name}>\n<parameter=any>${args}</parameter>\n</function>\n</seed:tool_call>`,
   deepseek: (name, args) =>
     `<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>${name}<｜tool▁sep｜>${args}<｜tool▁call▁end｜>`,
   gemma4: (name, args) => `<|tool_call>call:${name}${args}<tool_call|>`,

@@ -198,6 +198,12 @@ describe('arguments between tags', () => {
       argument: (name: string, value: string) => `<parameter=${name}>\n${value}\n</parameter>\n`,
       end: '</parameter>',
     },
+    'seed-oss': {
+      call: (name: string, args: string) =>
+        `<seed:tool_call>\n<function=${name}>\n${args}</function>\n</seed:tool_call>`,
+      argument: (name: string, value: string) => `<parameter=${name}>${value}</parameter>\n`,
+      end: '</parameter>',
+    },
   } as const;
   type Form = keyof typeof forms;
   const held = (format: Form, tools: typeof TOOLS): GivenConstraint => {

@@ -9,6 +9,7 @@ import { HERMES } from './hermes.js';
 import { LLAMA } from './llama.js';
 import { MISTRAL } from './mistral.js';
 import { QWEN_CODER } from './qwen-coder.js';
+import { SEED_OSS } from './seed-oss.js';
 
 /** Names of the formats of calls, as `--tool-parser` takes them. */
 export const TOOL_PARSERS = [
@@ -22,11 +23,12 @@ export const TOOL_PARSERS = [
   'gemma4',
   'functionary',
   'firefunction',
+  'seed-oss',
 ] as const;
 export type ToolParser = (typeof TOOL_PARSERS)[number];
 
 /** Names of the formats of reasoning, as `--reasoning-parser` takes them, beside `none`. */
-export const REASONING_PARSERS = ['think', 'granite', 'mistral', 'harmony', 'gemma4'] as const;
+export const REASONING_PARSERS = ['think', 'granite', 'mistral', 'harmony', 'gemma4', 'seed-oss'] as const;
 export type ReasoningParser = (typeof REASONING_PARSERS)[number];
 
 /** Markup with which a model writes everything except content. */
@@ -48,6 +50,7 @@ export const CALL_FORMATS: Readonly<Record<Exclude<ToolParser, 'harmony'>, CallF
   gemma4: GEMMA,
   functionary: FUNCTIONARY,
   firefunction: FIREFUNCTION,
+  'seed-oss': SEED_OSS,
 };
 
 export const REASONING_FORMATS: Readonly<Record<Exclude<ReasoningParser, 'harmony'>, ReasoningFormat>> = {
@@ -55,6 +58,7 @@ export const REASONING_FORMATS: Readonly<Record<Exclude<ReasoningParser, 'harmon
   granite: { begin: '<think>', end: '</think>', answer: { begin: '<response>', end: '</response>' } },
   mistral: { begin: '[THINK]', end: '[/THINK]' },
   gemma4: { begin: '<|channel>thought', end: '<channel|>', markers: ['<|channel>'] },
+  'seed-oss': { begin: '<seed:think>', end: '</seed:think>' },
 };
 
 /** Markup by which a template shows a format: the first format of which it has all. */
@@ -62,6 +66,7 @@ const TOOL_MARKS: readonly (readonly [ToolParser, readonly string[]])[] = [
   ['harmony', ['<|channel|>', '<|message|>']],
   ['deepseek', ['<｜tool▁call▁begin｜>']],
   ['gemma4', ['<|tool_call>', '<tool_call|>']],
+  ['seed-oss', ['<seed:tool_call>', '<function=']],
   ['glm', ['<tool_call>', '<arg_key>']],
   ['qwen3-coder', ['<tool_call>', '<function=']],
   ['hermes', ['<tool_call>']],
@@ -71,13 +76,14 @@ const TOOL_MARKS: readonly (readonly [ToolParser, readonly string[]])[] = [
   ['llama3', ['{"name": function name, "parameters":']],
 ];
 
-/** Markup of formats that are not known here, whose templates speak of another's, too: Apriel's lists. */
-const OTHER_MARKS = ['<tool_calls>'];
+/** Markup of formats that are not known here, whose templates speak of another's, too: Apriel's lists, MiniMax-M3's. */
+const OTHER_MARKS = ['<tool_calls>', ']<]minimax[>['];
 
 const REASONING_MARKS: readonly (readonly [ReasoningParser, readonly string[]])[] = [
   ['harmony', ['<|channel|>', '<|message|>']],
   ['gemma4', ['<|channel>', '<channel|>']],
   ['mistral', ['[THINK]']],
+  ['seed-oss', ['<seed:think>', '</seed:think>']],
   ['granite', ['</think>', '<response>']],
   ['think', ['</think>']],
 ];

@@ -6,7 +6,7 @@ import type { OfferedTool } from './events.js';
  * Form of the arguments of a call: a JSON object, or, as the format of that name has it, each between tags, a string
  * as it is and what else is as JSON.
  */
-export type ArgumentsForm = 'json' | 'glm' | 'qwen3-coder';
+export type ArgumentsForm = 'json' | 'glm' | 'qwen3-coder' | 'seed-oss';
 
 /** One function's call as text: `prefix`, the arguments, `suffix`. */
 export interface ToolRule {
@@ -97,6 +97,11 @@ const TEXTS: Readonly<Record<ToolParser, CallText>> = {
     separator: '\n',
     argumentsForm: 'qwen3-coder',
     call: (name) => [`<tool_call>\n<function=${name}>\n`, '</function>\n</tool_call>'],
+  },
+  'seed-oss': {
+    separator: '\n',
+    argumentsForm: 'seed-oss',
+    call: (name) => [`<seed:tool_call>\n<function=${name}>\n`, '</function>\n</seed:tool_call>'],
   },
   // Its reader takes JSON as well as what the model writes of its own.
   gemma4: { separator: '', call: (name) => [`<|tool_call>call:${name}`, '<tool_call|>'] },

@@ -1,6 +1,7 @@
 import { Decimal } from '../../../shared/decimal.js';
 import { isJsonNumeric, isJsonObject, parseJson } from '../../../shared/exact-json.js';
 import type { OfferedTool } from './events.js';
+import { jsonOfPythonLiteral } from './python-literal.js';
 import type { TextSink } from './text-reader.js';
 
 type Schema = Readonly<Record<string, unknown>>;
@@ -32,16 +33,22 @@ export class ParameterTypes {
 
   /**
    * The JSON of a value that was written as text: itself where it is JSON of a type that the parameter may have, Python's
-   * names of constants included, which some templates write; else a string.
+   * constants, lists and dicts included, which some templates write; else a string.
    */
   jsonOf(name: string, text: string): string {
     const types = this.typesOf(name);
     const trimmed = text.trim();
-    const json = PYTHON_CONSTANTS.get(trimmed) ?? trimmed;
+    const json = PYTHON_CONSTANTS.get(trimmed) ?? this.jsonOfPrinted(types, trimmed) ?? trimmed;
     const type = typeOf(json);
     const isTaken =
       type !== undefined && (types === undefined || types.has(type) || (type === 'integer' && types.has('number')));
     return isTaken ? json : JSON.stringify(text);
+  }
+
+  /** JSON of what Python prints for a parameter that can be a list or an object; undefined for anything else. */
+  private jsonOfPrinted(types: Types, text: string): string | undefined {
+    const takesMany = types?.has('array') || types?.has('object');
+    return takesMany && typeOf(text) === undefined ? jsonOfPythonLiteral(text) : undefined;
   }
 
   private typesOf(name: string): Types {

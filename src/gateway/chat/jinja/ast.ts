@@ -38,6 +38,10 @@ export type Comparison = '==' | '!=' | '<' | '<=' | '>' | '>=' | 'in' | 'not in'
 export interface CallArguments {
   readonly positional: readonly Expression[];
   readonly named: readonly (readonly [name: string, value: Expression])[];
+  /** `*items`: further positional arguments. */
+  readonly items?: Expression | undefined;
+  /** `**pairs`: further named arguments. */
+  readonly pairs?: Expression | undefined;
 }
 
 /** Target of a `set` or a `for`. */

@@ -87,21 +87,26 @@ export class ExpressionParser {
   protected parseCallArguments(): CallArguments {
     const positional: Expression[] = [];
     const named: [string, Expression][] = [];
+    let [items, pairs]: (Expression | undefined)[] = [];
     this.expect('operator', '(');
     while (!this.is('operator', ')')) {
-      if (this.is('operator', '*') || this.is('operator', '**')) this.fail('"*" in a call is not supported');
-      if (this.is('name') && this.is('operator', '=', 1)) {
+      if (pairs !== undefined) this.fail('an argument follows "**"');
+      if (this.skip('operator', '**')) pairs = this.parseExpression();
+      else if (this.skip('operator', '*')) {
+        if (items !== undefined) this.fail('a call has two "*"');
+        items = this.parseExpression();
+      } else if (this.is('name') && this.is('operator', '=', 1)) {
         const name = this.next().text;
         this.next();
         named.push([name, this.parseExpression()]);
       } else {
-        if (named.length > 0) this.fail('a positional argument follows a named one');
+        if (named.length > 0 || items !== undefined) this.fail('a positional argument follows a named one');
         positional.push(this.parseExpression());
       }
       if (!this.is('operator', ')')) this.expect('operator', ',');
     }
     this.next();
-    return { positional, named };
+    return { positional, named, items, pairs };
   }
 
   /** `name(args) | name(args) …`, from the first name on. */

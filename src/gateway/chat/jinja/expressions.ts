@@ -1,10 +1,11 @@
 import type { CallArguments, Expression, FilterStep } from './ast.js';
 import { call, callMethod, getAttribute, getAttributeAsItem } from './attributes.js';
+import { fail } from './errors.js';
 import { applyFilter } from './filters.js';
 import type { Frame } from './frame.js';
 import { binary, compare, concat, negate, slice, subscript } from './operators.js';
 import { applyTest } from './tests.js';
-import { Arguments, Dict, isTruthy, Sequence, Undefined, type Value } from './values.js';
+import { Arguments, Dict, isTruthy, iterate, Sequence, Undefined, type Value } from './values.js';
 
 /** An expression made into a closure: several times as fast as walking its tree. */
 export type Evaluate = (frame: Frame) => Value;
@@ -113,15 +114,18 @@ export class ExpressionCompiler {
     }
   }
 
-  compileArguments({ positional, named }: CallArguments): (frame: Frame) => Arguments {
+  compileArguments({ positional, named, ...spread }: CallArguments): (frame: Frame) => Arguments {
     const values = positional.map((value) => this.compile(value));
     const pairs = named.map(([name, value]) => [name, this.compile(value)] as const);
-    return (frame) =>
+    const args = (frame: Frame) =>
       new Arguments(
         values.map((value) => value(frame)),
         new Map(pairs.map(([name, value]) => [name, value(frame)])),
         frame.rendering.budget,
       );
+    const [items, others] = [spread.items && this.compile(spread.items), spread.pairs && this.compile(spread.pairs)];
+    if (items === undefined && others === undefined) return args;
+    return (frame) => spreadArguments(args(frame), items?.(frame), others?.(frame));
   }
 
   compileFilter(step: FilterStep): (value: Value, frame: Frame) => Value {
@@ -158,4 +162,20 @@ export class ExpressionCompiler {
       return true;
     };
   }
+}
+
+/** `args` with the items of `*items` and the pairs of `**pairs`. @throws TemplateError as Python would */
+function spreadArguments(args: Arguments, items: Value | undefined, pairs: Value | undefined): Arguments {
+  const named = new Map(args.named);
+  if (pairs !== undefined) {
+    if (!(pairs instanceof Dict)) fail('what follows "**" in a call is no dict');
+    args.budget.charge(pairs.size);
+    for (const [name, value] of pairs.entries()) {
+      if (typeof name !== 'string') fail('a name of "**" in a call is no text');
+      if (named.has(name)) fail(`a call got two values for "${name}"`);
+      named.set(name, value);
+    }
+  }
+  const positional = items === undefined ? [] : iterate(items, args.budget);
+  return new Arguments([...args.positional, ...positional], named, args.budget);
 }

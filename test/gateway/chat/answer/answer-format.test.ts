@@ -28,6 +28,12 @@ const TEMPLATES: readonly (readonly [string, string, AnswerFormat])[] = [
   ['functionary', `<function={{ name }}><|python_tag|>`, {}],
   ['Functionary 3.1', `{{ '<function=' + name + '>' + arguments + '</function>' }}`, { tools: 'functionary' }],
   ['Firefunction 2', `{{ ' functools[' + calls | join(', ') + ']' }}`, { tools: 'firefunction' }],
+  [
+    'Seed-OSS',
+    `{%- set begin = '<seed:tool_call>' %}<function={{ name }}></function><seed:think></seed:think>`,
+    { tools: 'seed-oss', reasoning: 'seed-oss' },
+  ],
+  ['MiniMax-M3', `{%- set ns = ']<]minimax[>[' %}{{ ns + '<tool_call>' }}<invoke name={{ name }}>`, {}],
   ['Apriel 1.5', `<tool_calls>[{{ c }}]</tool_calls>{# not <tool_call> #}`, {}],
   ['Gemma 2', `<start_of_turn>{{ role }}`, {}],
 ];

@@ -109,6 +109,22 @@ const CALLS: Readonly<Record<ToolParser, readonly string[]>> = {
     '</function>',
     '</tool_call>',
   ],
+  'seed-oss': [
+    '<seed:tool_call>',
+    '\n',
+    '<function=',
+    'weather',
+    '>',
+    '\n',
+    '<parameter=',
+    'place',
+    '>',
+    'WORD',
+    '</parameter>',
+    '\n',
+    '</function>',
+    '</seed:tool_call>',
+  ],
 };
 
 /** Any text of calls, pieces and markers of a format, some of it put in or left out, with words that stand nowhere else. */

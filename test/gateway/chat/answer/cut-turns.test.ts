@@ -13,6 +13,8 @@ const CALLS: Readonly<Record<ToolParser, string>> = {
   glm: '<tool_call>weather\n<arg_key>place</arg_key>\n<arg_value>Rome</arg_value>\n</tool_call>\n<tool_call>clock\n</tool_call>',
   'qwen3-coder':
     '<tool_call>\n<function=weather>\n<parameter=place>\nRome\n</parameter>\n</function>\n</tool_call>\n<tool_call>\n<function=clock>\n</function>\n</tool_call>',
+  'seed-oss':
+    '<seed:tool_call>\n<function=weather>\n<parameter=place>Rome</parameter>\n</function>\n</seed:tool_call>\n<seed:tool_call>\n<function=clock>\n</function>\n</seed:tool_call>',
   gemma4:
     '<|tool_call>call:weather{place:<|"|>Rome<|"|>,days:2,tags:[true,{a:<|"|>b<|"|>}]}<tool_call|><|tool_call>call:clock{}<tool_call|>',
   deepseek:

@@ -34,6 +34,9 @@ const callOf = (name: string, value: object, i: number): ChatToolCall => ({
 /** Fails on any tools: it serialises a generator. */
 const FAILING = ['llama-cpp-deepseek-r1.jinja'];
 
+/** Writes the second call of a turn without the tag that begins it. */
+const WITHOUT_SECOND_TAG = ['hf-NousResearch-Hermes-2-Pro-Llama-3-8B-JSON-Schema-.jinja'];
+
 /** Types that every template can describe. */
 const TYPES = { place: 'string', days: 'integer', exact: 'boolean', tags: 'array', options: 'object' };
 const properties = Object.fromEntries(Object.entries(TYPES).map(([key, type]) => [key, { type }]));
@@ -48,7 +51,7 @@ const clock = callOf('clock', {}, 1);
 /** An assistant's turn as a template writes it behind its prompt; undefined if it takes no such turn. */
 function turnOf(source: string, toolCalls: readonly ChatToolCall[]): { text: string; prompt: string } | undefined {
   const { metadata } = smallSpm({ 'tokenizer.chat_template': source }).read();
-  const template = new ChatTemplate(metadata, tokenizer);
+  const template = new ChatTemplate(metadata, tokenizer, { tellsDate: true });
   const render = (messages: readonly ChatMessage[], addGenerationPrompt: boolean) =>
     template.render({ messages, tools, addGenerationPrompt }).text;
   let prompt: string;
@@ -60,7 +63,8 @@ function turnOf(source: string, toolCalls: readonly ChatToolCall[]): { text: str
     return undefined;
   }
   // Past turns may be without the reasoning that the prompt begins.
-  const begun = [prompt, prompt.slice(0, prompt.lastIndexOf('<think>'))].find((text) => whole.startsWith(text));
+  const reasonings = ['<think>', '<|channel>thought'].map((begin) => prompt.slice(0, prompt.lastIndexOf(begin)));
+  const begun = [prompt, ...reasonings].find((text) => whole.startsWith(text));
   if (begun === undefined)
     throw new Error(`the turn does not go on with its prompt: ${JSON.stringify([prompt, whole])}`);
   return { text: whole.slice(begun.length), prompt: begun };
@@ -76,7 +80,8 @@ describe.skipIf(!isThere)('a call as a published template writes it is read as t
       const read = readTurn(format, [turn.text], { tools, start: responseStart(format, turn.prompt) });
       const all = (read.calls ?? []).map(({ name, args, isCut }) => [name, JSON.parse(args), isCut]);
       // gpt-oss has one call a turn: its template leaves out the others.
-      const written = calls.filter(({ name }) => turn.text.includes(name));
+      const readable = WITHOUT_SECOND_TAG.includes(name) ? calls.slice(0, 1) : calls;
+      const written = readable.filter(({ name }) => turn.text.includes(name));
       expect(all, turn.text).toEqual(
         written.map(({ name, argumentsJson }) => [name, JSON.parse(argumentsJson), undefined]),
       );

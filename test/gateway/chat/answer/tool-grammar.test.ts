@@ -9,6 +9,7 @@ const ARGUMENTS: Readonly<Record<ArgumentsForm, readonly [string, string]>> = {
   json: ['{"place": "Rome"}', '{}'],
   glm: ['<arg_key>place</arg_key>\n<arg_value>Rome</arg_value>\n', ''],
   'qwen3-coder': ['<parameter=place>\nRome\n</parameter>\n', ''],
+  'seed-oss': ['<parameter=place>Rome</parameter>\n', ''],
 };
 
 const FORMS: readonly (readonly [ToolParser, string])[] = [
