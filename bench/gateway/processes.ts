@@ -22,6 +22,8 @@ export interface StackOptions {
   readonly prefixCache?: boolean;
   readonly maxStepTokens?: number;
   readonly streamInterval?: number;
+  /** A model file with so many tokens, in place of the random model. */
+  readonly model?: { readonly path: string; readonly tokens: number };
   /** Listens at a port of loopback in place of a socket file. */
   readonly isLoopback?: boolean;
   /** Speaks TLS with this certificate, on loopback. */
@@ -65,8 +67,17 @@ export async function startStack(options: StackOptions): Promise<Stack> {
       ? `127.0.0.1:${metricsPort(number + 10_000)}`
       : `unix:${path.join(folder, `gateway-${number}.sock`)}`;
   const metrics = `127.0.0.1:${metricsPort(number)}`;
-  const { process: executor } = await startFake({ listen: executorAddress, stepMs, kvBlocks });
-  const gatewayArguments = ['serve', '--model', model, '--listen', address, '--executor', executorAddress];
+  const vocabulary = { first: FIRST_TOKEN, size: options.model?.tokens ?? VOCABULARY };
+  const { process: executor } = await startFake({ listen: executorAddress, stepMs, kvBlocks, vocabulary });
+  const gatewayArguments = [
+    'serve',
+    '--model',
+    options.model?.path ?? model,
+    '--listen',
+    address,
+    '--executor',
+    executorAddress,
+  ];
   const httpPort = metricsPort(number + 5000);
   gatewayArguments.push('--http-listen', `127.0.0.1:${httpPort}`);
   gatewayArguments.push('--metrics-listen', metrics, '--max-sequences', String(maxSequences));

@@ -3,6 +3,11 @@
 
 #include <time.h>
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
+#include <atomic>
 #include <bit>
 #include <chrono>
 #include <cstring>
@@ -31,6 +36,8 @@ constexpr size_t kMostAhead = 7;
 constexpr auto kAheadTime = std::chrono::milliseconds(2);
 // Masks whose JavaScript objects are looked up, before those that are gone are forgotten.
 constexpr size_t kRememberedMasks = 2048;
+// Bytes of grammars that are prepared before freed memory is given back.
+constexpr size_t kTrimBytes = 16 << 20;
 
 // Of this thread on a processor so far: what it waits for one is not its answer's fault.
 double processor_ms() {
@@ -204,6 +211,16 @@ Napi::Value MatcherObject::fork(const Napi::CallbackInfo& info) {
 
 class VocabularyObject;
 
+// Gives memory of closed grammars back to the system, now and then: malloc keeps it in the arenas of the threads that prepared them.
+void trim_memory(size_t prepared_bytes) {
+#ifdef __GLIBC__
+  static std::atomic<size_t> prepared = 0;
+  if (prepared.fetch_add(prepared_bytes) + prepared_bytes < kTrimBytes) return;
+  prepared = 0;
+  malloc_trim(0);
+#endif
+}
+
 // Reads and prepares a grammar.
 class PrepareWorker : public Napi::AsyncWorker {
  public:
@@ -215,7 +232,10 @@ class PrepareWorker : public Napi::AsyncWorker {
         class_(Napi::Persistent(made)) {}
   Napi::Promise promise() const { return deferred_.Promise(); }
 
-  void Execute() override { grammar_ = std::make_shared<Grammar>(vocabulary_, buffer_); }
+  void Execute() override {
+    grammar_ = std::make_shared<Grammar>(vocabulary_, buffer_);
+    trim_memory(grammar_->allocated_bytes());
+  }
   void OnOK() override {
     const auto external = Napi::External<std::shared_ptr<Grammar>>::New(Env(), &grammar_);
     deferred_.Resolve(class_.New({external}));

@@ -9,10 +9,12 @@ import { distancesFrom, importersOf, mutationsOf } from '../../tools/typescript-
 const mutations = mutationsOf(packageRoot);
 
 describe('mistakes in TypeScript', () => {
-  it('are ten of each of four areas', () => {
+  it('are ten of each of four areas, and one at least for each weakness that an attack has found', () => {
     const areas = mutations.map(({ name }) => name.split('/')[0]);
     const counts = Object.fromEntries(areas.map((area) => [area, areas.filter((other) => other === area).length]));
-    expect(counts).toEqual({ executor: 10, scheduler: 10, servers: 10, text: 10 });
+    expect(counts).toEqual({ executor: 10, robustness: 28, scheduler: 10, servers: 10, text: 10 });
+    const rows = new Set(mutations.flatMap(({ name }) => /^robustness\/([a-z])-/.exec(name)?.[1] ?? []));
+    expect([...rows].join('')).toBe('abcdefghijklmnopqrstuvw');
   });
 
   it.each(mutations)('$name applies, and says what a user sees', ({ file, says }) => {

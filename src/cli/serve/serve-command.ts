@@ -19,6 +19,7 @@ import { writeText } from '../common/output.js';
 import { notifyReady, notifyStopping } from '../common/service-manager.js';
 import { checkSystemLimits } from '../common/system-limits.js';
 import { REQUIRED } from '../common/usage.js';
+import { limitHeapGrowth } from './heap-growth.js';
 import { watchNpm } from './npm-parent.js';
 
 /** Exit codes of `serve`: 0 after a drain that finished, these two otherwise; 1 is an error that is told. */
@@ -264,6 +265,7 @@ export function addServeCommand(serve: Command): void {
     .action(async (options) => {
       ignoreInspectorSignal();
       checkSystemLimits(executorThreads(options));
+      limitHeapGrowth();
       // From here on: the first process of a container is not ended by signals that it does not handle. What came of a model is
       // kept, and there is nothing yet to drain or to replace.
       let stop = (): void => process.exit(EXIT_STOPPED_AT_ONCE);

@@ -1,8 +1,12 @@
 import { type ClientHttp2Session, type ClientHttp2Stream, connect } from 'node:http2';
 import type { Socket } from 'node:net';
+import { credentials, Metadata, type ServiceError } from '@grpc/grpc-js';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import {
+  GenerateRequest,
+  type GenerateResponse,
   GenerateStreamRequest,
+  InferenceServiceClient,
   InferenceServiceService,
 } from '../../../../src/shared/generated/rocmforge/v1/inference.js';
 import { type FakeGateway, startFakeGateway } from '../../../support/fake-gateway.js';
@@ -57,4 +61,21 @@ it('a connection that watches health alone does not work', async () => {
   expect(calls.callsOf(name)).toMatchObject({ started: 1, working: 0 });
   call(GENERATE).end(generation);
   await expect.poll(() => calls.callsOf(name)).toMatchObject({ started: 2, working: 1 });
+});
+
+it.each([
+  [24, 'a timer reaches'],
+  [26, 'no timer reaches'],
+  [50 * 365, 'no timer reaches'],
+])('a call whose deadline is in %i days, which %s, gets all of its tokens', async (days) => {
+  const options = { deadline: Date.now() + days * 24 * 3_600_000 };
+  const message = GenerateRequest.fromPartial(request({ text: 'the fox', stop: { maxTokens: 3, ignoreEos: true } }));
+  const client = new InferenceServiceClient(`127.0.0.1:${server.gateway.port}`, credentials.createInsecure());
+  const call = new Promise<GenerateResponse>((resolve, reject) => {
+    client.generate(message, new Metadata(), options, (error: ServiceError | null, response) =>
+      error === null ? resolve(response) : reject(error),
+    );
+  });
+  const { completions } = await call.finally(() => client.close());
+  expect(completions[0]?.tokenIds).toHaveLength(3);
 });
