@@ -56,7 +56,6 @@ export function checkGeneration(request: GenerateStreamRequest, facts: LimitFact
     check(text !== '', 'sampling.text_bias', 'has an empty text');
     check(finite(bias, -MAX_F32), 'sampling.text_bias', `of a text is ${bias}; a float must hold it`);
   }
-  check(stop?.maxTokens !== 0, 'stop.max_tokens', 'must be at least 1');
   for (const id of stop?.tokenIds ?? []) {
     check(id < facts.vocabularySize, 'stop.token_ids', `has token id ${id} of ${facts.vocabularySize}`);
   }
@@ -103,10 +102,12 @@ export function generationParameters(request: GenerateStreamRequest, context: Ge
   const { sampling, stop, output } = request;
   const { facts, tokenizer, promptIds, promptText } = context;
   const room = facts.contextLength - promptIds.length;
-  if (room < 1) {
+  const isPromptOnly = stop?.maxTokens === 0;
+  if (room < (isPromptOnly ? 0 : 1)) {
+    const generated = isPromptOnly ? '' : ' with at least one generated';
     throw new RocmForgeError(
       'PROMPT_TOO_LONG',
-      `the prompt has ${promptIds.length} tokens, which exceeds the available context size of ${facts.contextLength} with at least one generated`,
+      `the prompt has ${promptIds.length} tokens, which exceeds the available context size of ${facts.contextLength}${generated}`,
       {
         field: context.inputField,
         prompt_tokens: String(promptIds.length),
@@ -175,6 +176,7 @@ export function generationParameters(request: GenerateStreamRequest, context: Ge
     priority: request.priority,
     timeLimitMs: request.timeLimitMs,
     promptText,
+    isPromptOnly,
   };
 }
 

@@ -173,7 +173,7 @@ describe('llama.cpp’s paths', () => {
   });
 
   it('tell errors in llama.cpp’s form, by its names', async () => {
-    const { status, json } = await ask(server.gateway, '/completion', { prompt: 'x', n_predict: 0 });
+    const { status, json } = await ask(server.gateway, '/completion', { prompt: 'x', n_predict: -3 });
     expect([status, json.error]).toEqual([400, expect.objectContaining({ code: 400, param: 'n_predict' })]);
     const samplers = await ask(server.gateway, '/completion', { prompt: 'x', lora: [{ id: 0, scale: 1 }] });
     expect(samplers.json.error).toMatchObject({ type: 'not_supported_error', param: 'lora' });
