@@ -191,6 +191,11 @@ function timeLimitOf(fields: Fields): number {
   return Math.max(0, fields.integer('t_max_predict_ms', -MOST_INTEGER, MOST_INTEGER) ?? 0);
 }
 
+/** The priority as vLLM's HTTP server has it, where lower runs first: over gRPC higher does. */
+export function priorityOf(fields: Fields): number {
+  return 0 - (fields.integer('priority', -MOST_INTEGER, MOST_INTEGER) ?? 0);
+}
+
 /** A message of the public API from its parts. */
 export function messageOf(
   fields: Fields,
@@ -204,7 +209,7 @@ export function messageOf(
   const { sampling } = parts;
   const message = Message.fromPartial({
     n: fields.integer('n', 0, MOST_INTEGER),
-    priority: fields.integer('priority', -MOST_INTEGER, MOST_INTEGER) ?? 0,
+    priority: priorityOf(fields),
     requestId: fields.string('request_id') ?? '',
     model: fields.string('model') ?? '',
     timeLimitMs: timeLimitOf(fields),
