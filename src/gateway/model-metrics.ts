@@ -230,7 +230,7 @@ export function observeModels(
   const requestLatency = histogram('e2e_request_latency_seconds', 'From request to its end', LATENCY_BUCKETS);
   const recovery = new Histogram({
     name: 'rocmforge_executor_recovery_seconds',
-    help: 'From an executor’s loss to the next step',
+    help: 'From an executor’s loss until another serves and all that it interrupted has made a step',
     labelNames,
     buckets: LATENCY_BUCKETS,
     registers,

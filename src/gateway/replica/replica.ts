@@ -58,6 +58,7 @@ export class Replica implements Backend {
       options,
       {
         stepCompleted: () => this.supervisor.stepCompleted(),
+        resumed: () => this.supervisor.resumed(),
         sessionLost: (...loss) => this.supervisor.sessionLost(...loss),
         admitted: (waitedMs) => listener.admitted(waitedMs),
         hasRoom: () => listener.hasRoom(),

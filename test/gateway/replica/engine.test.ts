@@ -50,9 +50,14 @@ class Session {
 function engineWith(...prompts: readonly number[]) {
   const options = { pipelineDepth: 2, prefixCache: false, maxQueuedRequests: 10, maxQueuedTokens: 1000 };
   const nothing = () => undefined;
-  const listener = { stepCompleted: nothing, sessionLost: nothing, admitted: nothing, hasRoom: nothing };
+  let resumed = 0;
+  const listener = {
+    ...{ stepCompleted: nothing, sessionLost: nothing, admitted: nothing, hasRoom: nothing },
+    resumed: () => resumed++,
+  };
   const engine = new Engine({ ...options, checkEveryStep: true }, listener, LOG);
   const failed = new Map<number, string>();
+  const generations: Generation[] = [];
   for (const tokens of prompts) {
     const context = {
       id: '',
@@ -67,9 +72,16 @@ function engineWith(...prompts: readonly number[]) {
       error: ({ reason }) => failed.set(tokens, reason),
     });
     engine.submit(generation);
+    generations.push(generation);
   }
   return {
-    failed,
+    ...{ engine, failed, generations },
+    /** True if since the last call the engine has told that nothing interrupted waits any more. */
+    hasResumed: (): boolean => {
+      const told = resumed > 0;
+      resumed = 0;
+      return told;
+    },
     /** The next executor. */
     serve: (): Session => {
       const session = new Session();
@@ -130,5 +142,45 @@ describe('while the request is searched that makes the executor fault', () => {
       expect(fault()).toBe(false);
     }
     expect(failed).toEqual(new Map([[GUILTY, 'REQUEST_QUARANTINED']]));
+  });
+});
+
+describe('a recovery is over', () => {
+  it('when an executor serves, where nothing ran', () => {
+    const { serve, engine, hasResumed } = engineWith();
+    serve();
+    hasResumed();
+    engine.lose();
+    expect(hasResumed()).toBe(false);
+    serve();
+    expect(hasResumed()).toBe(true);
+  });
+
+  it('when everything interrupted has made a step, and not with the first of them', () => {
+    const { serve, fault, hasResumed } = engineWith(5, 6);
+    for (let i = 0; i < 2; i++) {
+      serve();
+      fault();
+    }
+    // While the guilty one is searched they run one after the other.
+    const session = serve();
+    hasResumed();
+    const resumed = [[5], [], [6]].map((begun) => {
+      expect(session.underWay.map(inStep)).toEqual([begun]);
+      session.answer();
+      return hasResumed();
+    });
+    expect(resumed).toEqual([false, false, true]);
+  });
+
+  it.each(['cancel', 'pause'] as const)('when what has made no step is not waited for: %s', (what) => {
+    const { serve, engine, generations, hasResumed } = engineWith(5);
+    serve().answer();
+    engine.lose();
+    serve();
+    hasResumed();
+    if (what === 'pause') engine.pause(generations[0] as Generation, 'reader');
+    else engine.cancel(generations[0] as Generation);
+    expect(hasResumed()).toBe(true);
   });
 });

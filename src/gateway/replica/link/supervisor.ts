@@ -187,10 +187,14 @@ export class Supervisor {
 
   /** Steps come back: deaths before this do not count against the executor any more. */
   stepCompleted(): void {
-    if (this.lostAt !== undefined) this.listener.recovered((performance.now() - this.lostAt) / 1000);
-    this.lostAt = undefined;
     const { deaths, kills = 0, probing } = this.supervision;
     if (deaths.length > 0 || kills > 0 || probing) this.happen('step');
+  }
+
+  /** For the engine: an executor serves, and nothing that its predecessor ran waits for its next step. */
+  resumed(): void {
+    if (this.lostAt !== undefined) this.listener.recovered((performance.now() - this.lostAt) / 1000);
+    this.lostAt = undefined;
   }
 
   /** For the engine: the session's stream broke. */
@@ -255,6 +259,8 @@ export class Supervisor {
     const circumstances = { ...times, maxRestarts, probeIntervalMs, isOutside };
     const { after, actions } = decide(this.supervision, event, circumstances);
     this.supervision = after;
+    // None follows before it is asked for: time without requests is no recovery.
+    if (after.state === 'unloaded') this.lostAt = undefined;
     if (after.state !== state) {
       this.log.info({ from: state, event }, `supervisor ${after.state}`);
       // The first cause is what counts: what comes after follows from it.
