@@ -284,6 +284,7 @@ export class Replica implements Backend {
       ...engine.counters,
       serving: Number(supervisor.state === 'serving'),
       spares: Number(supervisor.hasSpare),
+      missingSpares: Number(supervisor.lacksSpare),
       slots: this.slots,
       stepTokens: this.stepTokens,
       executors: supervisor.generations,

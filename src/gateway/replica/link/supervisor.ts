@@ -111,6 +111,7 @@ export class Supervisor {
   private ended: Promise<unknown> = Promise.resolve();
   private readonly memory: KeptMemory;
   private readonly spare: SpareExecutor | undefined;
+  private isSpareMissing = false;
   /** State of the address of a remote executor while none responds there. */
   private silence: Silence | undefined;
 
@@ -373,6 +374,7 @@ export class Supervisor {
       this.happen('ready');
       const isWanted = this.options.hasSpare ?? (session.info.platform !== 'host' && !this.isSplit);
       if (isWanted && session.model.hasRoomForSpare) this.spare?.ensure(SPARE_DELAY_MS);
+      this.noteSpare(session.model.hasRoomForSpare);
       this.log.info({ epoch: this.started, executorPid: this.pid, device: session.info.device }, 'executor serving');
       this.listener.serving(session);
     } catch (thrown) {
@@ -464,6 +466,25 @@ export class Supervisor {
   /** True if an executor is on standby. */
   get hasSpare(): boolean {
     return this.spare?.isReady ?? false;
+  }
+
+  /** True if `--spare` was given, and there is none for a reason that time does not change. */
+  get lacksSpare(): boolean {
+    return this.isSpareMissing;
+  }
+
+  /** What was asked for and cannot be is said once, and again when it has become possible in between. */
+  private noteSpare(hasRoom: boolean): void {
+    const { hasSpare, executor, keepsMemory = true } = this.options;
+    const before = this.isSpareMissing;
+    this.isSpareMissing = hasSpare === true && (this.spare === undefined || !hasRoom);
+    if (!this.isSpareMissing || before) return;
+    const why = !('spawn' in executor)
+      ? 'the executor at an address is not started by this gateway'
+      : keepsMemory
+        ? 'it would take a quarter of the memory for KV blocks or more; a lower --max-step-tokens or more device memory helps'
+        : 'on a GPU it requires the keeper, which --no-keeper turns off';
+    this.log.warn(`--spare has no effect, no executor is on standby: ${why}`);
   }
 
   /** An executor of this gateway has its file: where the content is what it was, somebody only touched it during the load. */
