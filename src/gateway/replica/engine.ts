@@ -416,8 +416,10 @@ export class Engine implements Backend {
     const { session, scheduler, masking } = this;
     if (!session || !scheduler || !masking) return;
     if (this.interrupted.areResumed) this.listener.resumed();
-    // While a guilty request is searched, one step at a time: a fault then points at the step that was under way.
-    while (scheduler.stepsInFlight < (this.blame.isSearching ? 1 : this.options.pipelineDepth)) {
+    // While a guilty request is searched, one step at a time: a fault then points at the step that was under way. Tokens that a
+    // prediction block drafts behind a step belong to the next one.
+    const isAlone = this.blame.isSearching || session.model.predicts;
+    while (scheduler.stepsInFlight < (isAlone ? 1 : this.options.pipelineDepth)) {
       const plan = scheduler.plan();
       if (plan === undefined) return;
       session.submit(encodeStep(plan, session.epoch, masking.begin(plan), session.model.hiddenSize > 0));

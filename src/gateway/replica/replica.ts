@@ -28,7 +28,7 @@ export interface ReplicaListener {
   fault(fault: Fault): void;
   /** Another executor follows: why, in a word. */
   restarts(reason: string): void;
-  /** The first step of a new executor came back, this long after the old one was lost. */
+  /** Another executor serves, and all that the lost one ran has made a step, this long after the loss. */
   recovered(seconds: number): void;
   /** Its executor is gone, and why is known: others may go on with what it had. */
   executorLost(): void;
@@ -84,6 +84,11 @@ export class Replica implements Backend {
           this.stepTokens = session.model.maxStepTokens;
           this.unservable = undefined;
           this.arithmeticName = session.model.arithmetic;
+          if (options.supervisor.load.predicts && !session.model.predicts) {
+            log.warn(
+              'the executor splits the model and has no multi-token-prediction block: tokens are drafted by prompt lookup',
+            );
+          }
           this.engine.serve(session);
           listener.hasRoom();
         },

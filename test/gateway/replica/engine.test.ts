@@ -19,11 +19,16 @@ const EVIDENCE = { reason: 'exit_86', isEvidence: true, isOutside: false };
 class Session {
   readonly steps: ExecuteRequest[] = [];
   readonly epoch = 1n;
-  readonly model = LoadedModel.fromPartial({
-    ...{ maxSequences: 4, maxStepTokens: 64, kvBlocks: 100, vocabularySize: TOKENIZER.vocabularySize, maskIds: 12 },
-  });
+  readonly model: LoadedModel;
   private answered = 0;
   private listener: SessionListener | undefined;
+
+  constructor(model: Partial<LoadedModel> = {}) {
+    this.model = LoadedModel.fromPartial({
+      ...{ maxSequences: 4, maxStepTokens: 64, kvBlocks: 100, vocabularySize: TOKENIZER.vocabularySize, maskIds: 12 },
+      ...model,
+    });
+  }
 
   start(listener: SessionListener): void {
     this.listener = listener;
@@ -83,8 +88,8 @@ function engineWith(...prompts: readonly number[]) {
       return told;
     },
     /** The next executor. */
-    serve: (): Session => {
-      const session = new Session();
+    serve: (model?: Partial<LoadedModel>): Session => {
+      const session = new Session(model);
       engine.serve(session as unknown as ExecutorSession);
       return session;
     },
@@ -143,6 +148,11 @@ describe('while the request is searched that makes the executor fault', () => {
     }
     expect(failed).toEqual(new Map([[GUILTY, 'REQUEST_QUARANTINED']]));
   });
+});
+
+it('has one step under way exactly where the executor has a prediction block, which a split model has not', () => {
+  expect(engineWith(5, 6).serve({ predicts: true }).underWay).toHaveLength(1);
+  expect(engineWith(5, 6).serve({ predicts: false }).underWay).toHaveLength(2);
 });
 
 describe('a recovery is over', () => {
