@@ -20,7 +20,7 @@ import {
   MAX_ANSWER_TEXT_BYTES,
   MAX_LOGPROBS_OF_MESSAGE,
 } from './limits.js';
-import { forcesToolCalls } from './required-tool-calls.js';
+import { callsBesideConstraint, forcesToolCalls } from './required-tool-calls.js';
 
 /** Below this, all but the likeliest token have no weight that a float could hold: the draw is that token. */
 const LEAST_TEMPERATURE = 1e-6;
@@ -67,7 +67,9 @@ export function checkGeneration(request: GenerateStreamRequest, facts: LimitFact
   );
   if (input?.$case === 'chat') checkTools(input.value, facts);
   if (input?.$case === 'chat') checkBegun(input.value);
-  if (input?.$case === 'chat' && forcesToolCalls(input.value)) checkForcedToolCalls(request, input.value);
+  if (input?.$case === 'chat' && (forcesToolCalls(input.value) || callsBesideConstraint(request))) {
+    checkForcedToolCalls(request, input.value);
+  }
   // A text this long is certain to be too long without encoding it, unless special tokens in it swallow white space.
   const mostCharacters = facts.contextLength * facts.longestTokenBytes;
   if (input?.$case === 'text' && !input.value.parseSpecial && input.value.text.length > mostCharacters) {
@@ -250,11 +252,14 @@ export function checkBegun(chat: ChatInput): void {
   check(!forcesToolCalls(chat), field, 'cannot be kept with a call that must come, or with tools that are strict');
 }
 
-/** Calls that must come, or that are strict, are held to a grammar, with the names of functions in it as they are. */
-function checkForcedToolCalls({ constraint, stop }: GenerateStreamRequest, chat: ChatInput): void {
-  const what = requiresCall(chat) ? 'a chat.tool_choice that demands a call' : 'chat.tools.strict';
-  const another = `cannot be kept with ${what}, which is a form of its own`;
-  check(constraint?.kind === undefined, 'constraint', another);
+/** Calls that must come, that are strict, or that may come instead of a constrained answer are held to a grammar, with the names of functions in it as they are. */
+function checkForcedToolCalls({ stop }: GenerateStreamRequest, chat: ChatInput): void {
+  const isStrict = chat.tools.some(({ strict }) => strict);
+  const what = requiresCall(chat)
+    ? 'a chat.tool_choice that demands a call'
+    : isStrict
+      ? 'chat.tools.strict'
+      : 'a constraint';
   check(!stop?.ignoreEos, 'stop.ignore_eos', `cannot be kept with ${what}`);
   const odd = chat.tools.find(({ name }) => !CALLABLE_NAME.test(name));
   const rule = `with ${what} a name has letters, digits and . _ - / : alone`;
