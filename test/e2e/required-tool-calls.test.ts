@@ -156,6 +156,50 @@ describe('with a response_format', () => {
   });
 });
 
+describe('in the Responses API, where functions are strict unless the request says otherwise', () => {
+  const format = { type: 'json_schema', name: 'n', schema: { type: 'object' } } as const;
+  /** The calls of responses whose text is an object, which does not begin. */
+  async function called(parts: object): Promise<readonly { name: string; arguments: string }[]> {
+    const functions = tools.map(({ function: { name, parameters } }) => ({
+      type: 'function',
+      name,
+      parameters,
+      ...parts,
+    }));
+    const responses = await Promise.all(
+      SEEDS.map((seed) => {
+        const body = {
+          ...{ model: 'demo', input: 'Once', tools: functions, text: { format }, temperature: 1, seed },
+          ...{ max_output_tokens: 800, logit_bias: { '{': -100 } },
+        };
+        return openai.responses.create(body as OpenAI.Responses.ResponseCreateParamsNonStreaming);
+      }),
+    );
+    return responses.flatMap(({ output }) => output.filter((item) => item.type === 'function_call'));
+  }
+  const matches = ({ name, arguments: json }: { name: string; arguments: string }): boolean => {
+    try {
+      return VALIDATORS[name]!(JSON.parse(json)) === true;
+    } catch {
+      return false;
+    }
+  };
+
+  it.each([{}, { strict: null }, { strict: true }])('calls match their schemas with %j', async (parts) => {
+    const calls = await called(parts);
+    expect(calls.length).toBeGreaterThanOrEqual(SEEDS.length);
+    expect(calls.filter((call) => !matches(call))).toEqual([]);
+  });
+
+  it('and need not with strict: false, or with a schema that cannot be enforced', async () => {
+    const loose = await called({ strict: false });
+    expect(loose.some((call) => !matches(call))).toBe(true);
+    const parameters = { type: 'object', properties: { a: { type: 'array', uniqueItems: true } } };
+    expect((await called({ parameters })).length).toBeGreaterThan(0);
+    await expect(called({ parameters, strict: true })).rejects.toMatchObject({ status: 400 });
+  });
+});
+
 it('a call that is required is the same when the executor is killed in the middle of it', async () => {
   const streamed = async (onArguments: () => void) => {
     const stream = openai.chat.completions.stream({

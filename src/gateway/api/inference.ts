@@ -12,17 +12,15 @@ import type {
   TokenizeResponse,
 } from '../../shared/generated/rocmforge/v1/inference.js';
 import { EncodedResponse, LargeRequest, type RequestBytes } from '../../shared/grpc/strict.js';
-import type { GivenConstraint } from '../constraints/grammar-of.js';
 import type { Matchers } from '../matching/matchers.js';
 import { ReasoningBudgets } from '../matching/reasoning-budget.js';
-import type { TokenConstraint } from '../matching/token-constraint.js';
 import type { RequestContext } from '../request/context.js';
 import type { EncodeService } from '../request/encoding/encode-service.js';
 import type { OpenedGeneration } from '../request/encoding/text-jobs.js';
 import type { CallContext } from '../request/encoding/text-threads.js';
 import type { GenerationParameters, GenerationSink } from '../request/generation.js';
 import { checkLimits, checkModelName } from '../request/limits.js';
-import { constraintOf, reasoningLimitOf } from '../request/required-tool-calls.js';
+import { openConstraints } from '../request/opened-constraints.js';
 import type { RequestRunner } from '../request/runner.js';
 import type { ServedModel } from '../request/served-model.js';
 import { RequestSpans } from '../request/spans.js';
@@ -294,28 +292,14 @@ export class Inference {
     });
     const context = { principal, peer, trace, deadline, httpRequestId, id, spans, arrivedAt };
     try {
-      const constraint = constraintOf(request, facts, parameters.answer);
-      const opened = await this.matchers.openEach(constraint, parameters.n, caller);
-      const constraints = this.held(request, parameters, constraint, opened);
+      const { matchers, budgets } = this;
+      const constraints = await openConstraints(request, parameters, { facts, matchers, budgets }, caller);
       const { speculates = false, predicts = false } = this.options;
       return { parameters: { ...parameters, constraints, speculates, predicts }, context, toldPrompt };
     } catch (error) {
       this.runner.notRun(parameters, context, signal.aborted ? 'cancelled' : asRocmForgeError(error).reason);
       throw error;
     }
-  }
-
-  /** Constraint on the tokens of each completion, with the limit of its reasoning. */
-  private held(
-    request: GenerateStreamRequest,
-    { answer, stop, n }: GenerationParameters,
-    constraint: GivenConstraint | undefined,
-    opened: readonly TokenConstraint[] | undefined,
-  ): readonly TokenConstraint[] | undefined {
-    const { maxTokens } = stop;
-    const limit = reasoningLimitOf(request, this.model.facts, { answer, constraint, maxTokens });
-    if (limit === undefined) return opened;
-    return Array.from({ length: n }, (_, i) => this.budgets.hold(opened?.[i], limit));
   }
 
   private async openSmall(request: GenerateStreamRequest, caller: CallContext): Promise<OpenedGeneration> {

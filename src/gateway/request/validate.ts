@@ -252,6 +252,27 @@ export function checkBegun(chat: ChatInput): void {
   check(!forcesToolCalls(chat), field, 'cannot be kept with a call that must come, or with tools that are strict');
 }
 
+/**
+ * The request with every tool strict that is to be so if possible; undefined without such a tool, or where the rest of the request
+ * does not allow it. Whether a schema does is known once its grammar is made.
+ */
+export function withStrictTools(request: GenerateStreamRequest): GenerateStreamRequest | undefined {
+  const { input } = request;
+  if (input?.$case !== 'chat' || !input.value.tools.some((tool) => tool.strictIfSupported && !tool.strict))
+    return undefined;
+  const tools = input.value.tools.map((tool) => ({ ...tool, strict: tool.strict || tool.strictIfSupported }));
+  const chat = { ...input.value, tools };
+  const strict = { ...request, input: { $case: 'chat' as const, value: chat } };
+  try {
+    checkBegun(chat);
+    checkForcedToolCalls(strict, chat);
+    return strict;
+  } catch (error) {
+    if (error instanceof RocmForgeError) return undefined;
+    throw error;
+  }
+}
+
 /** Calls that must come, that are strict, or that may come instead of a constrained answer are held to a grammar, with the names of functions in it as they are. */
 function checkForcedToolCalls({ stop }: GenerateStreamRequest, chat: ChatInput): void {
   const isStrict = chat.tools.some(({ strict }) => strict);
