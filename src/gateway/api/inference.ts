@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { setMaxListeners } from 'node:events';
 import { asRocmForgeError } from '../../shared/errors.js';
 import type {
   DetokenizeRequest,
@@ -25,6 +26,7 @@ import type { RequestRunner } from '../request/runner.js';
 import type { ServedModel } from '../request/served-model.js';
 import { RequestSpans } from '../request/spans.js';
 import { checkGeneration, generationParameters } from '../request/validate.js';
+import { runWithin } from '../request/within-streams.js';
 import { checkTokenIds } from '../tokenizer/prompt.js';
 import type { Tokenizer } from '../tokenizer/tokenizer.js';
 import { collectResponse } from './collect-response.js';
@@ -160,7 +162,8 @@ export class Inference {
   }
 
   /**
-   * Runs several generations to their ends. All are checked before any runs, and the first that fails ends the others.
+   * Runs several generations to their ends, as many at once as the client's limit leaves. All are checked before any runs, and the first
+   * that fails ends the others.
    *
    * @returns undefined where the client has gone meanwhile
    * @throws RocmForgeError as {@link generate}
@@ -172,16 +175,22 @@ export class Inference {
   ): Promise<readonly GenerateResponse[] | undefined> {
     const opened = await allOrNone(
       messages.map((message) => this.open(message, client, { isUnary: true })),
-      (one) => {
-        for (const constraint of one?.parameters.constraints ?? []) constraint.close();
-      },
+      closeConstraints,
     );
+    let begun = 0;
+    // Each prompt listens.
+    setMaxListeners(0, client.signal);
     try {
-      const responses = await Promise.all(opened.map((one) => one && this.collect(one, client, onToken)));
+      const within = { most: messages.length, hasFree: () => this.runner.hasFreeStream(client) };
+      const responses = await runWithin(opened, within, async (one, i) => {
+        begun = i + 1;
+        return one && this.collect(one, client, onToken);
+      });
       const whole = responses.filter((response) => response !== undefined);
       return whole.length === messages.length ? whole : undefined;
     } catch (error) {
       client.cancel();
+      for (const one of opened.slice(begun)) closeConstraints(one);
       throw error;
     }
   }
@@ -321,6 +330,11 @@ export class Inference {
       ...this.readiness(),
     };
   }
+}
+
+/** Of a request that does not run. */
+function closeConstraints(request: OpenedRequest | undefined): void {
+  for (const constraint of request?.parameters.constraints ?? []) constraint.close();
 }
 
 /** Results of all promises; if one fails, the others' results are undone. */
