@@ -1,14 +1,14 @@
-import { RocmForgeError } from '../../shared/errors.js';
+import type { RocmForgeError } from '../../shared/errors.js';
 import type { Fault } from '../../shared/fault-log.js';
 import type { GetDeviceStatsResponse } from '../../shared/generated/rocmforge/executor/v1/executor.js';
 import type { Logger } from '../../shared/log.js';
 import type { Generation } from '../request/generation.js';
 import type { Backend, PausedBy } from '../request/runner.js';
-import { clientError } from './client-error.js';
+import { clientError, withoutExecutor } from './client-error.js';
 import { Engine, type Migration } from './engine.js';
 import type { EngineOptions } from './engine-options.js';
 import type { ExecutorSession } from './link/executor-session.js';
-import { PROBE_INTERVAL_MS, type SupervisorState } from './link/supervision.js';
+import type { SupervisorState } from './link/supervision.js';
 import { Supervisor, type SupervisorOptions } from './link/supervisor.js';
 import { NOTHING_SCHEDULED, type ReplicaCounts } from './replica-counts.js';
 import type { Scheduler } from './scheduler/scheduler.js';
@@ -296,12 +296,4 @@ export class Replica implements Backend {
       stepAgeMs: supervisor.oldestStepAgeMs,
     };
   }
-}
-
-/** Error for requests while no executor is available. */
-function withoutExecutor(cause: RocmForgeError | undefined): RocmForgeError {
-  const why = cause?.reason === 'EXECUTOR_BUSY' ? cause.message : 'the executor ends again and again';
-  return new RocmForgeError('EXECUTOR_UNAVAILABLE', `${why}; it is tried more slowly now`, {
-    retry_delay_ms: String(PROBE_INTERVAL_MS),
-  });
 }
