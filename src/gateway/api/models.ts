@@ -37,7 +37,7 @@ export interface OfferedModel {
    *
    * @returns false if the gateway does not unload idle models; nothing is changed then
    */
-  keepAlive(idleMs: number | undefined): boolean;
+  keepAlive(idleMs: number): boolean;
   /** When it is unloaded if no request comes, in ms since 1970; infinite if it is not. */
   unloadsAt(): number;
   /** True if it is unloaded and nothing loads it. */
