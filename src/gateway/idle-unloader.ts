@@ -87,6 +87,8 @@ export class IdleUnloader {
       this.router.unloadModel();
       await new Promise((resolve) => setTimeout(resolve, LEAST_LOOK_MS));
     }
+    // Of one that was unloaded before, too: the next load begins with the default.
+    this.idleMs = this.options.idleUnloadMs;
     return true;
   }
 

@@ -138,6 +138,14 @@ describe('the idle time of a request', () => {
     expect(idle()).toBe(3 * IDLE_MS);
   });
 
+  it('of 0, which unloads the model at once, is not that of the next load', async () => {
+    start(IDLE_MS);
+    router.isLoaded = false;
+    idleUnloader.keepAlive(0);
+    expect(await idleUnloader.unload(new AbortController().signal)).toBe(true);
+    expect(idle()).toBe(IDLE_MS);
+  });
+
   it('means nothing where models are not unloaded', () => {
     start(undefined);
     expect(idleUnloader.keepAlive(1)).toBe(false);
