@@ -170,6 +170,7 @@ export function hostModel(
       kvCacheType,
     },
     load: () => loadOf(router.counts),
+    parallelism: () => (replicas[0] as Replica).parallelism,
     wake: () => router.wake(),
     keepAlive: (idleMs) => idleUnloader.keepAlive(idleMs),
     unloadsAt: () => idleUnloader.unloadsAt(),

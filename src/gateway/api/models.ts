@@ -26,6 +26,8 @@ export interface OfferedModel {
   readonly embeddings: Embeddings;
   /** Its load and capacity. */
   readonly load: () => Load;
+  /** Devices that share each of its layers, and stages of layers. */
+  readonly parallelism: () => { readonly tensor: number; readonly pipeline: number };
   /**
    * Loads it if it is unloaded. Resolves when requests are served.
    *

@@ -49,6 +49,7 @@ export class Replica implements Backend {
   private session: ExecutorSession | undefined;
   private arithmeticName: string | undefined;
   private slots = 0;
+  private sizes = { tensor: 1, pipeline: 1 };
   private stepTokens = 0;
   /** Why no executor can go on with this model file; absent while one can. */
   private unservable: RocmForgeError | undefined;
@@ -81,6 +82,7 @@ export class Replica implements Backend {
           this.deviceName = session.info.device;
           this.session = session;
           this.slots = session.model.maxSequences;
+          this.sizes = { tensor: session.model.tensorShards || 1, pipeline: session.model.pipelineStages || 1 };
           this.stepTokens = session.model.maxStepTokens;
           this.unservable = undefined;
           this.arithmeticName = session.model.arithmetic;
@@ -177,6 +179,11 @@ export class Replica implements Backend {
   /** Starts an executor where there is none, for generations that come with it or right after. */
   loadModel(): void {
     if (!this.engine.isClosed) this.supervisor.load();
+  }
+
+  /** Devices that share each layer, and stages of layers, of the executor that serves or served last; 1 and 1 before. */
+  get parallelism(): { readonly tensor: number; readonly pipeline: number } {
+    return this.sizes;
   }
 
   /** See `Engine`, of what moves from one replica to another. */
