@@ -269,7 +269,7 @@ export class Supervisor {
         this.cause ??= cause;
         this.lastProblem = this.cause;
         // The caller receives the failure of a first start: one line is enough.
-        this.log[this.first === undefined ? 'warn' : 'info']({ reason: cause.reason }, cause.message);
+        this.log[this.first === undefined ? 'warn' : 'debug']({ reason: cause.reason }, cause.message);
       }
     }
     for (const action of actions) this.perform(action);
@@ -440,7 +440,8 @@ export class Supervisor {
   /** The load on standby is the same as the one that serves; its epoch is never used. */
   private startSpare(): Spare {
     const { executor, load, vocabularySize, loadTimeoutMs } = this.options;
-    const process = this.startProcess((executor as { readonly spawn: ExecutorProcessOptions }).spawn);
+    const { spawn } = executor as { readonly spawn: ExecutorProcessOptions };
+    const process = this.startProcess({ ...spawn, forwardsError: true });
     const { deadline, clock, device, arithmetic } = this;
     const epoch = randomBytes(6).readUIntLE(0, 6);
     const request = { ...load, epoch: BigInt(epoch), gateway: this.identity, version: packageVersion };
