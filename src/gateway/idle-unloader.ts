@@ -87,7 +87,7 @@ export class IdleUnloader {
       this.router.unloadModel();
       await new Promise((resolve) => setTimeout(resolve, LEAST_LOOK_MS));
     }
-    // Of one that was unloaded before, too: the next load begins with the default.
+    // Also if it was unloaded before: the next load begins with the default.
     this.idleMs = this.options.idleUnloadMs;
     return true;
   }

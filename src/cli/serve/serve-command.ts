@@ -197,7 +197,7 @@ export function addServeCommand(serve: Command): void {
         .default(256),
     )
     .addOption(
-      new Option('--max-priority <number>', 'highest priority that a request may have, as gRPC counts it; on HTTP lower runs first').argParser(integer).default(0),
+      new Option('--max-priority <number>', 'highest priority that a request may have').argParser(integer).default(0),
     )
     .addOption(
       new Option('--max-connections <count>', 'open connections per API').argParser(wholeNumber(1)).default(1024),

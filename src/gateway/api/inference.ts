@@ -332,7 +332,7 @@ export class Inference {
   }
 }
 
-/** Of a request that does not run. */
+/** Gives back the constraints of a request that does not run. */
 function closeConstraints(request: OpenedRequest | undefined): void {
   for (const constraint of request?.parameters.constraints ?? []) constraint.close();
 }

@@ -34,7 +34,7 @@ export interface ForcedToolCalls {
   readonly reasoning?: HeldReasoning | undefined;
 }
 
-/** How strings of JSON are written where these calls may stand. */
+/** Form of JSON strings in a grammar that has these calls. */
 export const stringsOf = ({ calls }: ForcedToolCalls): Grammar['strings'] =>
   calls.argumentsForm === 'json' ? 'plain' : 'without-angles';
 

@@ -474,7 +474,7 @@ export class Supervisor {
     return this.isSpareMissing;
   }
 
-  /** What was asked for and cannot be is said once, and again when it has become possible in between. */
+  /** Logs once that there is no executor on standby, and again if one was possible in between. */
   private noteSpare(hasRoom: boolean): void {
     const { hasSpare, executor, keepsMemory = true } = this.options;
     const before = this.isSpareMissing;
