@@ -89,7 +89,7 @@ const ROWS = [
       ['Executors that ended, by why', 'short', [[increase('executor_restarts_total', 'reason'), '{{reason}}']]],
       ['Sequences computed again', 'short', [[increase('requests_replayed_total'), 'sequences']]],
       [
-        'Recovery: from an executor’s loss to the next step',
+        'Recovery: from an executor’s loss until streams continue',
         's',
         [
           [

@@ -5,6 +5,7 @@
 //   node tools/out-of-range-store.mjs --planted DIR --device cuda [--model FILE] [--streams N] [--tokens N]
 //
 // Needs the built tree (dist/, build/) and nothing else. Prints what happened as JSON; ends with 1 when a check fails.
+import './temporary-folder.mjs';
 import { existsSync, mkdtempSync, renameSync, symlinkSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';

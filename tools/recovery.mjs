@@ -5,6 +5,7 @@
 // Needs the built tree. Prints a Markdown table row a kill and their median. Other work on the machine makes everything
 // slower: a calibration loop before and after each kill says by how much, as its mean time over its least one, and the limit
 // is scaled by that. Ends with 1 when the median is over the scaled limit.
+import './temporary-folder.mjs';
 import { mkdtempSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';

@@ -4,6 +4,7 @@
 //   node --expose-gc tools/soak.mjs [--minutes 10] [--kill-seconds 15] [--streams 6] [--plot FILE.svg] [--json FILE]
 //
 // Needs the built tree. Prints a Markdown table; ends with 1 when a stream was lost or changed, or something leaked.
+import './temporary-folder.mjs';
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import os from 'node:os';

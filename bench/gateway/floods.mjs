@@ -10,6 +10,7 @@
 //
 // Floods come from a process of their own; nothing leaves loopback. `--apart` gives them a core (1) on which nothing else
 // runs, and all else another (0), so that gaps tell what a flood costs the gateway and not what sending it costs a core.
+import '../../tools/temporary-folder.mjs';
 import { execFileSync, spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync } from 'node:fs';
 import { connect } from 'node:net';

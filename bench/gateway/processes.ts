@@ -43,6 +43,8 @@ export interface Stack {
   stop(): Promise<void>;
 }
 
+// Run from the repository root, whichever folder this file is compiled to.
+await import(path.resolve('tools', 'temporary-folder.mjs'));
 const folder = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-bench-'));
 const model = writeRandomModel({ contextLength: 65_536 });
 let stacks = 0;

@@ -10,6 +10,9 @@ import { writeQuantizedFamily } from '../../test/support/quantized-family.js';
 import { RANDOM_ALIAS_NAMES, RANDOM_FAMILY_NAMES, type RandomFamilyName } from '../../test/support/random-families.js';
 import { writeRandomFamily } from '../../test/support/random-model.js';
 
+// Run from the repository root, whichever folder this file is compiled to.
+await import(path.resolve('tools', 'temporary-folder.mjs'));
+
 const { values: options } = parseArgs({
   options: {
     output: { type: 'string' },

@@ -112,8 +112,6 @@ export function hostModel(
   const replicas = executors.map((executor, i): Replica => {
     const replicaOptions: ReplicaOptions & ChangeableLimits = {
       ...options,
-      // Tokens predicted behind a step's belong to the next one.
-      ...(predicts && { pipelineDepth: 1 }),
       supervisor: supervisorOptions({ ...options, executor }, served),
       queueShareOf: (principal) => trust.limiter.queueShareOf(principal),
     };
@@ -172,6 +170,7 @@ export function hostModel(
       kvCacheType,
     },
     load: () => loadOf(router.counts),
+    parallelism: () => (replicas[0] as Replica).parallelism,
     wake: () => router.wake(),
     keepAlive: (idleMs) => idleUnloader.keepAlive(idleMs),
     unloadsAt: () => idleUnloader.unloadsAt(),

@@ -51,6 +51,7 @@ export class IdleUnloader {
   heard(replica: number, state: SupervisorState): void {
     if (state === 'unloading') {
       this.counters.unloads += 1;
+      this.idleMs = this.options.idleUnloadMs ?? Number.POSITIVE_INFINITY;
       this.away.add(replica);
     }
     if (state !== 'serving') return;
@@ -64,14 +65,14 @@ export class IdleUnloader {
   }
 
   /**
-   * Sets the idle time (ms) after which the model is unloaded; absent: that of the options.
+   * Sets the idle time (ms) after which the model is unloaded, until another is set or the model is unloaded, as in Ollama: there the
+   * requests of other APIs, and those without one, leave it as it is.
    *
    * @returns false if idle models are not unloaded; nothing is changed then
    */
-  keepAlive(idleMs: number | undefined): boolean {
-    const { idleUnloadMs } = this.options;
-    if (idleUnloadMs === undefined) return false;
-    this.idleMs = idleMs ?? idleUnloadMs;
+  keepAlive(idleMs: number): boolean {
+    if (this.options.idleUnloadMs === undefined) return false;
+    this.idleMs = idleMs;
     return true;
   }
 
@@ -86,6 +87,8 @@ export class IdleUnloader {
       this.router.unloadModel();
       await new Promise((resolve) => setTimeout(resolve, LEAST_LOOK_MS));
     }
+    // Also if it was unloaded before: the next load begins with the default.
+    this.idleMs = this.options.idleUnloadMs;
     return true;
   }
 

@@ -190,6 +190,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
         models: models.offered,
         factsOf: (model: OfferedModel) => facts.get(model) as HttpFacts,
         trust,
+        log,
         shows: { page: options.httpPage ?? true, slots: options.httpSlots ?? false },
         defaults: { verbose: options.httpVerbose ?? false, strictFields: options.strictFields ?? false },
         responses: new ResponseStore(),

@@ -123,6 +123,11 @@ export function watchModels(registry: Registry, models: readonly CountedModel[])
   total('discarded_tokens_total', 'Tokens computed ahead and discarded', (counts) => counts.discardedTokens);
   gauge('executor_up', 'Executors that serve', (counts) => counts.serving);
   gauge('executor_spares', 'Executors on standby', (counts) => counts.spares);
+  gauge(
+    'executor_spares_missing',
+    'Replicas with --spare for which no executor can be on standby',
+    (counts) => counts.missingSpares,
+  );
   gauge('executor_epoch', 'Executors started so far', (counts) => counts.executors);
   gauge(
     'executor_last_step_age_seconds',
@@ -230,7 +235,7 @@ export function observeModels(
   const requestLatency = histogram('e2e_request_latency_seconds', 'From request to its end', LATENCY_BUCKETS);
   const recovery = new Histogram({
     name: 'rocmforge_executor_recovery_seconds',
-    help: 'From an executor’s loss to the next step',
+    help: 'From an executor’s loss until another serves and all that it interrupted has made a step',
     labelNames,
     buckets: LATENCY_BUCKETS,
     registers,

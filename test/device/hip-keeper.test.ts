@@ -1,7 +1,9 @@
 import { closeSync, openSync, readFileSync, readSync, statSync, writeSync } from 'node:fs';
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { KeeperClient } from '../../src/executor/keeper/client.js';
 import { BLOCK_TOKENS } from '../../src/gateway/replica/scheduler/block-manager.js';
+import { logLevel, logSink, setLogLevel } from '../../src/shared/log.js';
+import type { LogLevel } from '../../src/shared/log-levels.js';
 import { type Generated, generate, request, startTestGateway, type TestGateway } from '../support/gateway.js';
 import { doubleIsMissing, HipDouble } from '../support/hip-double.js';
 import { seen } from '../support/kill-run.js';
@@ -138,6 +140,7 @@ describe.skipIf(missing !== undefined)('memory of a GPU that outlives executors'
   it('an executor on standby has the same memory, and takes over', async () => {
     const { gateway } = await start({ hasSpare: undefined });
     await expect.poll(() => gateway.replica.counts.spares).toBe(1);
+    expect(gateway.replica.counts.missingSpares).toBe(0);
     const [first, second] = await disturbed(() => {
       process.kill(executorPid(), 'SIGKILL');
     });
@@ -153,6 +156,28 @@ describe.skipIf(missing !== undefined)('memory of a GPU that outlives executors'
     });
     expect(seen(fourth)).toEqual(seen(third));
     expect(gateway.replica.counts.restoredWeights).toBe(1);
+  });
+
+  it.each([
+    ['memory', { executor: { spawn: { device: 'hip' } } }, 2 ** 31, 'a quarter of the memory'],
+    ['the keeper', { keepsMemory: false }, 2 ** 33, '--no-keeper'],
+  ] as const)('says where --spare cannot be kept for want of %s', async (_what, options, memoryBytes, why) => {
+    const lines: string[] = [];
+    const before = logLevel() as LogLevel;
+    setLogLevel('warn');
+    const spy = vi.spyOn(logSink, 'write').mockImplementation((line) => void lines.push(String(line)));
+    new HipDouble({ memoryBytes }).install();
+    try {
+      const { gateway } = await start({ ...options, hasSpare: true });
+      const told = lines.map((line) => JSON.parse(line).msg as string).filter((text) => text.includes('--spare'));
+      expect(told).toEqual([expect.stringContaining(why)]);
+      expect(gateway.replica.counts).toMatchObject({ spares: 0, missingSpares: 1 });
+      expect(await gateway.metrics.registry.metrics()).toMatch(/^rocmforge_executor_spares_missing(\{.*\})? 1$/m);
+    } finally {
+      double.install();
+      spy.mockRestore();
+      setLogLevel(before);
+    }
   });
 
   it.runIf(isFull)('is not used where it is not wanted', async () => {

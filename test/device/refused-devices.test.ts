@@ -68,6 +68,20 @@ describe.skipIf(missing !== undefined)('on a HIP device, refused with one clear 
     expect(stderr).toMatch(/there is no GPU 3; found: 0: test double/);
   });
 
+  it.each([
+    ['--gpu', '1'],
+    ['--gpus', '0,1'],
+    ['--gpus', '0,1', '--split', 'layer'],
+  ])('serve %s %s: a GPU that there is not, once', async (...args) => {
+    const listen = `unix:${path.join(mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-')), 'gateway.sock')}`;
+    const environment = { ...double.environment, ROCMFORGE_LOG_LEVEL: 'info' };
+    const serve = ['serve', '--model', model, '--device', 'hip', ...args, '--listen', listen];
+    const { code, stderr } = await runProgram(process.execPath, [main, ...serve], '', environment);
+    expect(code).toBe(1);
+    expect(stderr.match(/there is no GPU 1/g)).toHaveLength(1);
+    expect(stderr).toMatch(/^rocmforge: DEVICE_UNAVAILABLE: hip: there is no GPU 1; found: 0: test double$/m);
+  });
+
   it('a model that does not fit, before anything of it is uploaded', async () => {
     const small = new HipDouble({ memoryBytes: 64 << 20 });
     const { code, stderr } = await generate(small.environment, '--device', 'hip');

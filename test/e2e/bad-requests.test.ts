@@ -67,7 +67,6 @@ describe('a bad request', () => {
       request({ text, sampling: { repetitionPenalty: 0 } }),
       invalid('sampling.repetition_penalty'),
     ],
-    ['max_tokens 0', request({ text, stop: { maxTokens: 0 } }), invalid('stop.max_tokens')],
     ['an empty stop string', request({ text, stop: { strings: [''] } }), invalid('stop.strings')],
     ['n 0', request({ text, n: 0 }), invalid('n')],
     [

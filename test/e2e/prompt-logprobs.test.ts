@@ -1,6 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { GenerateResponse, TokenLogprobs } from '../../src/shared/generated/rocmforge/v1/inference.js';
+import {
+  FinishReason,
+  type GenerateResponse,
+  type TokenLogprobs,
+} from '../../src/shared/generated/rocmforge/v1/inference.js';
 import { generate, request, startTestGateway, type TestGateway } from '../support/gateway.js';
 import { writeRandomModel } from '../support/random-model.js';
 import { sharedPath } from '../support/shared-data.js';
@@ -117,6 +121,32 @@ describe('log probabilities of the prompt', () => {
     const { promptLogprobs, tokenIds } = await generate(server.client, asking([7], 5));
     expect(promptLogprobs).toEqual([{ tokenId: 7, logprob: undefined, top: [], given: [] }]);
     expect(tokenIds).toHaveLength(8);
+  });
+
+  it('are all of the response where no token is to be generated, also of a prompt that fills the context', async () => {
+    for (const n of [1, 2]) {
+      const { promptLogprobs, tokenIds, text, complete } = await generate(
+        server.client,
+        asking(prompt, 5, { n, stop: { maxTokens: 0 }, output: { ...output, promptLogprobs: 5, logprobs: 5 } }),
+      );
+      expect(promptLogprobs).toEqual(expected);
+      expect([tokenIds, text, complete?.usage?.completionTokens]).toEqual([[], '', 0]);
+      expect(complete?.finishReason).toBe(FinishReason.LENGTH);
+    }
+    const whole = await unary(server, asking(prompt, 5, { stop: { maxTokens: 0 } }));
+    expect(whole.promptLogprobs).toEqual(expected);
+    expect(whole.completions).toMatchObject([{ tokenIds: [], text: '', logprobs: [] }]);
+    const small = await startTestGateway(model, { maxContext: prompt.length });
+    try {
+      const { promptLogprobs } = await generate(small.client, asking(prompt, 5, { stop: { maxTokens: 0 } }));
+      expect(promptLogprobs).toEqual(expected);
+      await expect(generate(small.client, asking(prompt, 5, { stop: { maxTokens: 1 } }))).rejects.toThrow(
+        'at least one',
+      );
+      await expect(generate(small.client, asking([...prompt, 7], 5, { stop: { maxTokens: 0 } }))).rejects.toThrow('46');
+    } finally {
+      await small.stop();
+    }
   });
 
   it('are the same after the executor died in the middle of the prompt', async () => {

@@ -92,6 +92,114 @@ describe('at temperature 1, of a model that was trained on no calls', () => {
   });
 });
 
+describe('with a response_format', () => {
+  const schema = {
+    type: 'object',
+    properties: { rain: { type: 'boolean' }, days: { type: 'integer', minimum: 1, maximum: 9 } },
+    required: ['rain', 'days'],
+    additionalProperties: false,
+  };
+  const isAnswer = ajv.compile(schema);
+  const response_format = { type: 'json_schema', json_schema: { name: 'forecast', schema } } as const;
+  const loose = tools.map(({ function: { strict: _, ...called }, ...rest }) => ({ ...rest, function: called }));
+  const answered = (parts: object) =>
+    Promise.all(
+      SEEDS.map(async (seed) => {
+        const body = {
+          model: 'demo',
+          messages,
+          tools,
+          response_format,
+          temperature: 1,
+          seed,
+          max_tokens: 800,
+          ...parts,
+        };
+        const { choices } = await openai.chat.completions.create(body as OpenAI.ChatCompletionCreateParamsNonStreaming);
+        return choices[0]!;
+      }),
+    );
+
+  it('an answer is a call that satisfies its schema, or a text that satisfies the format', async () => {
+    const choices = await answered({});
+    const ends = new Set(choices.map(({ finish_reason }) => finish_reason));
+    for (const choice of choices) {
+      const { content, tool_calls } = choice.message;
+      if (tool_calls === undefined) expect(isAnswer(JSON.parse(content as string))).toBe(true);
+      else {
+        expect(content).toBeNull();
+        callsOf(choice);
+      }
+    }
+    expect([...ends].every((end) => end === 'tool_calls' || end === 'stop')).toBe(true);
+  });
+
+  it.each([
+    ['strict', tools],
+    ['other', loose],
+  ])('%s functions are called, and texts are of the format, whichever is likelier', async (_kind, offered) => {
+    const called = await answered({ tools: offered, logit_bias: { '{': -100 } });
+    for (const choice of called) {
+      expect(choice.message.content).toBeNull();
+      expect(choice.message.tool_calls?.length).toBeGreaterThan(0);
+      if (offered === tools) expect([choice.finish_reason, callsOf(choice).length > 0]).toEqual(['tool_calls', true]);
+    }
+    const said = await answered({ tools: offered, logit_bias: { '<': -100 } });
+    for (const { message, finish_reason } of said) {
+      expect([finish_reason, message.tool_calls]).toEqual(['stop', undefined]);
+      expect(isAnswer(JSON.parse(message.content as string))).toBe(true);
+    }
+  });
+
+  it('a call that is required leaves nothing for it to say', async () => {
+    for (const choice of await answered({ tool_choice: 'required' })) expect(callsOf(choice).length).toBeGreaterThan(0);
+  });
+});
+
+describe('in the Responses API, where functions are strict unless the request says otherwise', () => {
+  const format = { type: 'json_schema', name: 'n', schema: { type: 'object' } } as const;
+  /** The calls of responses whose text is an object, which does not begin. */
+  async function called(parts: object): Promise<readonly { name: string; arguments: string }[]> {
+    const functions = tools.map(({ function: { name, parameters } }) => ({
+      type: 'function',
+      name,
+      parameters,
+      ...parts,
+    }));
+    const responses = await Promise.all(
+      SEEDS.map((seed) => {
+        const body = {
+          ...{ model: 'demo', input: 'Once', tools: functions, text: { format }, temperature: 1, seed },
+          ...{ max_output_tokens: 800, logit_bias: { '{': -100 } },
+        };
+        return openai.responses.create(body as OpenAI.Responses.ResponseCreateParamsNonStreaming);
+      }),
+    );
+    return responses.flatMap(({ output }) => output.filter((item) => item.type === 'function_call'));
+  }
+  const matches = ({ name, arguments: json }: { name: string; arguments: string }): boolean => {
+    try {
+      return VALIDATORS[name]!(JSON.parse(json)) === true;
+    } catch {
+      return false;
+    }
+  };
+
+  it.each([{}, { strict: null }, { strict: true }])('calls match their schemas with %j', async (parts) => {
+    const calls = await called(parts);
+    expect(calls.length).toBeGreaterThanOrEqual(SEEDS.length);
+    expect(calls.filter((call) => !matches(call))).toEqual([]);
+  });
+
+  it('and need not with strict: false, or with a schema that cannot be enforced', async () => {
+    const loose = await called({ strict: false });
+    expect(loose.some((call) => !matches(call))).toBe(true);
+    const parameters = { type: 'object', properties: { a: { type: 'array', uniqueItems: true } } };
+    expect((await called({ parameters })).length).toBeGreaterThan(0);
+    await expect(called({ parameters, strict: true })).rejects.toMatchObject({ status: 400 });
+  });
+});
+
 it('a call that is required is the same when the executor is killed in the middle of it', async () => {
   const streamed = async (onArguments: () => void) => {
     const stream = openai.chat.completions.stream({

@@ -1,22 +1,34 @@
 import { constants } from 'node:http2';
 import { connect as connectSocket } from 'node:net';
 import { credentials } from '@grpc/grpc-js';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { GetModelRequest, InferenceServiceClient } from '../../src/shared/generated/rocmforge/v1/inference.js';
+import { logSink, setLogLevel } from '../../src/shared/log.js';
 import { type FakeGateway, startFakeGateway } from '../support/fake-gateway.js';
 import { generate, request } from '../support/gateway.js';
 import { END_STREAM, FRAME, frame, literal, opens, PING, RawClient, reset, SETTINGS } from '../support/raw-http2.js';
 
 let server: FakeGateway;
 let raw: RawClient;
+const lines: { readonly msg: string; readonly client?: string; readonly flood?: string }[] = [];
 beforeEach(async () => {
+  lines.length = 0;
+  setLogLevel('warn');
+  vi.spyOn(logSink, 'write').mockImplementation((line) => void lines.push(JSON.parse(String(line))));
   server = await startFakeGateway({ listen: '127.0.0.1:0', maxStreamsPerConnection: undefined });
   raw = new RawClient(server.gateway.port);
 });
 afterEach(async () => {
   raw.socket.destroy();
   await server.stop();
+  vi.restoreAllMocks();
+  setLogLevel('silent');
 });
+/** Kinds of the floods that the log tells of, each with its client. */
+const toldFloods = () =>
+  lines
+    .filter(({ flood }) => flood !== undefined)
+    .map(({ client, flood }) => [/^127\.0\.0\.1:\d+$/.test(client ?? ''), flood]);
 const floods = () => server.gateway.server.floods.counters.floods;
 /** True if a new client is served. */
 const isServed = async () => {
@@ -46,6 +58,7 @@ it.each([
   await expect.poll(() => raw.isClosed).toBe(true);
   expect(raw.goaway).toBe(constants.NGHTTP2_ENHANCE_YOUR_CALM);
   expect(floods()).toBe(1);
+  expect(toldFloods()).toEqual([[true, 'control frames']]);
   expect(await isServed()).toBe(3);
 });
 
@@ -76,6 +89,7 @@ it('ends a connection that opens streams and resets them at once, where nothing 
   await expect.poll(() => raw.isClosed).toBe(true);
   expect(raw.goaway).toBe(constants.NGHTTP2_NO_ERROR);
   expect(floods()).toBe(1);
+  expect(toldFloods()).toEqual([[true, 'resets']]);
   await expect.poll(() => server.gateway.server.calls.openCalls).toBe(0);
   expect(await isServed()).toBe(3);
 });

@@ -56,6 +56,17 @@ it('metrics tell of an executor that is killed and of one that hangs', async () 
       requests_replayed_total: 6,
     });
 
+    // Without requests the next executor alone ends the recovery: the wait for a request is none of it.
+    process.kill(server.gateway.executorPid() as number, 'SIGKILL');
+    await expect.poll(values, { timeout: 20_000 }).toMatchObject({
+      ...{ executor_epoch: 4, executor_up: 1, executor_recovery_seconds_count: 3, num_requests_running: 0 },
+    });
+    const idle = (await values()).executor_recovery_seconds_sum;
+    await three();
+    expect(await values()).toMatchObject({
+      ...{ executor_recovery_seconds_count: 3, executor_recovery_seconds_sum: idle },
+    });
+
     const types = (await text()).split('\n').filter((line) => /^# TYPE rocmforge_\S+_total /.test(line));
     expect(types.filter((line) => !line.endsWith(' counter'))).toEqual([]);
     expect(types.length).toBeGreaterThan(5);

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { IdleUnloader } from '../../src/gateway/idle-unloader.js';
 import type { Logger } from '../../src/shared/log.js';
 
@@ -102,4 +102,54 @@ it('says of a model whose load was refused that it is not there for the asking',
   expect(idleUnloader.isUnloaded).toBe(true);
   router.canServe = false;
   expect(idleUnloader.isUnloaded).toBe(false);
+});
+
+describe('the idle time of a request', () => {
+  /** Idles until the model is unloaded. @returns the time (ms), rounded to when it is looked at */
+  const idle = (): number => {
+    const before = router.unloads;
+    router.isLoaded = true;
+    router.submissions += 1;
+    vi.advanceTimersByTime(IDLE_MS / 10);
+    let ms = 0;
+    for (; router.unloads === before; ms += IDLE_MS / 10) vi.advanceTimersByTime(IDLE_MS / 10);
+    idleUnloader.heard(0, 'unloading');
+    idleUnloader.heard(0, 'serving');
+    return ms;
+  };
+
+  it('is in force until the model is unloaded, for requests of other APIs, too', () => {
+    start(IDLE_MS);
+    expect(idleUnloader.keepAlive(3 * IDLE_MS)).toBe(true);
+    // Requests without one come and go.
+    for (let i = 0; i < 3; i++) {
+      router.submissions += 1;
+      vi.advanceTimersByTime(2 * IDLE_MS);
+    }
+    expect(router.unloads).toBe(0);
+    expect(idle()).toBe(3 * IDLE_MS);
+    expect(idle()).toBe(IDLE_MS);
+  });
+
+  it('is in force after the load that its request waits for', () => {
+    start(IDLE_MS, true);
+    idleUnloader.keepAlive(3 * IDLE_MS);
+    idleUnloader.heard(0, 'serving');
+    expect(idle()).toBe(3 * IDLE_MS);
+  });
+
+  it('of 0, which unloads the model at once, is not that of the next load', async () => {
+    start(IDLE_MS);
+    router.isLoaded = false;
+    idleUnloader.keepAlive(0);
+    expect(await idleUnloader.unload(new AbortController().signal)).toBe(true);
+    expect(idle()).toBe(IDLE_MS);
+  });
+
+  it('means nothing where models are not unloaded', () => {
+    start(undefined);
+    expect(idleUnloader.keepAlive(1)).toBe(false);
+    vi.advanceTimersByTime(IDLE_MS);
+    expect(router.unloads).toBe(0);
+  });
 });

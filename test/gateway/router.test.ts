@@ -8,7 +8,7 @@ import { type RoutedReplica, Router, type RouterOptions } from '../../src/gatewa
 import { RocmForgeError } from '../../src/shared/errors.js';
 
 const NOTHING: ReplicaCounts = {
-  ...{ keptTokens: 0, recomputedTokens: 0, restoredWeights: 0, spares: 0, running: 0 },
+  ...{ keptTokens: 0, recomputedTokens: 0, restoredWeights: 0, spares: 0, missingSpares: 0, running: 0 },
   waiting: 0,
   kvBlocks: 0,
   windowKvBlocks: 0,

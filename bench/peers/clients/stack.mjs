@@ -1,5 +1,6 @@
 // A gateway before a fake executor in a process of its own, which can be killed and comes back, and a proxy that reads what
 // the server counts. Run from the repository root: dist/ holds the gateway, build/bench/ the doubles.
+import '../../../tools/temporary-folder.mjs';
 import { spawn } from 'node:child_process';
 import { mkdtempSync } from 'node:fs';
 import { createServer, request as httpRequest } from 'node:http';

@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 // Program that llama.cpp's tests start in place of its server: `rocmforge serve` with the options that theirs stand for. Options
 // of things that are not built are passed over: their tests fail, and are counted so.
+import '../../../tools/temporary-folder.mjs';
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';

@@ -4,6 +4,7 @@
 //     [--python /usr/bin/python3] [--only completion,tokenize] [--tests-like EXPRESSION] [--port 18077] [--failures]
 //
 // The python needs pytest, requests and filelock. Nothing of llama.cpp is part of this repository.
+import '../../../tools/temporary-folder.mjs';
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:net';

@@ -97,7 +97,7 @@ const fragments: Packing = {
       if (flag !== 1) return;
       throw new RocmForgeError(
         'MODEL_UNSUPPORTED',
-        `${tensor.name} has blocks with a scale of 0.25 or more, which this GPU's kernels do not hold`,
+        `${tensor.name} (${tensor.type}) has a block whose scale is too large for f16, as this GPU's kernels hold it; use another quantization of the model`,
       );
     } finally {
       device.release(overflow);

@@ -2,12 +2,15 @@ import { LoadedModel as LoadedModelMessage } from '../../shared/generated/rocmfo
 import type { Device } from '../device/device.js';
 import { KV_BLOCK_TOKENS } from '../kernels/index.js';
 import type { LoadedModel } from '../load/loaded-model.js';
+import { Ranks } from '../parallel/tensor-parallel.js';
 import { maskIdsFor } from '../steps/mask-table.js';
 import { arithmeticOf } from './numerics-fingerprint.js';
 
 /** Description of a loaded model for gateways. It has no epoch: a caller that knows the epoch may send steps. */
 export function describeModel(model: LoadedModel, device: Device): LoadedModelMessage {
   const { limits, model: parameters } = model.forward;
+  const { stages } = model.pipeline;
+  const isTensorSplit = model.pipeline instanceof Ranks;
   return LoadedModelMessage.fromPartial({
     architecture: model.architecture,
     vocabularySize: parameters.vocabularySize,
@@ -32,6 +35,8 @@ export function describeModel(model: LoadedModel, device: Device): LoadedModelMe
     contentChecksum: model.contentChecksum,
     restoredWeights: model.restoredWeights,
     hasRoomForSpare: model.hasRoomForSpare,
+    tensorShards: isTensorSplit ? stages.length : 1,
+    pipelineStages: isTensorSplit ? 1 : stages.length,
     arithmetic: arithmeticOf(device, model),
   });
 }

@@ -25,6 +25,7 @@ import type { RequestRunner } from '../request/runner.js';
 import { GREEDY } from '../request/sequence.js';
 import type { ServedModel } from '../request/served-model.js';
 import { TokenStates } from '../request/token-states.js';
+import { runWithin } from '../request/within-streams.js';
 import { StopStrings } from '../tokenizer/stop-matcher.js';
 import { embeddingRequestOf, engineRequestOf, type OpenedJson } from './embedding-requests.js';
 import type { WaitingCall } from './inference.js';
@@ -187,24 +188,20 @@ export class Embeddings {
     setMaxListeners(0, client.signal);
     const values: T[] = [];
     let cachedTokens = 0;
-    let next = 0;
-    const work = async (): Promise<void> => {
-      while (next < prompts.length && !client.signal.aborted) {
-        const index = next++;
-        const promptIds = computed[index] as Uint32Array;
-        const id = prompts.length === 1 ? requestId : `${requestId}-${index}`;
-        const all = {
-          ...{ ...parameters, promptIds, isPromptOnly: true, stop: STOP, n: 1 },
-          ...{ priority, timeLimitMs: 0, promptText: undefined },
-        };
-        const result = await this.run(all, client, id);
-        if (result === undefined) return;
-        cachedTokens += result.counts.cachedTokens;
-        values[index] = toValue(result);
-      }
+    const work = async (promptIds: Uint32Array, index: number): Promise<void> => {
+      if (client.signal.aborted) return;
+      const id = prompts.length === 1 ? requestId : `${requestId}-${index}`;
+      const all = {
+        ...{ ...parameters, promptIds, isPromptOnly: true, stop: STOP, n: 1 },
+        ...{ priority, timeLimitMs: 0, promptText: undefined },
+      };
+      const result = await this.run(all, client, id);
+      if (result === undefined) return;
+      cachedTokens += result.counts.cachedTokens;
+      values[index] = toValue(result);
     };
     try {
-      await Promise.all(Array.from({ length: Math.min(MOST_RUNNING, prompts.length) }, work));
+      await runWithin(computed, { most: MOST_RUNNING, hasFree: () => this.runner.hasFreeStream(client) }, work);
     } catch (error) {
       client.cancel();
       throw error;

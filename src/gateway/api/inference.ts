@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { setMaxListeners } from 'node:events';
 import { asRocmForgeError } from '../../shared/errors.js';
 import type {
   DetokenizeRequest,
@@ -12,21 +13,20 @@ import type {
   TokenizeResponse,
 } from '../../shared/generated/rocmforge/v1/inference.js';
 import { EncodedResponse, LargeRequest, type RequestBytes } from '../../shared/grpc/strict.js';
-import type { GivenConstraint } from '../constraints/grammar-of.js';
 import type { Matchers } from '../matching/matchers.js';
 import { ReasoningBudgets } from '../matching/reasoning-budget.js';
-import type { TokenConstraint } from '../matching/token-constraint.js';
 import type { RequestContext } from '../request/context.js';
 import type { EncodeService } from '../request/encoding/encode-service.js';
 import type { OpenedGeneration } from '../request/encoding/text-jobs.js';
 import type { CallContext } from '../request/encoding/text-threads.js';
 import type { GenerationParameters, GenerationSink } from '../request/generation.js';
 import { checkLimits, checkModelName } from '../request/limits.js';
-import { constraintOf, reasoningLimitOf } from '../request/required-tool-calls.js';
+import { openConstraints } from '../request/opened-constraints.js';
 import type { RequestRunner } from '../request/runner.js';
 import type { ServedModel } from '../request/served-model.js';
 import { RequestSpans } from '../request/spans.js';
 import { checkGeneration, generationParameters } from '../request/validate.js';
+import { runWithin } from '../request/within-streams.js';
 import { checkTokenIds } from '../tokenizer/prompt.js';
 import type { Tokenizer } from '../tokenizer/tokenizer.js';
 import { collectResponse } from './collect-response.js';
@@ -162,7 +162,8 @@ export class Inference {
   }
 
   /**
-   * Runs several generations to their ends. All are checked before any runs, and the first that fails ends the others.
+   * Runs several generations to their ends, as many at once as the client's limit leaves. All are checked before any runs, and the first
+   * that fails ends the others.
    *
    * @returns undefined where the client has gone meanwhile
    * @throws RocmForgeError as {@link generate}
@@ -174,16 +175,22 @@ export class Inference {
   ): Promise<readonly GenerateResponse[] | undefined> {
     const opened = await allOrNone(
       messages.map((message) => this.open(message, client, { isUnary: true })),
-      (one) => {
-        for (const constraint of one?.parameters.constraints ?? []) constraint.close();
-      },
+      closeConstraints,
     );
+    let begun = 0;
+    // Each prompt listens.
+    setMaxListeners(0, client.signal);
     try {
-      const responses = await Promise.all(opened.map((one) => one && this.collect(one, client, onToken)));
+      const within = { most: messages.length, hasFree: () => this.runner.hasFreeStream(client) };
+      const responses = await runWithin(opened, within, async (one, i) => {
+        begun = i + 1;
+        return one && this.collect(one, client, onToken);
+      });
       const whole = responses.filter((response) => response !== undefined);
       return whole.length === messages.length ? whole : undefined;
     } catch (error) {
       client.cancel();
+      for (const one of opened.slice(begun)) closeConstraints(one);
       throw error;
     }
   }
@@ -294,28 +301,14 @@ export class Inference {
     });
     const context = { principal, peer, trace, deadline, httpRequestId, id, spans, arrivedAt };
     try {
-      const constraint = constraintOf(request, facts, parameters.answer);
-      const opened = await this.matchers.openEach(constraint, parameters.n, caller);
-      const constraints = this.held(request, parameters, constraint, opened);
+      const { matchers, budgets } = this;
+      const constraints = await openConstraints(request, parameters, { facts, matchers, budgets }, caller);
       const { speculates = false, predicts = false } = this.options;
       return { parameters: { ...parameters, constraints, speculates, predicts }, context, toldPrompt };
     } catch (error) {
       this.runner.notRun(parameters, context, signal.aborted ? 'cancelled' : asRocmForgeError(error).reason);
       throw error;
     }
-  }
-
-  /** Constraint on the tokens of each completion, with the limit of its reasoning. */
-  private held(
-    request: GenerateStreamRequest,
-    { answer, stop, n }: GenerationParameters,
-    constraint: GivenConstraint | undefined,
-    opened: readonly TokenConstraint[] | undefined,
-  ): readonly TokenConstraint[] | undefined {
-    const { maxTokens } = stop;
-    const limit = reasoningLimitOf(request, this.model.facts, { answer, constraint, maxTokens });
-    if (limit === undefined) return opened;
-    return Array.from({ length: n }, (_, i) => this.budgets.hold(opened?.[i], limit));
   }
 
   private async openSmall(request: GenerateStreamRequest, caller: CallContext): Promise<OpenedGeneration> {
@@ -337,6 +330,11 @@ export class Inference {
       ...this.readiness(),
     };
   }
+}
+
+/** Gives back the constraints of a request that does not run. */
+function closeConstraints(request: OpenedRequest | undefined): void {
+  for (const constraint of request?.parameters.constraints ?? []) constraint.close();
 }
 
 /** Results of all promises; if one fails, the others' results are undone. */

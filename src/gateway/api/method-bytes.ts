@@ -8,14 +8,26 @@ export type Method = 'generate' | 'generateStream' | 'tokenize' | 'detokenize' |
 
 /** Bytes of a request, at most: of texts 2 MiB, more where the context is so long that token ids take more. */
 const METHOD_BYTES: Readonly<Record<Method, { readonly words: string; most(contextLength: number): number }>> = {
-  generate: { words: '2 MiB, or 8 for each token of the context', most: (context) => Math.max(2 * MIB, 8 * context) },
-  generateStream: {
-    words: '2 MiB, or 8 for each token of the context',
+  generate: {
+    words: '2 MiB, or 8 bytes for each token of the context if that is more',
     most: (context) => Math.max(2 * MIB, 8 * context),
   },
-  tokenize: { words: '2 MiB, or 8 for each token of the context', most: (context) => Math.max(2 * MIB, 8 * context) },
-  detokenize: { words: '64 KiB, or 8 for each token of the context', most: (c) => Math.max(64 * KIB, 8 * c) },
-  embed: { words: '2 MiB, or 8 for each token of the context', most: (context) => Math.max(2 * MIB, 8 * context) },
+  generateStream: {
+    words: '2 MiB, or 8 bytes for each token of the context if that is more',
+    most: (context) => Math.max(2 * MIB, 8 * context),
+  },
+  tokenize: {
+    words: '2 MiB, or 8 bytes for each token of the context if that is more',
+    most: (context) => Math.max(2 * MIB, 8 * context),
+  },
+  detokenize: {
+    words: '64 KiB, or 8 bytes for each token of the context if that is more',
+    most: (c) => Math.max(64 * KIB, 8 * c),
+  },
+  embed: {
+    words: '2 MiB, or 8 bytes for each token of the context if that is more',
+    most: (context) => Math.max(2 * MIB, 8 * context),
+  },
   // Size that is always decoded at once, whatever the load.
   listModels: { words: '2 KiB', most: () => 2 * KIB },
   getModel: { words: '2 KiB', most: () => 2 * KIB },

@@ -26,6 +26,8 @@ export interface OfferedModel {
   readonly embeddings: Embeddings;
   /** Its load and capacity. */
   readonly load: () => Load;
+  /** Devices that share each of its layers, and stages of layers. */
+  readonly parallelism: () => { readonly tensor: number; readonly pipeline: number };
   /**
    * Loads it if it is unloaded. Resolves when requests are served.
    *
@@ -37,7 +39,7 @@ export interface OfferedModel {
    *
    * @returns false if the gateway does not unload idle models; nothing is changed then
    */
-  keepAlive(idleMs: number | undefined): boolean;
+  keepAlive(idleMs: number): boolean;
   /** When it is unloaded if no request comes, in ms since 1970; infinite if it is not. */
   unloadsAt(): number;
   /** True if it is unloaded and nothing loads it. */

@@ -5,9 +5,14 @@ import { invalid, unsupported } from './refusal.js';
 /**
  * The grammar of exactly these texts; one given twice is there once.
  *
+ * @param strings how strings of JSON are written in the surroundings
  * @throws RocmForgeError `CONSTRAINT_INVALID` without options, `CONSTRAINT_UNSUPPORTED` for an empty one
  */
-export function choiceGrammar(options: readonly string[], around: Surroundings = (root) => root): GrammarRules {
+export function choiceGrammar(
+  options: readonly string[],
+  around: Surroundings = (root) => root,
+  strings: Grammar['strings'] = 'plain',
+): GrammarRules {
   const place = (index: number) => ({ at: `options[${index}]`, keyword: 'options' });
   if (options.length === 0) throw invalid('choice', place(0), 'it lists no options; give at least one');
   const empty = options.indexOf('');
@@ -15,6 +20,6 @@ export function choiceGrammar(options: readonly string[], around: Surroundings =
   if (empty >= 0) throw unsupported('choice', place(empty), 'an option is empty; leave it out');
   const lone = options.findIndex((option) => /\p{Surrogate}/u.test(option));
   if (lone >= 0) throw invalid('choice', place(lone), 'an option has half of a surrogate pair; send whole characters');
-  const grammar = new Grammar(new Budget('choice'));
+  const grammar = new Grammar(new Budget('choice'), strings);
   return grammar.rulesFrom(around(choiceOf([...new Set(options)].map(text)), grammar))!;
 }

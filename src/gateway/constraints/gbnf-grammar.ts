@@ -6,10 +6,15 @@ import { invalid } from './refusal.js';
 /**
  * The grammar of the texts that a grammar in GBNF produces from its rule `root`.
  *
+ * @param strings how strings of JSON are written in the surroundings
  * @throws RocmForgeError `CONSTRAINT_INVALID` for wrong syntax, a rule nobody defines, no rule `root`, or where nothing can be
  *   produced; `CONSTRAINT_UNSUPPORTED` for forms of single tokens; both with line and column
  */
-export function gbnfGrammar(source: string, around?: Surroundings): GrammarRules {
+export function gbnfGrammar(
+  source: string,
+  around?: Surroundings,
+  strings: Grammar['strings'] = 'plain',
+): GrammarRules {
   const { rules, uses } = parseGbnf(source);
   const at = lineAndColumn(source, source.length);
   if (!rules.has('root')) throw invalid('grammar', { at, keyword: 'root' }, 'it has no rule root, where texts begin');
@@ -18,7 +23,7 @@ export function gbnfGrammar(source: string, around?: Surroundings): GrammarRules
     const place = { at: lineAndColumn(source, offset), keyword: name };
     throw invalid('grammar', place, `the rule ${name} is used and never defined`);
   }
-  const grammar = new Grammar(new Budget('grammar'));
+  const grammar = new Grammar(new Budget('grammar'), strings);
   for (const [name, content] of rules) {
     if (around === undefined) grammar.set(name, content);
     else grammar.set(inner(name), renamed(content));

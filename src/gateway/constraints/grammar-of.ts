@@ -1,22 +1,31 @@
 import type { Constraint } from '../../shared/generated/rocmforge/v1/inference.js';
 import { choiceGrammar } from './choice-grammar.js';
 import { gbnfGrammar } from './gbnf-grammar.js';
-import type { GrammarRules, Surroundings } from './grammar.js';
+import type { Grammar, GrammarRules, Surroundings } from './grammar.js';
 import { schemaGrammar } from './json-schema/schema-grammar.js';
 import { CONSTRAINT_LIMITS } from './limits.js';
 import { type BeforeAnswer, behindAnswerOpener } from './reasoning-grammar.js';
 import { type ConstraintKind, unsupported } from './refusal.js';
 import { regexGrammar } from './regex-grammar.js';
 import type { SpecialTokenNames } from './special-token-names.js';
-import { type ForcedToolCalls, toolCallsGrammar } from './tool-calls-grammar.js';
+import { callsOrAnswer, type ForcedToolCalls, stringsOf, toolCallsGrammar } from './tool-calls-grammar.js';
 
 /** A constraint of which the kind is known, or calls that must come, or be of a form. */
 export type GivenConstraint =
   | AnswerConstraint
-  | { readonly $case: 'toolCalls'; readonly value: ForcedToolCalls }
+  | {
+      readonly $case: 'toolCalls';
+      readonly value: ForcedToolCalls & { readonly answer?: ConstrainedResponse | undefined };
+    }
   | { readonly $case: 'chatAnswer'; readonly value: ChatResponse };
 
 type AnswerConstraint = NonNullable<Constraint['kind']>;
+
+/** An answer that may come instead of calls, behind the markup that begins it. */
+export interface ConstrainedResponse {
+  readonly constraint: AnswerConstraint;
+  readonly opener: string;
+}
 
 /** A constraint on the answer of a chat alone, which the model may reason before. */
 export interface ChatResponse {
@@ -34,29 +43,37 @@ const NO_NAMES: SpecialTokenNames = { special: [], ends: [] };
  * @throws RocmForgeError `CONSTRAINT_INVALID`, `CONSTRAINT_UNSUPPORTED`: the field, where in it (`at`) and the `keyword`
  */
 export function grammarOf(constraint: GivenConstraint, names: SpecialTokenNames = NO_NAMES): GrammarRules {
-  if (constraint.$case === 'toolCalls') return toolCallsGrammar(constraint.value, names);
+  if (constraint.$case === 'toolCalls') {
+    const { answer, ...held } = constraint.value;
+    if (answer === undefined) return toolCallsGrammar(held, names);
+    return answerGrammar(answer.constraint, callsOrAnswer(held, answer.opener, names), stringsOf(held));
+  }
   if (constraint.$case !== 'chatAnswer') return answerGrammar(constraint);
   const { constraint: inner, before } = constraint.value;
   return answerGrammar(inner, behindAnswerOpener(before, names));
 }
 
-function answerGrammar(constraint: AnswerConstraint, around?: Surroundings): GrammarRules {
+function answerGrammar(
+  constraint: AnswerConstraint,
+  around?: Surroundings,
+  strings?: Grammar['strings'],
+): GrammarRules {
   switch (constraint.$case) {
     case 'jsonSchema':
       refuseLength('json_schema', constraint.value.length);
-      return schemaGrammar(constraint.value, around);
+      return schemaGrammar(constraint.value, around, strings);
     case 'regex':
       refuseLength('regex', constraint.value.length);
-      return regexGrammar(constraint.value, around);
+      return regexGrammar(constraint.value, around, strings);
     case 'grammar':
       refuseLength('grammar', constraint.value.length);
-      return gbnfGrammar(constraint.value, around);
+      return gbnfGrammar(constraint.value, around, strings);
     case 'choice':
       refuseLength(
         'choice',
         constraint.value.options.reduce((length, option) => length + option.length, 0),
       );
-      return choiceGrammar(constraint.value.options, around);
+      return choiceGrammar(constraint.value.options, around, strings);
   }
 }
 

@@ -8,12 +8,17 @@ import { PatternError } from './regex-syntax.js';
 /**
  * The grammar of the texts that a regular expression matches as a whole.
  *
+ * @param strings how strings of JSON are written in the surroundings
  * @throws RocmForgeError `CONSTRAINT_INVALID` for wrong syntax or where nothing matches, `CONSTRAINT_UNSUPPORTED` for what is
  *   not regular or needs too large an automaton; both with the offset
  */
-export function regexGrammar(source: string, around: Surroundings = (root) => root): GrammarRules {
+export function regexGrammar(
+  source: string,
+  around: Surroundings = (root) => root,
+  strings: Grammar['strings'] = 'plain',
+): GrammarRules {
   const work = new Budget('regex');
-  const grammar = new Grammar(work);
+  const grammar = new Grammar(work, strings);
   try {
     work.at = 'offset 0';
     const matched = automatonExpression(patternAutomaton(source, 'whole', work), characters, 'regex', grammar);

@@ -11,6 +11,7 @@ import {
   type GrammarRules,
   optional,
   repeat,
+  type Surroundings,
   sequence,
 } from './grammar.js';
 import { objectsOfSchema } from './json-schema/schema-grammar.js';
@@ -33,6 +34,10 @@ export interface ForcedToolCalls {
   readonly reasoning?: HeldReasoning | undefined;
 }
 
+/** Form of JSON strings in a grammar that has these calls. */
+export const stringsOf = ({ calls }: ForcedToolCalls): Grammar['strings'] =>
+  calls.argumentsForm === 'json' ? 'plain' : 'without-angles';
+
 /** The messages of a turn that are no calls: an answer, or what is said in front of a call. */
 export interface AnswerMessages {
   readonly answer: string;
@@ -54,12 +59,48 @@ const NO_PARAMETERS = '{"type": "object", "additionalProperties": false}';
  *   `CONSTRAINT_UNSUPPORTED` for what no grammar of ours says exactly
  */
 export function toolCallsGrammar(held: ForcedToolCalls, names: SpecialTokenNames): GrammarRules {
-  const { calls, reasoning } = held;
-  refuseLength(calls.tools);
   const work = new Budget('json_schema');
-  const { argumentsForm: form } = calls;
-  const grammar = new Grammar(work, form === 'json' ? 'plain' : 'without-angles');
+  const grammar = new Grammar(work, stringsOf(held));
   const markup = (value: string) => markupExpression(value, names, TOOLS);
+  const turn = callsOf(held, grammar, markup);
+  const root = behind(held.calls.isRequired ? turn : saidOrCalled(turn, held, grammar, markup), held, names, grammar);
+  Object.assign(work, { at: '', keyword: '' });
+  const made = refusing(TOOLS, TOOLS, () => grammar.rulesFrom(root));
+  if (made !== undefined) return made;
+  const sentence = `${PARAMETERS}: no object satisfies them, so nothing can be called; loosen what contradicts`;
+  throw new RocmForgeError('CONSTRAINT_INVALID', sentence, { field: PARAMETERS, at: '', keyword: '' });
+}
+
+/**
+ * Surroundings of a constraint on the answer of a turn that may call instead: its reasoning, and then the calls, or `opener` and the
+ * constrained answer. No text stands in front of the calls: the constraint would not allow it.
+ *
+ * @throws RocmForgeError as {@link toolCallsGrammar}
+ */
+export function callsOrAnswer(held: ForcedToolCalls, opener: string, names: SpecialTokenNames): Surroundings {
+  return (constrained, grammar) => {
+    const markup = (value: string) => markupExpression(value, names, TOOLS);
+    const answer = grammar.add('answer', sequence(markup(opener), constrained));
+    const { at, keyword } = grammar.work;
+    const turn = callsOf(held, grammar, markup);
+    Object.assign(grammar.work, { at, keyword });
+    return behind(choice(turn, answer), held, names, grammar);
+  };
+}
+
+function behind(
+  turn: Expression,
+  { reasoning }: ForcedToolCalls,
+  names: SpecialTokenNames,
+  grammar: Grammar,
+): Expression {
+  return reasoning === undefined ? turn : behindReasoning(turn, reasoning, names, grammar);
+}
+
+/** From one call to as many as the limits say. */
+function callsOf({ calls }: ForcedToolCalls, grammar: Grammar, markup: (value: string) => Expression): Expression {
+  refuseLength(calls.tools);
+  const { argumentsForm: form } = calls;
   const call = grammar.add(
     'call',
     choice(
@@ -73,14 +114,7 @@ export function toolCallsGrammar(held: ForcedToolCalls, names: SpecialTokenNames
     ),
   );
   const more = repeat(sequence(markup(calls.separator), call), 0, calls.isRepeated ? CONSTRAINT_LIMITS.calls - 1 : 0);
-  const turn = grammar.add('calls', sequence(markup(calls.prefix), call, more, markup(calls.suffix)));
-  const said = calls.isRequired ? turn : saidOrCalled(turn, held, grammar, markup);
-  const root = reasoning === undefined ? said : behindReasoning(said, reasoning, names, grammar);
-  Object.assign(work, { at: '', keyword: '' });
-  const made = refusing(TOOLS, TOOLS, () => grammar.rulesFrom(root));
-  if (made !== undefined) return made;
-  const sentence = `${PARAMETERS}: no object satisfies them, so nothing can be called; loosen what contradicts`;
-  throw new RocmForgeError('CONSTRAINT_INVALID', sentence, { field: PARAMETERS, at: '', keyword: '' });
+  return grammar.add('calls', sequence(markup(calls.prefix), call, more, markup(calls.suffix)));
 }
 
 const TOOLS = 'chat.tools';
@@ -92,7 +126,7 @@ function refusing<T>(field: string, what: string, make: () => T): T {
     return make();
   } catch (error) {
     if (!(error instanceof RocmForgeError)) throw error;
-    const message = error.message.replace('constraint.json_schema', what);
+    const message = error.message.replace(/^constraint\.\w+/, what);
     throw new RocmForgeError(error.reason, message, { ...error.metadata, field });
   }
 }

@@ -1,5 +1,6 @@
 import path from 'node:path';
 import { RocmForgeError } from '../../shared/errors.js';
+import { BUSY_RETRY_MS, PROBE_INTERVAL_MS } from './link/supervision.js';
 
 /** The folders of an absolute path, up to the last name in it; not those of a URL. */
 const FOLDERS = /(?<![\w.:/])\/(?:[^\s/"';,:()]+\/)+/g;
@@ -13,4 +14,16 @@ export function clientError(error: RocmForgeError, modelPath: string): RocmForge
   const folder = path.dirname(modelPath);
   const named = path.isAbsolute(folder) ? error.message.replaceAll(`${folder}/`, '') : error.message;
   return new RocmForgeError(error.reason, named.replace(FOLDERS, ''), error.metadata, { cause: error });
+}
+
+/** Error for requests while no executor is available, with when the next one may serve. */
+export function withoutExecutor(cause: RocmForgeError | undefined): RocmForgeError {
+  // One that is in use is tried as often as before; one that ends again and again is not.
+  const [why, often, retryMs] =
+    cause?.reason === 'EXECUTOR_BUSY'
+      ? [cause.message, `every ${BUSY_RETRY_MS} ms`, 2 * BUSY_RETRY_MS]
+      : ['the executor ends again and again', 'more slowly now', PROBE_INTERVAL_MS];
+  return new RocmForgeError('EXECUTOR_UNAVAILABLE', `${why}; it is tried ${often}`, {
+    retry_delay_ms: String(retryMs),
+  });
 }

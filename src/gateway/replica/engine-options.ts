@@ -16,6 +16,8 @@ export interface EngineOptions extends QueueLimits {
 /** Observers of an engine's steps. */
 export interface EngineListener {
   stepCompleted(): void;
+  /** An executor serves, and every sequence that its predecessor ran has made a step, ended or moved. May be told repeatedly. */
+  resumed(): void;
   /** The session's stream broke. */
   sessionLost(generation: bigint, error: RocmForgeError, isAnswer: boolean): void;
   /** A sequence was given its first slot, this long after it came. */

@@ -8,6 +8,7 @@ import type { Generation } from '../request/generation.js';
 import type { Backend, PausedBy } from '../request/runner.js';
 import type { Sequence } from '../request/sequence.js';
 import type { EngineListener, EngineOptions } from './engine-options.js';
+import { InterruptedSequences } from './interrupted-sequences.js';
 import { checkAnswer, countSaturated, promptOutputsOf } from './link/answer.js';
 import type { ExecutorSession } from './link/executor-session.js';
 import type { Loss } from './link/loss.js';
@@ -62,6 +63,7 @@ export class Engine implements Backend {
   private readonly blame = new Blame();
   /** Sequences in the steps of the lost executor, until its loss is explained. */
   private suspicions: readonly Suspicion[] = [];
+  private readonly interrupted = new InterruptedSequences();
   readonly counters = { quarantined: 0, replayed: 0, nonFinite: 0, saturatedActivations: 0, restoredWeights: 0 };
   /** When the last result came, if another step was under way then. */
   private busySince: number | undefined;
@@ -152,6 +154,7 @@ export class Engine implements Backend {
       sequences: moved.map((sequence) => {
         const queuedAt = this.queuedAt.get(sequence);
         this.queuedAt.delete(sequence);
+        this.interrupted.delete(sequence);
         if (this.scheduler) this.scheduler.withdraw(sequence);
         else this.early.remove(sequence);
         return { sequence, queuedAt, blamedFor: this.blame.takeOut(sequence) };
@@ -286,7 +289,9 @@ export class Engine implements Backend {
     if (!scheduler) return;
     this.counters.replayed += scheduler.runningCount;
     for (const [sequence, generation] of this.generations) {
-      if (sequence.state !== 'waiting') this.guard(generation, () => generation.interrupted());
+      if (sequence.state === 'waiting') continue;
+      this.interrupted.add([sequence]);
+      this.guard(generation, () => generation.interrupted());
     }
     this.suspicions = scheduler.slicesInFlight.map(({ sequence, position, count }) => ({
       sequence,
@@ -386,6 +391,7 @@ export class Engine implements Backend {
       this.paused.delete(generation);
     }
     this.generations.delete(sequence);
+    this.interrupted.delete(sequence);
     sequence.options.constraint?.close();
     this.masking?.ended(sequence);
     this.queuedAt.delete(sequence);
@@ -409,8 +415,11 @@ export class Engine implements Backend {
     this.waiting = undefined;
     const { session, scheduler, masking } = this;
     if (!session || !scheduler || !masking) return;
-    // While a guilty request is searched, one step at a time: a fault then points at the step that was under way.
-    while (scheduler.stepsInFlight < (this.blame.isSearching ? 1 : this.options.pipelineDepth)) {
+    if (this.interrupted.areResumed) this.listener.resumed();
+    // While a guilty request is searched, one step at a time: a fault then points at the step that was under way. Tokens that a
+    // prediction block drafts behind a step belong to the next one.
+    const isAlone = this.blame.isSearching || session.model.predicts;
+    while (scheduler.stepsInFlight < (isAlone ? 1 : this.options.pipelineDepth)) {
       const plan = scheduler.plan();
       if (plan === undefined) return;
       session.submit(encodeStep(plan, session.epoch, masking.begin(plan), session.model.hiddenSize > 0));
@@ -436,6 +445,7 @@ export class Engine implements Backend {
     const { slices, tokens } = this.complete(scheduler, response);
     this.listener.stepCompleted();
     for (const { sequence } of slices) {
+      this.interrupted.delete(sequence);
       const guilty = this.blame.progressed(sequence);
       if (guilty !== undefined) this.quarantine(guilty);
       this.generations.get(sequence)?.progressed(sequence);

@@ -41,6 +41,8 @@ export interface ReplicaCounts {
   /** 1 while its executor serves, and while another is on standby. */
   readonly serving: number;
   readonly spares: number;
+  /** 1 if one is to be on standby and cannot be, such as for lack of memory. */
+  readonly missingSpares: number;
   /** The most sequences that run at once, and the most rows of one step. */
   readonly slots: number;
   readonly stepTokens: number;

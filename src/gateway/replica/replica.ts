@@ -1,14 +1,14 @@
-import { RocmForgeError } from '../../shared/errors.js';
+import type { RocmForgeError } from '../../shared/errors.js';
 import type { Fault } from '../../shared/fault-log.js';
 import type { GetDeviceStatsResponse } from '../../shared/generated/rocmforge/executor/v1/executor.js';
 import type { Logger } from '../../shared/log.js';
 import type { Generation } from '../request/generation.js';
 import type { Backend, PausedBy } from '../request/runner.js';
-import { clientError } from './client-error.js';
+import { clientError, withoutExecutor } from './client-error.js';
 import { Engine, type Migration } from './engine.js';
 import type { EngineOptions } from './engine-options.js';
 import type { ExecutorSession } from './link/executor-session.js';
-import { PROBE_INTERVAL_MS, type SupervisorState } from './link/supervision.js';
+import type { SupervisorState } from './link/supervision.js';
 import { Supervisor, type SupervisorOptions } from './link/supervisor.js';
 import { NOTHING_SCHEDULED, type ReplicaCounts } from './replica-counts.js';
 import type { Scheduler } from './scheduler/scheduler.js';
@@ -28,7 +28,7 @@ export interface ReplicaListener {
   fault(fault: Fault): void;
   /** Another executor follows: why, in a word. */
   restarts(reason: string): void;
-  /** The first step of a new executor came back, this long after the old one was lost. */
+  /** Another executor serves, and all that the lost one ran has made a step, this long after the loss. */
   recovered(seconds: number): void;
   /** Its executor is gone, and why is known: others may go on with what it had. */
   executorLost(): void;
@@ -49,6 +49,7 @@ export class Replica implements Backend {
   private session: ExecutorSession | undefined;
   private arithmeticName: string | undefined;
   private slots = 0;
+  private sizes = { tensor: 1, pipeline: 1 };
   private stepTokens = 0;
   /** Why no executor can go on with this model file; absent while one can. */
   private unservable: RocmForgeError | undefined;
@@ -58,6 +59,7 @@ export class Replica implements Backend {
       options,
       {
         stepCompleted: () => this.supervisor.stepCompleted(),
+        resumed: () => this.supervisor.resumed(),
         sessionLost: (...loss) => this.supervisor.sessionLost(...loss),
         admitted: (waitedMs) => listener.admitted(waitedMs),
         hasRoom: () => listener.hasRoom(),
@@ -80,9 +82,15 @@ export class Replica implements Backend {
           this.deviceName = session.info.device;
           this.session = session;
           this.slots = session.model.maxSequences;
+          this.sizes = { tensor: session.model.tensorShards || 1, pipeline: session.model.pipelineStages || 1 };
           this.stepTokens = session.model.maxStepTokens;
           this.unservable = undefined;
           this.arithmeticName = session.model.arithmetic;
+          if (options.supervisor.load.predicts && !session.model.predicts) {
+            log.warn(
+              'the executor splits the model and has no multi-token-prediction block: tokens are drafted by prompt lookup',
+            );
+          }
           this.engine.serve(session);
           listener.hasRoom();
         },
@@ -171,6 +179,11 @@ export class Replica implements Backend {
   /** Starts an executor where there is none, for generations that come with it or right after. */
   loadModel(): void {
     if (!this.engine.isClosed) this.supervisor.load();
+  }
+
+  /** Devices that share each layer, and stages of layers, of the executor that serves or served last; 1 and 1 before. */
+  get parallelism(): { readonly tensor: number; readonly pipeline: number } {
+    return this.sizes;
   }
 
   /** See `Engine`, of what moves from one replica to another. */
@@ -283,18 +296,11 @@ export class Replica implements Backend {
       ...engine.counters,
       serving: Number(supervisor.state === 'serving'),
       spares: Number(supervisor.hasSpare),
+      missingSpares: Number(supervisor.lacksSpare),
       slots: this.slots,
       stepTokens: this.stepTokens,
       executors: supervisor.generations,
       stepAgeMs: supervisor.oldestStepAgeMs,
     };
   }
-}
-
-/** Error for requests while no executor is available. */
-function withoutExecutor(cause: RocmForgeError | undefined): RocmForgeError {
-  const why = cause?.reason === 'EXECUTOR_BUSY' ? cause.message : 'the executor ends again and again';
-  return new RocmForgeError('EXECUTOR_UNAVAILABLE', `${why}; it is tried more slowly now`, {
-    retry_delay_ms: String(PROBE_INTERVAL_MS),
-  });
 }

@@ -10,6 +10,7 @@ export interface StopOptions {
   readonly tokenIds: ReadonlySet<number>;
   readonly includeStopString: boolean;
   readonly ignoreEos: boolean;
+  /** 0: the prompt is computed, and nothing is generated. */
   readonly maxTokens: number;
   /** Stop strings count from here on. Tokens that would end the text are held down on the device until then. */
   readonly minTokens: number;

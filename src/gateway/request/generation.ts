@@ -21,7 +21,7 @@ export interface GenerationParameters {
   readonly timeLimitMs: number;
   /** Hidden states that are returned; default none. */
   readonly returnsHidden?: HiddenPositions | undefined;
-  /** True if it runs for its prompt alone: its token is not returned, and not counted as generated. */
+  /** True if it runs for its prompt alone, as without tokens to generate: what is sampled is not counted as generated. */
   readonly isPromptOnly?: boolean;
   /** May draft token at next tokens; default false. */
   readonly speculates?: boolean;
@@ -159,7 +159,8 @@ export class Generation {
       const options = {
         promptIds,
         sampling,
-        maxTokens: stop.maxTokens,
+        // The last position of a prompt is computed to sample a token, returned or not.
+        maxTokens: Math.max(stop.maxTokens, 1),
         priority,
         peer: context.principal,
         takesPrefix,
@@ -225,6 +226,11 @@ export class Generation {
     if (milestones !== undefined) milestones.firstTokenAt ??= performance.now();
     this.resumed();
     if (token.hiddenState !== undefined) this.sink.hidden?.(token.hiddenState);
+    if (this.parameters.stop.maxTokens === 0) {
+      this.sink.chunk(index, [], this.parameters.promptText ?? '', [], undefined);
+      this.finish(sequence, { reason: 'length' });
+      return true;
+    }
     const { text, beside, finish } = completion.push(token.tokenId);
     const prompt = completion.tokens === 1 ? (this.parameters.promptText ?? '') : '';
     const logprobs = this.parameters.sampling.logprobs > 0 ? [this.named(token)] : [];

@@ -195,6 +195,10 @@ export function checkLimits(request: LimitedRequest, facts: LimitFacts): void {
     const size = measure(request);
     const atMost = most(facts);
     if (size <= atMost) continue;
+    if (field === 'priority') {
+      // In which direction it counts differs between the APIs.
+      throw new RocmForgeError(reason, 'priority is more urgent than the --max-priority of this gateway', { field });
+    }
     const what = counts === 'value' ? `is ${size}` : `has ${size} ${counts}`;
     throw new RocmForgeError(reason, `${field} ${what}, more than the ${atMost} allowed`, { field });
   }

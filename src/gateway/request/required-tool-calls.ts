@@ -21,22 +21,42 @@ export function forcesToolCalls(chat: Chat): boolean {
   return requiresCall(chat) || offeredTools(chat).some(({ strict }) => strict);
 }
 
+/** True if calls are part of what a constraint on the answer allows, see {@link constraintOf}. */
+export function callsBesideConstraint({
+  input,
+  constraint,
+}: Pick<GenerateStreamRequest, 'input' | 'constraint'>): boolean {
+  if (constraint?.kind === undefined || input?.$case !== 'chat') return false;
+  return offeredTools(input.value).length > 0 && !input.value.continueFinalMessage;
+}
+
 /**
  * Restriction of an answer: its constraint, which the reasoning of a chat comes before, or the calls that it must have, or the
- * form of those that it may have.
+ * form of those that it may have. A chat with a constraint and tools either calls or satisfies the constraint; where it must call,
+ * nothing is left for the constraint to say.
  *
  * @param answer how the answer is read; undefined where all of it is content
  */
 export function constraintOf(
-  { input, constraint }: GenerateStreamRequest,
+  request: GenerateStreamRequest,
   facts: ModelFacts,
   answer: Pick<AnswerOptions, 'start'> | undefined,
 ): GivenConstraint | undefined {
+  const { input, constraint } = request;
   const chat = input?.$case === 'chat' ? input.value : undefined;
-  const held = chat && forcesToolCalls(chat) ? forcedToolCalls(chat, facts) : undefined;
+  const isEither = callsBesideConstraint(request);
+  const held = chat && (isEither || forcesToolCalls(chat)) ? forcedToolCalls(chat, facts) : undefined;
   const start = answer?.start ?? 'content';
-  if (held !== undefined) return { $case: 'toolCalls', value: { ...held, reasoning: reasoningOf(facts, start) } };
   const kind = constraint?.kind;
+  if (held !== undefined) {
+    const isAnswered = isEither && kind !== undefined && !held.calls.isRequired;
+    const opener = start !== 'content' && isHarmonyAnswer(facts) ? HARMONY_ANSWER : '';
+    const reasoning = isAnswered && start === 'content' ? undefined : reasoningOf(facts, start);
+    return {
+      $case: 'toolCalls',
+      value: { ...held, reasoning, ...(isAnswered && { answer: { constraint: kind, opener } }) },
+    };
+  }
   if (kind === undefined || chat === undefined || start === 'content' || start === 'continuation') return kind;
   const before = { reasoning: reasoningOf(facts, start), opener: isHarmonyAnswer(facts) ? HARMONY_ANSWER : '' };
   return { $case: 'chatAnswer', value: { constraint: kind, before } };
@@ -62,7 +82,9 @@ export function reasoningLimitOf(
   },
 ): { readonly reasoning: HeldReasoning; readonly budget: number } | undefined {
   const given = input?.$case === 'chat' ? input.value.reasoningTokens : undefined;
-  const share = constraint?.$case === 'chatAnswer' ? Math.ceil(maxTokens / 2) : undefined;
+  const isConstrained =
+    constraint?.$case === 'chatAnswer' || (constraint?.$case === 'toolCalls' && constraint.value.answer !== undefined);
+  const share = isConstrained ? Math.ceil(maxTokens / 2) : undefined;
   const budget = Math.min(given ?? Number.POSITIVE_INFINITY, share ?? Number.POSITIVE_INFINITY);
   if (budget === Number.POSITIVE_INFINITY || answer === undefined) return undefined;
   if (answer.start !== 'turn' && answer.start !== 'reasoning') return undefined;

@@ -51,7 +51,7 @@ export class RequestRunner {
     private readonly tokenizer: Tokenizer,
     private readonly backend: Backend,
     private readonly observer: RequestObserver,
-    private readonly limiter: Pick<Limiter, 'begin' | 'countRefusal'>,
+    private readonly limiter: Pick<Limiter, 'begin' | 'countRefusal' | 'freeStreams'>,
     private readonly audit: Logger,
   ) {}
 
@@ -167,6 +167,11 @@ export class RequestRunner {
         if (limitTimer === undefined) backend.pause(generation, paused ? 'reader' : undefined);
       },
     };
+  }
+
+  /** True if the client may run another prompt now, as far as their number is limited. */
+  hasFreeStream({ principal }: Pick<RequestContext, 'principal'>): boolean {
+    return this.limiter.freeStreams(principal) > 0;
   }
 
   /** Counts and logs a request that waited for its grammar and is not run: its client has gone, or the grammar cannot be had. */

@@ -20,7 +20,7 @@ import {
   MAX_ANSWER_TEXT_BYTES,
   MAX_LOGPROBS_OF_MESSAGE,
 } from './limits.js';
-import { forcesToolCalls } from './required-tool-calls.js';
+import { callsBesideConstraint, forcesToolCalls } from './required-tool-calls.js';
 
 /** Below this, all but the likeliest token have no weight that a float could hold: the draw is that token. */
 const LEAST_TEMPERATURE = 1e-6;
@@ -56,7 +56,6 @@ export function checkGeneration(request: GenerateStreamRequest, facts: LimitFact
     check(text !== '', 'sampling.text_bias', 'has an empty text');
     check(finite(bias, -MAX_F32), 'sampling.text_bias', `of a text is ${bias}; a float must hold it`);
   }
-  check(stop?.maxTokens !== 0, 'stop.max_tokens', 'must be at least 1');
   for (const id of stop?.tokenIds ?? []) {
     check(id < facts.vocabularySize, 'stop.token_ids', `has token id ${id} of ${facts.vocabularySize}`);
   }
@@ -68,7 +67,9 @@ export function checkGeneration(request: GenerateStreamRequest, facts: LimitFact
   );
   if (input?.$case === 'chat') checkTools(input.value, facts);
   if (input?.$case === 'chat') checkBegun(input.value);
-  if (input?.$case === 'chat' && forcesToolCalls(input.value)) checkForcedToolCalls(request, input.value);
+  if (input?.$case === 'chat' && (forcesToolCalls(input.value) || callsBesideConstraint(request))) {
+    checkForcedToolCalls(request, input.value);
+  }
   // A text this long is certain to be too long without encoding it, unless special tokens in it swallow white space.
   const mostCharacters = facts.contextLength * facts.longestTokenBytes;
   if (input?.$case === 'text' && !input.value.parseSpecial && input.value.text.length > mostCharacters) {
@@ -103,10 +104,12 @@ export function generationParameters(request: GenerateStreamRequest, context: Ge
   const { sampling, stop, output } = request;
   const { facts, tokenizer, promptIds, promptText } = context;
   const room = facts.contextLength - promptIds.length;
-  if (room < 1) {
+  const isPromptOnly = stop?.maxTokens === 0;
+  if (room < (isPromptOnly ? 0 : 1)) {
+    const generated = isPromptOnly ? '' : ' with at least one generated';
     throw new RocmForgeError(
       'PROMPT_TOO_LONG',
-      `the prompt has ${promptIds.length} tokens, which exceeds the available context size of ${facts.contextLength} with at least one generated`,
+      `the prompt has ${promptIds.length} tokens, which exceeds the available context size of ${facts.contextLength}${generated}`,
       {
         field: context.inputField,
         prompt_tokens: String(promptIds.length),
@@ -175,6 +178,7 @@ export function generationParameters(request: GenerateStreamRequest, context: Ge
     priority: request.priority,
     timeLimitMs: request.timeLimitMs,
     promptText,
+    isPromptOnly,
   };
 }
 
@@ -248,11 +252,35 @@ export function checkBegun(chat: ChatInput): void {
   check(!forcesToolCalls(chat), field, 'cannot be kept with a call that must come, or with tools that are strict');
 }
 
-/** Calls that must come, or that are strict, are held to a grammar, with the names of functions in it as they are. */
-function checkForcedToolCalls({ constraint, stop }: GenerateStreamRequest, chat: ChatInput): void {
-  const what = requiresCall(chat) ? 'a chat.tool_choice that demands a call' : 'chat.tools.strict';
-  const another = `cannot be kept with ${what}, which is a form of its own`;
-  check(constraint?.kind === undefined, 'constraint', another);
+/**
+ * The request with every tool strict that is to be so if possible; undefined without such a tool, or where the rest of the request
+ * does not allow it. Whether a schema does is known once its grammar is made.
+ */
+export function withStrictTools(request: GenerateStreamRequest): GenerateStreamRequest | undefined {
+  const { input } = request;
+  if (input?.$case !== 'chat' || !input.value.tools.some((tool) => tool.strictIfSupported && !tool.strict))
+    return undefined;
+  const tools = input.value.tools.map((tool) => ({ ...tool, strict: tool.strict || tool.strictIfSupported }));
+  const chat = { ...input.value, tools };
+  const strict = { ...request, input: { $case: 'chat' as const, value: chat } };
+  try {
+    checkBegun(chat);
+    checkForcedToolCalls(strict, chat);
+    return strict;
+  } catch (error) {
+    if (error instanceof RocmForgeError) return undefined;
+    throw error;
+  }
+}
+
+/** Calls that must come, that are strict, or that may come instead of a constrained answer are held to a grammar, with the names of functions in it as they are. */
+function checkForcedToolCalls({ stop }: GenerateStreamRequest, chat: ChatInput): void {
+  const isStrict = chat.tools.some(({ strict }) => strict);
+  const what = requiresCall(chat)
+    ? 'a chat.tool_choice that demands a call'
+    : isStrict
+      ? 'chat.tools.strict'
+      : 'a constraint';
   check(!stop?.ignoreEos, 'stop.ignore_eos', `cannot be kept with ${what}`);
   const odd = chat.tools.find(({ name }) => !CALLABLE_NAME.test(name));
   const rule = `with ${what} a name has letters, digits and . _ - / : alone`;

@@ -119,6 +119,12 @@ export class Limiter {
     };
   }
 
+  /** Generations that the principal may begin beside those under way, as far as their number is limited. */
+  freeStreams(principal: string): number {
+    const { streams = Number.POSITIVE_INFINITY } = this.limits().of(principal);
+    return Math.max(0, streams - (this.accounts.get(principal)?.streams ?? 0));
+  }
+
   /** The part of the queue that a principal may hold. */
   queueShareOf(principal: string): number {
     return this.limits().of(principal).queue_share ?? 1;

@@ -2,11 +2,11 @@ import { RocmForgeError } from '../../shared/errors.js';
 
 /** Limits of one principal. An absent one does not apply. */
 export interface PrincipalLimits {
-  /** Calls, whatever they ask. */
+  /** Calls, whatever they ask: a call with several prompts, inputs or instances is one. */
   readonly requests_per_minute?: number;
   /** Tokens of prompts and generated ones. */
   readonly tokens_per_minute?: number;
-  /** Generations under way. */
+  /** Prompts under way, of one request or of several; completions of one prompt are one. */
   readonly streams?: number;
   /** The part of the queue that it may hold, above 0 and at most 1. */
   readonly queue_share?: number;

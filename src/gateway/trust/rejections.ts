@@ -1,24 +1,21 @@
+import { BoundedLog } from '../../shared/bounded-log.js';
 import type { RocmForgeError } from '../../shared/errors.js';
 import type { Logger } from '../../shared/log.js';
 import { cut } from '../../shared/quoted.js';
-import { TokenBucket } from '../../shared/token-bucket.js';
 import type { TrustObserver } from './trust.js';
 
-/** Lines at once, and a second: whoever is rejected without end must not fill the log. */
-const LINES = { burst: 20, perSecond: 1 };
 const MOST_CHARACTERS = 128;
 
 /** Logs and counts rejected requests: why, for which field, and whose; never what they say. */
 export class Rejections {
-  private readonly lines: TokenBucket;
-  private suppressed = 0;
+  private readonly lines: BoundedLog;
 
   constructor(
-    private readonly log: Pick<Logger, 'info'>,
+    log: Pick<Logger, 'info'>,
     private readonly observer: Pick<TrustObserver, 'requestRejected'>,
-    private readonly nowMs: () => number = () => performance.now(),
+    nowMs?: () => number,
   ) {
-    this.lines = new TokenBucket(LINES.burst, nowMs());
+    this.lines = new BoundedLog((fields, message) => log.info(fields, message), nowMs);
   }
 
   /**
@@ -32,22 +29,14 @@ export class Rejections {
     { requestId, httpRequestId }: { readonly requestId?: string | undefined; readonly httpRequestId?: string } = {},
   ): void {
     this.observer.requestRejected(api, reason);
-    if (this.lines.level(LINES.burst, LINES.perSecond, this.nowMs()) < 1) {
-      this.suppressed += 1;
-      return;
-    }
-    this.lines.take(1);
     const { field } = metadata;
-    const { suppressed } = this;
-    this.suppressed = 0;
-    this.log.info(
-      {
+    this.lines.note(
+      () => ({
         ...{ api, reason, client: cut(client, MOST_CHARACTERS) },
         ...(requestId && { requestId: named(requestId) }),
         ...(httpRequestId !== undefined && { httpRequestId }),
         ...(field !== undefined && { field: named(field) }),
-        ...(suppressed > 0 && { suppressed }),
-      },
+      }),
       'request rejected',
     );
   }

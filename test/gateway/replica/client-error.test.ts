@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { clientError } from '../../../src/gateway/replica/client-error.js';
+import { clientError, withoutExecutor } from '../../../src/gateway/replica/client-error.js';
 import { RocmForgeError } from '../../../src/shared/errors.js';
 
 const told = (message: string, model = '/srv/m/a.gguf') =>
@@ -18,4 +18,15 @@ it.each([
 it('knows the folder of the model, whatever its name', () => {
   expect(told('/home/Ada Lovelace/m.gguf: no', '/home/Ada Lovelace/m.gguf').message).toBe('m.gguf: no');
   expect(told('m.gguf: no', 'm.gguf').message).toBe('m.gguf: no');
+});
+
+it.each([
+  // Tried every 500 ms: a client that waits half a minute would find it long free.
+  ['EXECUTOR_BUSY', 'another gateway has this executor; it is tried every 500 ms', 1000],
+  ['EXECUTOR_UNAVAILABLE', 'the executor ends again and again; it is tried more slowly now', 30_000],
+] as const)('after %s clients are told when the next executor may serve', (reason, message, retryMs) => {
+  const error = withoutExecutor(new RocmForgeError(reason, 'another gateway has this executor'));
+  expect(error).toMatchObject({
+    ...{ reason: 'EXECUTOR_UNAVAILABLE', message, metadata: { retry_delay_ms: String(retryMs) } },
+  });
 });

@@ -19,11 +19,16 @@ const EVIDENCE = { reason: 'exit_86', isEvidence: true, isOutside: false };
 class Session {
   readonly steps: ExecuteRequest[] = [];
   readonly epoch = 1n;
-  readonly model = LoadedModel.fromPartial({
-    ...{ maxSequences: 4, maxStepTokens: 64, kvBlocks: 100, vocabularySize: TOKENIZER.vocabularySize, maskIds: 12 },
-  });
+  readonly model: LoadedModel;
   private answered = 0;
   private listener: SessionListener | undefined;
+
+  constructor(model: Partial<LoadedModel> = {}) {
+    this.model = LoadedModel.fromPartial({
+      ...{ maxSequences: 4, maxStepTokens: 64, kvBlocks: 100, vocabularySize: TOKENIZER.vocabularySize, maskIds: 12 },
+      ...model,
+    });
+  }
 
   start(listener: SessionListener): void {
     this.listener = listener;
@@ -50,9 +55,14 @@ class Session {
 function engineWith(...prompts: readonly number[]) {
   const options = { pipelineDepth: 2, prefixCache: false, maxQueuedRequests: 10, maxQueuedTokens: 1000 };
   const nothing = () => undefined;
-  const listener = { stepCompleted: nothing, sessionLost: nothing, admitted: nothing, hasRoom: nothing };
+  let resumed = 0;
+  const listener = {
+    ...{ stepCompleted: nothing, sessionLost: nothing, admitted: nothing, hasRoom: nothing },
+    resumed: () => resumed++,
+  };
   const engine = new Engine({ ...options, checkEveryStep: true }, listener, LOG);
   const failed = new Map<number, string>();
+  const generations: Generation[] = [];
   for (const tokens of prompts) {
     const context = {
       id: '',
@@ -67,12 +77,19 @@ function engineWith(...prompts: readonly number[]) {
       error: ({ reason }) => failed.set(tokens, reason),
     });
     engine.submit(generation);
+    generations.push(generation);
   }
   return {
-    failed,
+    ...{ engine, failed, generations },
+    /** True if since the last call the engine has told that nothing interrupted waits any more. */
+    hasResumed: (): boolean => {
+      const told = resumed > 0;
+      resumed = 0;
+      return told;
+    },
     /** The next executor. */
-    serve: (): Session => {
-      const session = new Session();
+    serve: (model?: Partial<LoadedModel>): Session => {
+      const session = new Session(model);
       engine.serve(session as unknown as ExecutorSession);
       return session;
     },
@@ -130,5 +147,50 @@ describe('while the request is searched that makes the executor fault', () => {
       expect(fault()).toBe(false);
     }
     expect(failed).toEqual(new Map([[GUILTY, 'REQUEST_QUARANTINED']]));
+  });
+});
+
+it('has one step under way exactly where the executor has a prediction block, which a split model has not', () => {
+  expect(engineWith(5, 6).serve({ predicts: true }).underWay).toHaveLength(1);
+  expect(engineWith(5, 6).serve({ predicts: false }).underWay).toHaveLength(2);
+});
+
+describe('a recovery is over', () => {
+  it('when an executor serves, where nothing ran', () => {
+    const { serve, engine, hasResumed } = engineWith();
+    serve();
+    hasResumed();
+    engine.lose();
+    expect(hasResumed()).toBe(false);
+    serve();
+    expect(hasResumed()).toBe(true);
+  });
+
+  it('when everything interrupted has made a step, and not with the first of them', () => {
+    const { serve, fault, hasResumed } = engineWith(5, 6);
+    for (let i = 0; i < 2; i++) {
+      serve();
+      fault();
+    }
+    // While the guilty one is searched they run one after the other.
+    const session = serve();
+    hasResumed();
+    const resumed = [[5], [], [6]].map((begun) => {
+      expect(session.underWay.map(inStep)).toEqual([begun]);
+      session.answer();
+      return hasResumed();
+    });
+    expect(resumed).toEqual([false, false, true]);
+  });
+
+  it.each(['cancel', 'pause'] as const)('when what has made no step is not waited for: %s', (what) => {
+    const { serve, engine, generations, hasResumed } = engineWith(5);
+    serve().answer();
+    engine.lose();
+    serve();
+    hasResumed();
+    if (what === 'pause') engine.pause(generations[0] as Generation, 'reader');
+    else engine.cancel(generations[0] as Generation);
+    expect(hasResumed()).toBe(true);
   });
 });

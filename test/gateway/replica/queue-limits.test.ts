@@ -220,6 +220,7 @@ describe('while there has been no executor yet', () => {
       { ...limits, pipelineDepth: 2, prefixCache: true },
       {
         stepCompleted: () => undefined,
+        resumed: () => undefined,
         sessionLost: () => undefined,
         admitted: () => undefined,
         hasRoom: () => undefined,

@@ -1,4 +1,5 @@
 import { constants, type Http2Server, type IncomingHttpHeaders, type ServerHttp2Stream } from 'node:http2';
+import { BoundedLog } from '../../../shared/bounded-log.js';
 import { RocmForgeError } from '../../../shared/errors.js';
 import { tooLarge } from '../../../shared/grpc/strict.js';
 import type { Logger } from '../../../shared/log.js';
@@ -82,15 +83,17 @@ export class CallGuard {
 
   /** Bytes that grpc-js unpacks of a message at most, whatever its method. */
   private readonly mostUnpacked: number;
+  private readonly slowReaders: BoundedLog;
 
   constructor(
     private readonly limits: CallLimits,
-    private readonly log: Logger,
+    log: Logger,
     /** Told of a connection that sends what no client does. */
     private readonly onViolation: (connection: string) => void = () => undefined,
     private readonly proxied?: ProxiedClients,
     private readonly rejections?: Rejections,
   ) {
+    this.slowReaders = new BoundedLog((fields, message) => log.warn(fields, message));
     this.mostUnpacked = Math.max(...limits.requestBytes.values());
   }
 
@@ -282,7 +285,7 @@ export class CallGuard {
   /** Its reader can be told only by the code with which the stream ends: all else would wait behind what is unread. */
   private cancel({ stream, peer }: Call): void {
     this.counters.slowReaders += 1;
-    this.log.warn({ peer, reason: 'SLOW_READER' }, 'an answer was not read and is given up');
+    this.slowReaders.note(() => ({ peer, reason: 'SLOW_READER' }), 'an answer was not read and is given up');
     stream.close(constants.NGHTTP2_ENHANCE_YOUR_CALM);
   }
 

@@ -5,6 +5,7 @@ import {
   type ServerHttp2Session,
   type ServerHttp2Stream,
 } from 'node:http2';
+import type { BoundedLog } from '../../../shared/bounded-log.js';
 import { TokenBucket } from '../../../shared/token-bucket.js';
 import type { ProxiedClients } from '../../trust/proxied-clients.js';
 import { nameOf } from './connection-guard.js';
@@ -58,6 +59,7 @@ export class FloodGuard {
     private readonly onViolation: (connection: string) => void = () => undefined,
     private readonly nowMs: () => number = () => performance.now(),
     private readonly proxied?: ProxiedClients,
+    private readonly log?: BoundedLog,
   ) {}
 
   /** Watches the connections of a server. */
@@ -78,13 +80,15 @@ export class FloodGuard {
       written = bytesWritten;
       frames.take(-sent / BYTES_A_PING);
       if (session.destroyed || this.hasRoom(frames, controlFrames)) return;
-      this.noteFlood(connection);
+      this.noteFlood(connection, 'control frames');
       session.goaway(constants.NGHTTP2_ENHANCE_YOUR_CALM);
       session.destroy();
     };
     // Floods that nghttp2 ends by itself, such as CONTINUATION without end; a client that speaks no HTTP/2 costs nothing.
     session.once('error', ({ code, errno }: NodeJS.ErrnoException) => {
-      if (code === 'ERR_HTTP2_ERROR' && errno !== BAD_CLIENT_MAGIC) this.onViolation(connection);
+      if (code !== 'ERR_HTTP2_ERROR' || errno === BAD_CLIENT_MAGIC) return;
+      this.tell(connection, `HTTP/2 error ${errno}`);
+      this.onViolation(connection);
     });
     session.on('ping', heardControl);
     session.on('remoteSettings', heardControl);
@@ -95,7 +99,7 @@ export class FloodGuard {
         const client = this.proxied?.clientOf(connection, headers);
         if (client !== undefined) this.proxied?.cancelled(client);
         if (session.closed || this.hasRoom(unanswered, resets)) return;
-        this.noteFlood(connection);
+        this.noteFlood(connection, 'resets');
         // GOAWAY without an error code: of one with a code Node's clients end all their streams. nghttp2 drops what is opened
         // afterwards, libraries open it on another connection, and the last stream that ends takes the connection along.
         session.close();
@@ -110,8 +114,13 @@ export class FloodGuard {
     return left >= 1;
   }
 
-  private noteFlood(connection: string): void {
+  private noteFlood(connection: string, flood: string): void {
     this.counters.floods += 1;
+    this.tell(connection, flood);
     this.onViolation(connection);
+  }
+
+  private tell(connection: string, flood: string): void {
+    this.log?.note(() => ({ client: connection, flood }), 'a connection floods and is closed to new calls');
   }
 }

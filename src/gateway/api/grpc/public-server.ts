@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net';
 import { Server } from '@grpc/grpc-js';
+import { BoundedLog } from '../../../shared/bounded-log.js';
 import { HEALTH_SERVICE, type Health } from '../../../shared/grpc/health.js';
 import { bind, SERVER_OPTIONS } from '../../../shared/grpc/server.js';
 import type { Logger } from '../../../shared/log.js';
@@ -119,6 +120,7 @@ export async function openPublicServer(
     (connection) => connections.violated(connection),
     undefined,
     trust.proxied,
+    new BoundedLog((fields, message) => log.warn(fields, message)),
   );
   const admit = (socket: Socket) => connections.admit(socket);
   const headers = new HeaderWatch((connection) => connections.violated(connection));

@@ -96,22 +96,24 @@ async function generate(
 
 /** `vllm.Control`, as far as it is about this server. Its answers are of one model: of several, the first. */
 export function vllmControlService({ models, running }: TranslatedApi): GrpcService {
-  const { inference, load } = models.first;
+  const { inference, load, parallelism } = models.first;
   const instanceId = randomUUID();
   const handlers: ControlServer = {
     getServerInfo: (call, callback) =>
       answerKnown(call, callback, () => {
         const { slots, stepTokens, blockTokens, kvBlocks } = load();
+        const { tensor, pipeline } = parallelism();
         return {
           engineVersion: packageVersion,
           apiVersion: API_VERSION,
           instanceId,
           parallelism: {
-            tensorParallelSize: 1,
-            pipelineParallelSize: 1,
+            tensorParallelSize: tensor,
+            pipelineParallelSize: pipeline,
+            // Replicas have no ranks that a request could name: which one runs it is the gateway's choice.
             dataParallelSize: 1,
             decodeContextParallelSize: 1,
-            worldSize: 1n,
+            worldSize: BigInt(tensor * pipeline),
             dataParallelSizeLocal: 1,
           },
           maxModelLen: inference.describe().contextLength,

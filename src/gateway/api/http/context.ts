@@ -1,5 +1,6 @@
 import type { Registry } from 'prom-client';
 import type { ErrorReason } from '../../../shared/errors.js';
+import type { Logger } from '../../../shared/log.js';
 import type { Trust } from '../../trust/trust.js';
 import type { Models, OfferedModel } from '../models.js';
 import type { IgnoredFieldLog } from './field-policy.js';
@@ -29,6 +30,7 @@ export interface HttpContext {
   /** Facts about each of them. */
   readonly factsOf: (model: OfferedModel) => HttpFacts;
   readonly trust: Trust;
+  readonly log: Logger;
   /** Optional routes. */
   readonly shows: { readonly page: boolean; readonly slots: boolean };
   /** The server's state for the page; absent: the page has no server view. */

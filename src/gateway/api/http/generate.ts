@@ -76,7 +76,7 @@ async function open(kind: AnswerKind, bytes: Buffer, client: WaitingCall, contex
 
 /** Sets how long the model stays loaded. @returns false if the request says so and the gateway does not unload models */
 function keepAlive({ keepAliveMs }: OllamaForm, model: OfferedModel): boolean {
-  return model.keepAlive(keepAliveMs) || keepAliveMs === undefined;
+  return keepAliveMs === undefined || model.keepAlive(keepAliveMs);
 }
 
 /**

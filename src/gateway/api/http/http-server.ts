@@ -1,5 +1,6 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import { BoundedLog } from '../../../shared/bounded-log.js';
 import { RocmForgeError } from '../../../shared/errors.js';
 import { listenOn } from '../../../shared/listen.js';
 import { ConnectionGuard } from '../grpc/connection-guard.js';
@@ -69,10 +70,10 @@ export async function openHttpServer(address: string, context: HttpContext, opti
   const connections = new ConnectionGuard({ maxConnections, handshakeTimeoutMs }, requests, files, trust.proxied);
   const most = mostBodyBytes(Math.max(...context.models.all.map(({ served }) => served.contextLength)));
   const bodies = new Bodies({ most, mostUnfinished: MOST_UNFINISHED_BYTES });
-  const unread = new UnreadResponses({
-    timeoutMs: options.unreadTimeoutMs ?? UNREAD_TIMEOUT_MS,
-    most: MOST_UNREAD_BYTES,
-  });
+  const unread = new UnreadResponses(
+    { timeoutMs: options.unreadTimeoutMs ?? UNREAD_TIMEOUT_MS, most: MOST_UNREAD_BYTES },
+    new BoundedLog((fields, message) => context.log.warn(fields, message)),
+  );
   const checkHost = hostCheck(address, { allowed: options.allowedHosts ?? [], demandsToken: trust.demandsBearer });
   const responseCors = corsOf(options.corsOrigins, trust.demandsBearer);
   const connect = connectHandler(context.models);

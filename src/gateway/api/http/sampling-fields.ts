@@ -151,10 +151,17 @@ export function stopOf(fields: Fields, maxTokens: number | undefined): StopCondi
   };
 }
 
-/** The most tokens: a whole number, or -1 for as many as fit, as one of these names has it, or several that agree. */
+/** The most tokens: at least 1, or -1 for as many as fit, as one of these names has it, or several that agree. */
 export function maxTokensOf(fields: Fields, ...names: readonly string[]): number | undefined {
+  const most = anyMaxTokensOf(fields, ...names);
+  const name = names.find((one) => fields.has(one)) ?? '';
+  return most === 0 ? fields.refuse(name, 'is 0; send at least 1, or -1 for as many as fit') : most;
+}
+
+/** The same where 0 computes the prompt and generates nothing. */
+export function anyMaxTokensOf(fields: Fields, ...names: readonly string[]): number | undefined {
   const given = names.filter((name) => fields.has(name));
-  const most = names.map((name) => maxTokensField(fields, name)).filter((one) => one !== undefined);
+  const most = names.map((name) => fields.integer(name, -1, MOST_INTEGER)).filter((one) => one !== undefined);
   const [first, second] = given;
   if (first !== undefined && second !== undefined && most[0] !== most[1]) {
     fields.refuse(second, `is ${most[1]}, and ${first} is ${most[0]}; send one of them`);
@@ -179,14 +186,14 @@ function namedSamplers(fields: Fields, sampling: SamplingParameters): SamplingPa
   };
 }
 
-function maxTokensField(fields: Fields, name: string): number | undefined {
-  const most = fields.integer(name, -1, MOST_INTEGER);
-  return most === 0 ? fields.refuse(name, 'is 0; send at least 1, or -1 for as many as fit') : most;
-}
-
 /** llama.cpp's limit of an answer's time in milliseconds; what is not above 0 is none. */
 function timeLimitOf(fields: Fields): number {
   return Math.max(0, fields.integer('t_max_predict_ms', -MOST_INTEGER, MOST_INTEGER) ?? 0);
+}
+
+/** The priority as vLLM's HTTP server has it, where lower runs first: over gRPC higher does. */
+export function priorityOf(fields: Fields): number {
+  return 0 - (fields.integer('priority', -MOST_INTEGER, MOST_INTEGER) ?? 0);
 }
 
 /** A message of the public API from its parts. */
@@ -202,7 +209,7 @@ export function messageOf(
   const { sampling } = parts;
   const message = Message.fromPartial({
     n: fields.integer('n', 0, MOST_INTEGER),
-    priority: fields.integer('priority', -MOST_INTEGER, MOST_INTEGER) ?? 0,
+    priority: priorityOf(fields),
     requestId: fields.string('request_id') ?? '',
     model: fields.string('model') ?? '',
     timeLimitMs: timeLimitOf(fields),

@@ -44,7 +44,7 @@ export const TEXT_ANSWERS = {
     if (ids.length * PIECE_CHARACTERS > MAX_ANSWER_TEXT_BYTES) throw responseTooLarge();
     return { tokens: ids.map((id) => ({ id, piece: pieceOf(encoder.tokenizer.tokenBytes(id)) })) };
   },
-  /** llama.cpp's `POST /detokenize`. */
+  /** `POST /detokenize`: llama.cpp's response has the text as `content`, vLLM's as `prompt`. */
   detokenize: (body, policy, { facts, detokenize }) => {
     const fields = new Fields(body, '', policy);
     const tokenIds = fields.rounded('tokens');
@@ -53,7 +53,9 @@ export const TEXT_ANSWERS = {
     fields.end();
     checkLimits({ tokenIds: [...tokenIds] }, facts);
     checkTokenIds(tokenIds, facts.vocabularySize, 'token_ids');
-    return { content: detokenize(tokenIds, { wholeText: true, includeSpecial: true }) };
+    const text = detokenize(tokenIds, { wholeText: true, includeSpecial: true });
+    if (2 * text.length > MAX_ANSWER_TEXT_BYTES) throw responseTooLarge();
+    return { content: text, prompt: text };
   },
   /** llama.cpp's `POST /apply-template`: what a conversation is to the model. */
   template: (body, policy, { facts, render }) => {

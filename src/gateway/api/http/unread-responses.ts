@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { BoundedLog } from '../../../shared/bounded-log.js';
 import { peerOf } from '../peer.js';
 import { connectionOf } from './exchange.js';
 
@@ -27,7 +28,10 @@ export class UnreadResponses {
   private timer: NodeJS.Timeout | undefined;
   readonly counters = { slowReaders: 0 };
 
-  constructor(private readonly limits: UnreadLimits) {}
+  constructor(
+    private readonly limits: UnreadLimits,
+    private readonly log?: BoundedLog,
+  ) {}
 
   /** @param peer whom the answer counts for; default: the connection's address */
   watch(
@@ -66,8 +70,9 @@ export class UnreadResponses {
   }
 
   /** Its reader cannot be told: all that is written would wait behind what is unread. */
-  private cancel({ response }: Answer): void {
+  private cancel({ response, peer }: Answer): void {
     this.counters.slowReaders += 1;
+    this.log?.note(() => ({ peer, reason: 'SLOW_READER' }), 'a response was not read and is given up');
     response.destroy();
   }
 

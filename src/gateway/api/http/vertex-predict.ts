@@ -1,5 +1,6 @@
 import { asRocmForgeError } from '../../../shared/errors.js';
 import { isJsonObject, jsonText } from '../../../shared/exact-json.js';
+import { runWithin } from '../../request/within-streams.js';
 import type { WaitingCall } from '../inference.js';
 import type { HttpContext } from './context.js';
 import type { Exchange } from './exchange.js';
@@ -40,21 +41,22 @@ export async function predict(exchange: Exchange, context: HttpContext, errorFor
   }
   fields.reportIgnored('parameters');
   fields.end();
-  const predictions = await Promise.all(
-    instances.map(async (instance, i) => {
-      try {
-        const fields = new Fields(instance, `instances[${i}]`, policy);
-        const { body, ignored } = await predictionOf(fields, instance, exchange.client, context);
-        for (const name of ignored) policy.ignore(`instances[].${name}`);
-        return body;
-      } catch (thrown) {
-        const error = asRocmForgeError(thrown);
-        // Counted and logged as if it had come by itself.
-        exchange.refused(error);
-        return errorForm(error).body;
-      }
-    }),
-  );
+  const { trust } = context;
+  // An instance is read before it runs: how many may is known now.
+  const most = Math.max(1, Math.min(MOST_INSTANCES, trust.limiter.freeStreams(exchange.client.principal)));
+  const predictions = await runWithin(instances, { most, hasFree: () => true }, async (instance, i) => {
+    try {
+      const fields = new Fields(instance, `instances[${i}]`, policy);
+      const { body, ignored } = await predictionOf(fields, instance, exchange.client, context);
+      for (const name of ignored) policy.ignore(`instances[].${name}`);
+      return body;
+    } catch (thrown) {
+      const error = asRocmForgeError(thrown);
+      // Counted and logged as if it had come by itself.
+      exchange.refused(error);
+      return errorForm(error).body;
+    }
+  });
   if (exchange.signal.aborted) return;
   reportIgnored(policy.ignored, exchange, context.ignoredFields);
   await exchange.largeJson({ predictions });

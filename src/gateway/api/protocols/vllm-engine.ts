@@ -55,7 +55,7 @@ const FIELDS: readonly Field[] = [
   sampling('frequency_penalty', { ours: 'sampling.frequency_penalty' }),
   sampling('presence_penalty', { ours: 'sampling.presence_penalty' }),
   sampling('repetition_penalty', { ours: 'sampling.repetition_penalty', note: '0: 1' }),
-  sampling('max_tokens', { ours: 'stop.max_tokens' }),
+  sampling('max_tokens', { ours: 'stop.max_tokens', note: 'at least 1' }),
   sampling('min_tokens', { ours: 'stop.min_tokens' }),
   sampling('stop', { ours: 'stop.strings' }),
   sampling('stop_token_ids', { ours: 'stop.token_ids' }),
@@ -107,8 +107,9 @@ export const VLLM_ENGINE: Protocol<GenerateRequest, EngineOptions> = {
   decode: (bytes) => GenerateRequest.decode(bytes),
   translate: (request) => {
     check(request.input !== undefined, 'input', 'is missing: give tokenized or text');
-    const { seed, logitBias, n, stopTokenIds } = paramsOf(request.samplingParams);
+    const { seed, logitBias, n, stopTokenIds, maxTokens } = paramsOf(request.samplingParams);
     check((seed ?? 0) >= 0, 'sampling_params.seed', `is ${seed}; it must be at least 0`);
+    check(maxTokens !== 0, 'sampling_params.max_tokens', 'is 0; it must be at least 1');
     const negative = Object.keys(logitBias).find((id) => Number(id) < 0);
     check(negative === undefined, 'sampling_params.logit_bias', `has token id ${negative}; ids are at least 0`);
     return { request: generation(request), options: { n: n || 1, isStreamed: request.stream, stopTokenIds } };

@@ -9,11 +9,16 @@ import { ValueGrammar } from './value-grammar.js';
 /**
  * The grammar of the JSON texts that satisfy a JSON Schema; `{}` is any object.
  *
+ * @param strings how strings of JSON are written
  * @throws RocmForgeError `CONSTRAINT_INVALID` for what is no schema, or allows nothing; `CONSTRAINT_UNSUPPORTED` for what no
  *   grammar of ours says exactly; both with a JSON pointer
  */
-export function schemaGrammar(source: string, around: Surroundings = (root) => root): GrammarRules {
-  const { values, document } = valuesOfSchema(source, new Grammar(new Budget('json_schema')));
+export function schemaGrammar(
+  source: string,
+  around: Surroundings = (root) => root,
+  strings: Grammar['strings'] = 'plain',
+): GrammarRules {
+  const { values, document } = valuesOfSchema(source, new Grammar(new Budget('json_schema'), strings));
   const { schema } = document.root;
   const isEmpty = typeof schema !== 'boolean' && Object.keys(schema).length === 0;
   const root = isEmpty ? values.anyObject() : values.value([{ node: document.root, isNegated: false }]);

@@ -6,6 +6,7 @@ import { type FaultRecord, readFaultRecord } from '../../../shared/fault-record.
 import { type Logger, logSink } from '../../../shared/log.js';
 import { packageRoot } from '../../../shared/package.js';
 import type { SplitKind } from '../../../shared/split.js';
+import { reportedError } from './fault-reports.js';
 import { LineSplitter } from './line-splitter.js';
 import { makePrivateFolder } from './private-folder.js';
 
@@ -27,6 +28,8 @@ export interface ExecutorProcessOptions {
   readonly keeper?: string | undefined;
   /** True if another executor is to fit on the device beside this one. */
   readonly hasSpare?: boolean | undefined;
+  /** True if the error with which it ends is to be logged as it writes it; default: its end is reported with it. */
+  readonly forwardsError?: boolean | undefined;
   /** For tests. */
   readonly stepDelayMs?: number | undefined;
   readonly plantFault?: string | undefined;
@@ -104,7 +107,8 @@ export class ExecutorProcess {
       const lines = new LineSplitter((line) => {
         this.tail.push(line);
         if (this.tail.length > STDERR_LINES_KEPT) this.tail.shift();
-        logSink.write(`${line}\n`);
+        // Whoever started it reports why it ended.
+        if (options.forwardsError || reportedError(line) === undefined) logSink.write(`${line}\n`);
       });
       this.child.stderr.on('data', (bytes: Buffer) => lines.push(bytes));
       this.child.stderr.on('end', () => lines.end());

@@ -1,9 +1,12 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync, rmSync } from 'node:fs';
 import path from 'node:path';
+import type { RocmForgeError } from '../../../shared/errors.js';
 import { type Logger, logSink } from '../../../shared/log.js';
 import { packageRoot } from '../../../shared/package.js';
 import type { ExecutorProcessOptions } from './executor-process.js';
+import { reportedError } from './fault-reports.js';
+import { LineSplitter } from './line-splitter.js';
 import { makePrivateFolder } from './private-folder.js';
 
 /** Time that a keeper may take to end by itself: a driver frees gigabytes before its process ends. */
@@ -25,6 +28,8 @@ export class KeeperProcess {
    * `lost`: with the memory that it kept
    */
   readonly exited: Promise<'unneeded' | 'failed' | 'lost'>;
+  /** Why it ended, as it reports it. */
+  error: RocmForgeError | undefined;
   private readonly child: ChildProcess;
   private readonly folder: string;
 
@@ -45,7 +50,13 @@ export class KeeperProcess {
     }
     this.child.stdin?.on('error', () => undefined);
     this.child.stderr?.on('error', () => undefined);
-    this.child.stderr?.on('data', (bytes: Buffer) => logSink.write(bytes.toString('utf8')));
+    const lines = new LineSplitter((line) => {
+      const error = reportedError(line);
+      if (error === undefined) logSink.write(`${line}\n`);
+      else this.error = error;
+    });
+    this.child.stderr?.on('data', (bytes: Buffer) => lines.push(bytes));
+    this.child.stderr?.on('end', () => lines.end());
     this.exited = new Promise((resolve) => {
       const settle = (code: number | null): void => {
         const hasListened = existsSync(this.socket);

@@ -61,7 +61,11 @@ export class KeptMemory {
         this.keeper = undefined;
         this.isWithoutKeeper = end !== 'lost';
         if (end === 'unneeded') return;
-        this.log.warn({ keeperPid: keeper.pid, end }, 'the keeper of device memory has ended');
+        const { pid: keeperPid, error } = keeper;
+        // An executor finds the same devices, and its error is the one that is reported.
+        const level = error?.reason === 'DEVICE_UNAVAILABLE' ? 'debug' : 'warn';
+        const why = error === undefined ? '' : `: ${error.message}`;
+        this.log[level]({ keeperPid, end }, `the keeper of device memory has ended${why}`);
         if (end === 'lost') this.onLost();
       });
     } catch (error) {

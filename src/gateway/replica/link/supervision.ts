@@ -106,7 +106,7 @@ export interface Circumstances {
 export const RESTART_WINDOW_MS = 60_000;
 export const PROBE_INTERVAL_MS = 30_000;
 /** Interval at which an executor of another gateway is tried again, and time that requests wait for it. */
-const BUSY_RETRY_MS = 500;
+export const BUSY_RETRY_MS = 500;
 export const BUSY_LIMIT_MS = 30_000;
 const FIRST_BACKOFF_MS = 50;
 const LONGEST_BACKOFF_MS = 5_000;

@@ -25,6 +25,6 @@ export interface SupervisorListener {
   restarts(reason: string): void;
   /** No executor can go on with what is under way: it ends with this, and so does what comes until one serves, or may be asked for. */
   unservable(error: RocmForgeError): void;
-  /** The first step of a new executor came back, this long after the old one was lost. */
+  /** Another executor serves, and all that the lost one ran has made a step, this long after the loss. */
   recovered(seconds: number): void;
 }

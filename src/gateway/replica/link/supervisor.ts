@@ -111,6 +111,7 @@ export class Supervisor {
   private ended: Promise<unknown> = Promise.resolve();
   private readonly memory: KeptMemory;
   private readonly spare: SpareExecutor | undefined;
+  private isSpareMissing = false;
   /** State of the address of a remote executor while none responds there. */
   private silence: Silence | undefined;
 
@@ -187,10 +188,14 @@ export class Supervisor {
 
   /** Steps come back: deaths before this do not count against the executor any more. */
   stepCompleted(): void {
-    if (this.lostAt !== undefined) this.listener.recovered((performance.now() - this.lostAt) / 1000);
-    this.lostAt = undefined;
     const { deaths, kills = 0, probing } = this.supervision;
     if (deaths.length > 0 || kills > 0 || probing) this.happen('step');
+  }
+
+  /** For the engine: an executor serves, and nothing that its predecessor ran waits for its next step. */
+  resumed(): void {
+    if (this.lostAt !== undefined) this.listener.recovered((performance.now() - this.lostAt) / 1000);
+    this.lostAt = undefined;
   }
 
   /** For the engine: the session's stream broke. */
@@ -255,6 +260,8 @@ export class Supervisor {
     const circumstances = { ...times, maxRestarts, probeIntervalMs, isOutside };
     const { after, actions } = decide(this.supervision, event, circumstances);
     this.supervision = after;
+    // None follows before it is asked for: time without requests is no recovery.
+    if (after.state === 'unloaded') this.lostAt = undefined;
     if (after.state !== state) {
       this.log.info({ from: state, event }, `supervisor ${after.state}`);
       // The first cause is what counts: what comes after follows from it.
@@ -262,7 +269,7 @@ export class Supervisor {
         this.cause ??= cause;
         this.lastProblem = this.cause;
         // The caller receives the failure of a first start: one line is enough.
-        this.log[this.first === undefined ? 'warn' : 'info']({ reason: cause.reason }, cause.message);
+        this.log[this.first === undefined ? 'warn' : 'debug']({ reason: cause.reason }, cause.message);
       }
     }
     for (const action of actions) this.perform(action);
@@ -367,6 +374,7 @@ export class Supervisor {
       this.happen('ready');
       const isWanted = this.options.hasSpare ?? (session.info.platform !== 'host' && !this.isSplit);
       if (isWanted && session.model.hasRoomForSpare) this.spare?.ensure(SPARE_DELAY_MS);
+      this.noteSpare(session.model.hasRoomForSpare);
       this.log.info({ epoch: this.started, executorPid: this.pid, device: session.info.device }, 'executor serving');
       this.listener.serving(session);
     } catch (thrown) {
@@ -432,7 +440,8 @@ export class Supervisor {
   /** The load on standby is the same as the one that serves; its epoch is never used. */
   private startSpare(): Spare {
     const { executor, load, vocabularySize, loadTimeoutMs } = this.options;
-    const process = this.startProcess((executor as { readonly spawn: ExecutorProcessOptions }).spawn);
+    const { spawn } = executor as { readonly spawn: ExecutorProcessOptions };
+    const process = this.startProcess({ ...spawn, forwardsError: true });
     const { deadline, clock, device, arithmetic } = this;
     const epoch = randomBytes(6).readUIntLE(0, 6);
     const request = { ...load, epoch: BigInt(epoch), gateway: this.identity, version: packageVersion };
@@ -458,6 +467,25 @@ export class Supervisor {
   /** True if an executor is on standby. */
   get hasSpare(): boolean {
     return this.spare?.isReady ?? false;
+  }
+
+  /** True if `--spare` was given, and there is none for a reason that time does not change. */
+  get lacksSpare(): boolean {
+    return this.isSpareMissing;
+  }
+
+  /** Logs once that there is no executor on standby, and again if one was possible in between. */
+  private noteSpare(hasRoom: boolean): void {
+    const { hasSpare, executor, keepsMemory = true } = this.options;
+    const before = this.isSpareMissing;
+    this.isSpareMissing = hasSpare === true && (this.spare === undefined || !hasRoom);
+    if (!this.isSpareMissing || before) return;
+    const why = !('spawn' in executor)
+      ? 'the executor at an address is not started by this gateway'
+      : keepsMemory
+        ? 'it would take a quarter of the memory for KV blocks or more; a lower --max-step-tokens or more device memory helps'
+        : 'on a GPU it requires the keeper, which --no-keeper turns off';
+    this.log.warn(`--spare has no effect, no executor is on standby: ${why}`);
   }
 
   /** An executor of this gateway has its file: where the content is what it was, somebody only touched it during the load. */

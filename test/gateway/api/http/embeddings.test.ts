@@ -68,6 +68,12 @@ describe('embeddings', () => {
     }
   });
 
+  it('have the priority of vLLM’s HTTP server, where lower runs first', async () => {
+    expect((await embeddings({ input: 'the fox', priority: 1 })).status).toBe(200);
+    const { status, json } = await embeddings({ input: 'the fox', priority: -1 });
+    expect([status, json.error.param]).toEqual([400, 'priority']);
+  });
+
   it('of ids and texts in turn are those of all of their ids', async () => {
     const idsOf = async (content: string, add_special = false) =>
       (await ask(server.gateway, '/tokenize', { content, add_special })).json.tokens as number[];

@@ -140,7 +140,8 @@ describe('llama.cpp’s paths', () => {
   it('turn text into tokens and back', async () => {
     const content = 'Once upon a time, in a forest';
     const { tokens } = (await ask(server.gateway, '/tokenize', { content })).json;
-    expect((await ask(server.gateway, '/detokenize', { tokens })).json).toEqual({ content });
+    // By llama.cpp's name and by vLLM's.
+    expect((await ask(server.gateway, '/detokenize', { tokens })).json).toEqual({ content, prompt: content });
     const pieces = (await ask(server.gateway, '/tokenize', { content, with_pieces: true })).json.tokens;
     expect(pieces.map(({ piece }: { piece: string }) => piece).join('')).toBe(content);
     expect((await ask(server.gateway, '/tokenize', { content: '' })).json).toEqual({ tokens: [] });
@@ -173,7 +174,7 @@ describe('llama.cpp’s paths', () => {
   });
 
   it('tell errors in llama.cpp’s form, by its names', async () => {
-    const { status, json } = await ask(server.gateway, '/completion', { prompt: 'x', n_predict: 0 });
+    const { status, json } = await ask(server.gateway, '/completion', { prompt: 'x', n_predict: -3 });
     expect([status, json.error]).toEqual([400, expect.objectContaining({ code: 400, param: 'n_predict' })]);
     const samplers = await ask(server.gateway, '/completion', { prompt: 'x', lora: [{ id: 0, scale: 1 }] });
     expect(samplers.json.error).toMatchObject({ type: 'not_supported_error', param: 'lora' });

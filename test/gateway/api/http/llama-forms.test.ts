@@ -139,6 +139,20 @@ describe('what a gateway tells of itself', () => {
 });
 
 describe('prompts and biases as llama.cpp has them', () => {
+  it('compute a prompt for the prefix cache with n_predict 0', async () => {
+    const body = { prompt: `A prompt of several blocks: ${'the fox ran to the river, '.repeat(8)}`, temperature: 0 };
+    const { status, json } = await ask(plain.gateway, '/completion', { ...body, n_predict: 0 });
+    expect(status).toBe(200);
+    expect(json).toMatchObject({ content: '', tokens_predicted: 0, stop: true, stop_type: 'limit', truncated: false });
+    expect(json.timings.cache_n).toBe(0);
+    const next = await ask(plain.gateway, '/completion', { ...body, n_predict: 1 });
+    expect(next.json.timings.cache_n).toBeGreaterThan(json.tokens_evaluated / 2);
+    const streamed = eventsOf((await ask(plain.gateway, '/completion', { ...body, n_predict: 0, stream: true })).text);
+    expect(streamed.map((event) => JSON.parse(event))).toMatchObject([
+      { content: '', stop: true, tokens_predicted: 0 },
+    ]);
+  });
+
   const complete = async (body: object) => {
     const asked = JSON.stringify({ n_predict: 8, temperature: 0, return_tokens: true, ...body });
     return ask(plain.gateway, '/completion', asked);

@@ -116,6 +116,31 @@ it('completes a prompt, echoes it, and stops where it is told to', async () => {
   expect(stopped.choices[0]).toMatchObject({ text: text.slice(0, text.indexOf(word)), finish_reason: 'stop' });
 });
 
+it('scores a prompt without tokens to generate, as lm-evaluation-harness asks for it', async () => {
+  const asked = { model: 'demo', prompt: 'Once upon a time', temperature: 0, echo: true, logprobs: 2 };
+  const one = await openai.completions.create({ ...asked, max_tokens: 1 });
+  const none = await openai.completions.create({ ...asked, max_tokens: 0 });
+  const [long, scored] = [one.choices[0], none.choices[0]];
+  expect(scored).toMatchObject({ text: 'Once upon a time', finish_reason: 'length' });
+  expect(scored?.logprobs?.tokens).toHaveLength(none.usage?.prompt_tokens as number);
+  for (const list of ['tokens', 'token_logprobs', 'top_logprobs', 'text_offset'] as const) {
+    expect(scored?.logprobs?.[list]).toEqual(long?.logprobs?.[list]?.slice(0, -1));
+  }
+  expect(none.usage).toMatchObject({ completion_tokens: 0, total_tokens: none.usage?.prompt_tokens });
+  let streamed = '';
+  let tokens = 0;
+  for await (const { choices } of await openai.completions.create({ ...asked, max_tokens: 0, stream: true })) {
+    streamed += choices[0]?.text ?? '';
+    tokens += choices[0]?.logprobs?.tokens?.length ?? 0;
+  }
+  expect([streamed, tokens]).toEqual(['Once upon a time', none.usage?.prompt_tokens]);
+  const plain = await openai.completions.create({ model: 'demo', prompt: ['Once', 'upon'], max_tokens: 0 });
+  expect(plain.choices.map(({ text, finish_reason }) => [text, finish_reason])).toEqual([
+    ['', 'length'],
+    ['', 'length'],
+  ]);
+});
+
 it('ends a stream that its client has left', async () => {
   const stream = await openai.chat.completions.create({
     model: 'demo',

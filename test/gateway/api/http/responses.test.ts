@@ -1,6 +1,7 @@
 import OpenAI, { APIError } from 'openai';
 import type { ResponseInput, ResponseStreamEvent } from 'openai/resources/responses/responses';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { RocmForgeError } from '../../../../src/shared/errors.js';
 import { type FakeGateway, spelled, startFakeGateway } from '../../../support/fake-gateway.js';
 import { ask, baseOf } from '../../../support/http.js';
 
@@ -62,6 +63,28 @@ describe('a response', () => {
     const { usage } = response;
     expect(usage?.total_tokens).toBe((usage?.input_tokens ?? 0) + (usage?.output_tokens ?? 0));
     expect(usage?.output_tokens_details.reasoning_tokens).toBeGreaterThan(0);
+  });
+
+  it('that fails in the middle of its stream says why, by the names of the API', async () => {
+    const events: ResponseStreamEvent[] = [];
+    const body = { ...base, input: 'q', max_output_tokens: 4000, ignore_eos: true };
+    for await (const event of await openai.responses.create({ ...body, stream: true })) {
+      events.push(event);
+      if (events.length > 1) continue;
+      const field = 'constraint.json_schema';
+      const what = 'constraint.json_schema has a mask that takes too long';
+      server.gateway.replica.endAll(new RocmForgeError('CONSTRAINT_UNSUPPORTED', what, { field }));
+    }
+    expect(events.at(-1)).toMatchObject({
+      type: 'response.failed',
+      response: {
+        status: 'failed',
+        error: {
+          ...{ code: 'server_error', reason: 'CONSTRAINT_UNSUPPORTED', param: 'response_format' },
+          message: 'response_format has a mask that takes too long',
+        },
+      },
+    });
   });
 
   it('comes as the same from a stream, whose events are numbered and each item’s in order', async () => {

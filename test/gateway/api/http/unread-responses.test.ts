@@ -2,6 +2,7 @@ import { EventEmitter } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { expect, it } from 'vitest';
 import { UnreadResponses } from '../../../../src/gateway/api/http/unread-responses.js';
+import { BoundedLog } from '../../../../src/shared/bounded-log.js';
 
 class Answer extends EventEmitter {
   destroyed = false;
@@ -17,12 +18,15 @@ class Answer extends EventEmitter {
 const from = (remoteAddress: string) => ({ socket: { remoteAddress, remotePort: 1 } }) as IncomingMessage;
 
 it('an answer whose reader makes no progress is given up, and one that is being read is not', async () => {
-  const unread = new UnreadResponses({ timeoutMs: 1000, most: 1 << 20 });
+  const lines: object[] = [];
+  const log = new BoundedLog((fields) => lines.push(fields));
+  const unread = new UnreadResponses({ timeoutMs: 1000, most: 1 << 20 }, log);
   const [stuck, read] = [new Answer(1000), new Answer(1_000_000)];
   const reading = setInterval(() => read.writableLength--, 50);
   for (const answer of [stuck, read]) unread.watch(from('10.0.0.1'), answer as unknown as ServerResponse);
   await expect.poll(() => stuck.destroyed, { timeout: 5000 }).toBe(true);
   expect([read.destroyed, unread.counters.slowReaders]).toEqual([false, 1]);
+  expect(lines).toEqual([{ peer: '10.0.0.1', reason: 'SLOW_READER' }]);
   clearInterval(reading);
   read.destroy();
 });

@@ -48,7 +48,7 @@ describe('vLLM’s render', () => {
   it('of a chat is the prompt’s tokens and the parameters that run', async () => {
     const body = {
       ...{ model: 'demo', messages, max_tokens: 5, temperature: 0.5, top_p: 0.25, seed: 7, stop: ['x'], n: 2 },
-      ...{ logit_bias: { 9: -1 }, priority: -3, stream: true, stream_options: { include_usage: true } },
+      ...{ logit_bias: { 9: -1 }, priority: 3, stream: true, stream_options: { include_usage: true } },
       response_format: { type: 'json_schema', json_schema: { schema: { type: 'number', maximum: 0.1 } } },
     };
     const { status, json } = await ask(

@@ -11,7 +11,9 @@ import { GenerateRequest as EngineRequest } from '../../../../src/shared/generat
 import { GenerateRequest } from '../../../../src/shared/generated/vllm/inference.js';
 import { packageVersion } from '../../../../src/shared/package.js';
 import { type FakeGateway, startFakeGateway } from '../../../support/fake-gateway.js';
+import { startTestGateway } from '../../../support/gateway.js';
 import { messagesOf, type ProtocolClients, protocolClients, refusalOf, unary } from '../../../support/protocols.js';
+import { writeRandomModel } from '../../../support/random-model.js';
 
 let server: FakeGateway;
 let clients: ProtocolClients;
@@ -91,5 +93,22 @@ it('refuses a request of more bytes than a method takes', async () => {
   ];
   for (const generation of generations) {
     expect(await refusalOf(generation)).toMatchObject({ reason: 'MESSAGE_TOO_LARGE' });
+  }
+});
+
+it.each([
+  ['tensor', { tensorParallelSize: 2, pipelineParallelSize: 1 }],
+  ['layer', { tensorParallelSize: 1, pipelineParallelSize: 2 }],
+] as const)('vllm.Control tells over how many devices a %s split is', async (split, sizes) => {
+  const spawn = { device: 'host', split, gpus: [0, 1] } as const;
+  const gateway = await startTestGateway(writeRandomModel({ hidden: 128 }), { executor: { spawn } });
+  const splitClients = protocolClients(gateway.address);
+  try {
+    const { control } = splitClients;
+    const { parallelism } = await unary<object, ServerInfo>(control.getServerInfo.bind(control), {});
+    expect(parallelism).toMatchObject({ ...sizes, dataParallelSize: 1, worldSize: 2n });
+  } finally {
+    splitClients.close();
+    await gateway.stop();
   }
 });

@@ -32,6 +32,7 @@ function toolOf(tool: Fields): Tool {
     description: tool.string('description') ?? '',
     parametersJson: jsonText(schema),
     strict: tool.boolean('strict') ?? false,
+    strictIfSupported: false,
   };
   endBlock(tool);
   return read;

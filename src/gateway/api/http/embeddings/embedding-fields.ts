@@ -4,6 +4,7 @@ import type { FieldPolicy } from '../field-policy.js';
 import { areIds, Fields } from '../fields.js';
 import { durationMs } from '../ollama/ollama-form.js';
 import { mixedOf } from '../openai/completion-request.js';
+import { priorityOf } from '../sampling-fields.js';
 
 /** Requests for embeddings and scores. */
 export type EmbeddingKind =
@@ -52,7 +53,7 @@ const EMPTY: Omit<EmbeddingForm, 'kind' | 'model'> = { isBase64: false, isRanked
 function headOf(fields: Fields): Pick<EmbeddingRequest, 'model' | 'priority' | 'requestId'> {
   return {
     model: fields.string('model') ?? '',
-    priority: fields.integer('priority', -MOST_INTEGER, MOST_INTEGER) ?? 0,
+    priority: priorityOf(fields),
     requestId: fields.string('request_id') ?? '',
   };
 }

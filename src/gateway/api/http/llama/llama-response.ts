@@ -78,6 +78,8 @@ export class LlamaResponse implements ResponseWriter {
     const { index, text, tokenIds, logprobs } = event.value;
     this.texts.set(index, (this.texts.get(index) ?? '') + text);
     this.tokens += tokenIds.length;
+    // Without tokens to generate only the end is sent.
+    if (text === '' && tokenIds.length === 0) return [];
     // The number of prompt tokens comes with the end.
     const counts = { ...countsOf(undefined), tokens: this.tokens };
     const timings = this.form.timingsPerToken ? { timings: this.timings.told(counts) } : {};

@@ -4,7 +4,7 @@ import type { FieldPolicy } from '../field-policy.js';
 import { areIds, Fields } from '../fields.js';
 import { fillInInput } from '../fill-in.js';
 import type { FormDefaults, JsonGeneration } from '../request.js';
-import { maxTokensOf, messageOf, samplingOf, stopOf } from '../sampling-fields.js';
+import { anyMaxTokensOf, messageOf, samplingOf, stopOf } from '../sampling-fields.js';
 import { streamOf } from './stream-fields.js';
 
 /** Default number of tokens of OpenAI's completions. */
@@ -60,7 +60,7 @@ export function completionRequest(body: unknown, policy: FieldPolicy, defaults: 
 /** The most tokens: without a limit OpenAI's, with -1 as many as fit. */
 function limitOf(fields: Fields): number | undefined {
   const names = ['max_tokens', 'n_predict'] as const;
-  const most = maxTokensOf(fields, ...names);
+  const most = anyMaxTokensOf(fields, ...names);
   return names.some((name) => fields.has(name)) ? most : DEFAULT_MAX_TOKENS;
 }
 

@@ -59,11 +59,14 @@ function chosen(tools: readonly Tool[], choice: Fields): Pick<OfferedTools, 'too
 
 function functionOf(tool: Fields): Tool {
   const parameters = tool.any('parameters');
+  const strict = tool.boolean('strict');
   const read = {
     name: tool.string('name') ?? tool.refuse('name', 'is missing'),
     description: tool.string('description') ?? '',
     parametersJson: parameters === undefined ? '' : jsonText(parameters),
-    strict: tool.boolean('strict') ?? false,
+    strict: strict ?? false,
+    // The default of this API, unlike that of chat completions.
+    strictIfSupported: strict === undefined,
   };
   tool.ignore('defer_loading');
   tool.end();
@@ -93,5 +96,5 @@ function customOf(tool: Fields): Tool {
     required: [CUSTOM_INPUT],
     additionalProperties: false,
   };
-  return { name, description, parametersJson: JSON.stringify(parameters), strict: isGrammar };
+  return { name, description, parametersJson: JSON.stringify(parameters), strict: isGrammar, strictIfSupported: false };
 }

@@ -65,6 +65,7 @@ function toolOf(fields: Fields): Tool {
     description: called.string('description') ?? '',
     parametersJson: parameters === undefined ? '' : jsonText(parameters),
     strict: called.boolean('strict') ?? false,
+    strictIfSupported: false,
   };
   called.end();
   fields.ignore('cache_control');
