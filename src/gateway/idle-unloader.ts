@@ -13,6 +13,8 @@ export interface IdleUnloaderOptions {
   readonly onDemand: boolean;
   /** After how long without anything to do the model is unloaded; absent: never. */
   readonly idleUnloadMs: number | undefined;
+  /** True if requests may unload it though it is not unloaded when idle; default false. */
+  readonly isUnloadable?: boolean;
 }
 
 /**
@@ -78,10 +80,11 @@ export class IdleUnloader {
   /**
    * Unloads the model when its requests have ended, until the next one comes. Resolves when it is unloaded, or the signal aborts.
    *
-   * @returns false if idle models are not unloaded; nothing is changed then
+   * @returns false if models are not unloaded; nothing is changed then
    */
   async unload(signal: AbortSignal): Promise<boolean> {
-    if (this.options.idleUnloadMs === undefined) return false;
+    const { idleUnloadMs, isUnloadable = false } = this.options;
+    if (idleUnloadMs === undefined && !isUnloadable) return false;
     while (!signal.aborted && this.router.isLoaded) {
       this.router.unloadModel();
       await new Promise((resolve) => setTimeout(resolve, LEAST_LOOK_MS));

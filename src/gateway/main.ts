@@ -90,6 +90,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
         name,
         counts: () => hosted().router.counts,
         idleUnloader: () => hosted().idleUnloader,
+        waitsForLoad: () => hosted().place?.isWaiting ?? false,
         grammars: () => hosted().grammars(),
       };
     }),
@@ -190,6 +191,10 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
         models: models.offered,
         factsOf: (model: OfferedModel) => facts.get(model) as HttpFacts,
         trust,
+        loading: {
+          maxModels: options.maxLoadedModels ?? models.all.length,
+          isOnRequest: options.load !== 'on-command',
+        },
         shows: { page: options.httpPage ?? true, slots: options.httpSlots ?? false },
         defaults: { verbose: options.httpVerbose ?? false, strictFields: options.strictFields ?? false },
         responses: new ResponseStore(),

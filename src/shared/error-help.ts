@@ -172,6 +172,11 @@ export const ERROR_HELP: Readonly<Record<ErrorReason, ErrorHelp>> = {
     meaning: 'An operator has unloaded the model.',
     remedy: 'Load it with `rocmforge admin --load-model`, or use another model.',
   },
+  MODEL_NOT_LOADED: {
+    meaning:
+      'The model is not loaded, and the request does not load it: the gateway runs with `--load on-command`, or it has `autoload=false`.',
+    remedy: 'Load the model with `POST /models/load` or `rocmforge admin --load-model`.',
+  },
   EXECUTOR_UNAVAILABLE: {
     meaning: 'No executor can run the request at present, or no gateway answers at the address.',
     remedy: 'Try again later; if it persists, run `rocmforge doctor` and read the log of the gateway.',

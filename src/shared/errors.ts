@@ -76,6 +76,7 @@ export const ERRORS = {
   OUT_OF_MEMORY: { code: 'RESOURCE_EXHAUSTED', retryable: true },
   MODEL_LOADING: { code: 'UNAVAILABLE', retryable: true },
   MODEL_UNLOADED: { code: 'UNAVAILABLE', retryable: true },
+  MODEL_NOT_LOADED: { code: 'FAILED_PRECONDITION', retryable: false },
   EXECUTOR_UNAVAILABLE: { code: 'UNAVAILABLE', retryable: true },
   EXECUTOR_BUSY: { code: 'UNAVAILABLE', retryable: true },
   EXECUTOR_PROTOCOL: { code: 'INTERNAL', retryable: false },

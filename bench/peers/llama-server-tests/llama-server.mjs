@@ -74,7 +74,8 @@ function modelOptions() {
     const names = ROUTED.map((name) => `ggml-org/${name}`);
     return [
       ...names.flatMap((name) => ['--model', `${name}=${file}`, '--model-option', `${name}:chat-template=${template}`]),
-      ...['--load', 'on-demand', '--idle-unload', '3600'],
+      ...['--load', options.has('--no-models-autoload') ? 'on-command' : 'on-demand', '--idle-unload', '3600'],
+      ...(options.has('--models-max') ? ['--max-loaded-models', options.get('--models-max')] : []),
     ];
   }
   // There, a set's first is the name.

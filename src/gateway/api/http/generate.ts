@@ -10,6 +10,7 @@ import { EventStream } from './event-stream.js';
 import type { Exchange } from './exchange.js';
 import { type IgnoredFieldLog, ignoredFieldsHeader } from './field-policy.js';
 import { parseJson, readGeneration } from './json-forms.js';
+import { checkAutoload } from './llama/autoload.js';
 import { LlamaResponse } from './llama/llama-response.js';
 import type { OllamaForm } from './ollama/ollama-form.js';
 import { OllamaResponse } from './ollama/ollama-response.js';
@@ -23,10 +24,11 @@ export async function generate(kind: AnswerKind, exchange: Exchange, context: Ht
   const { client } = exchange;
   const { model, messages, form, ignored, writer } = await open(kind, await exchange.body(), client, context);
   const { inference } = model;
+  checkAutoload(exchange, model);
   const keepsAlive = form.ollama === undefined || keepAlive(form.ollama, model);
   reportIgnored(keepsAlive ? ignored : [...ignored, 'keep_alive'], exchange, context.ignoredFields);
   if (messages.length === 0 && writer instanceof OllamaResponse) {
-    const reason = await loadOrUnload(form.ollama as OllamaForm, model, keepsAlive);
+    const reason = await loadOrUnload(form.ollama as OllamaForm, model, keepsAlive, client.signal);
     exchange.json(writer.loaded(reason));
     return;
   }
@@ -88,10 +90,11 @@ async function loadOrUnload(
   { model: name, keepAliveMs }: OllamaForm,
   model: OfferedModel,
   keepsAlive: boolean,
+  signal: AbortSignal,
 ): Promise<'load' | 'unload'> {
   model.inference.getModel({ model: name });
   if (keepAliveMs !== 0) {
-    await model.wake();
+    await model.wake(signal);
     return 'load';
   }
   if (keepsAlive) return 'unload';

@@ -5,6 +5,7 @@ import { embed } from './embeddings/embedding-routes.js';
 import { anthropicError, inTermsOf, llamaError, ollamaError, openAiError } from './errors.js';
 import type { Exchange } from './exchange.js';
 import { generate, reportIgnored } from './generate.js';
+import { loadsModel } from './llama/autoload.js';
 import { loadModel, unloadModel } from './llama/llama-models.js';
 import { health, props, slots } from './llama/llama-routes.js';
 import { metrics } from './llama/metrics.js';
@@ -58,7 +59,7 @@ const aboutText = (path: Route['path'], errorForm: ErrorForm, form: TextForm) =>
       const answer = await model.encoder.answerText(form, bytes, defaults, exchange.client);
       reportIgnored(answer.ignored, exchange, ignoredFields);
       // A prompt whose tokens are counted is about to be sent. The count needs no weights and does not wait for them.
-      if (COUNTING.has(form) && model.isUnloaded()) model.wake().catch(() => undefined);
+      if (COUNTING.has(form) && loadsModel(exchange)) model.expect();
       exchange.jsonBytes(answer.bytes);
     },
   }) as const;
