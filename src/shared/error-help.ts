@@ -32,6 +32,15 @@ export const ERROR_HELP: Readonly<Record<ErrorReason, ErrorHelp>> = {
     meaning: 'The gateway serves no model of this name, or the hub has no such model.',
     remedy: 'Use a name that `ListModels` or `GET /v1/models` returns, or correct the name of the repository.',
   },
+  STREAM_NOT_FOUND: {
+    meaning:
+      'The stream is not kept here: kept streams are in memory, and those that nobody reads are dropped after 5 minutes.',
+    remedy: 'Send the request again.',
+  },
+  STREAM_CANCELLED: {
+    meaning: 'The stream was cancelled by its client with `DELETE /v1/stream`.',
+    remedy: 'Send the request again if its response is still wanted.',
+  },
   RESPONSE_NOT_FOUND: {
     meaning:
       'The response, or the output item, is not stored here: responses are kept in memory, and the oldest are dropped.',

@@ -31,6 +31,8 @@ export const ERRORS = {
   TOKEN_OUT_OF_RANGE: { code: 'INVALID_ARGUMENT', retryable: false },
   MODEL_NOT_FOUND: { code: 'NOT_FOUND', retryable: false },
   RESPONSE_NOT_FOUND: { code: 'NOT_FOUND', retryable: false },
+  STREAM_NOT_FOUND: { code: 'NOT_FOUND', retryable: false },
+  STREAM_CANCELLED: { code: 'FAILED_PRECONDITION', retryable: false },
   PATH_NOT_FOUND: { code: 'NOT_FOUND', retryable: false },
   METHOD_NOT_ALLOWED: { code: 'UNIMPLEMENTED', retryable: false },
   HOST_NOT_SERVED: { code: 'INVALID_ARGUMENT', retryable: false },

@@ -3,6 +3,7 @@ import type { ErrorReason } from '../../../shared/errors.js';
 import type { Trust } from '../../trust/trust.js';
 import type { Models, OfferedModel } from '../models.js';
 import type { IgnoredFieldLog } from './field-policy.js';
+import type { KeptStreams } from './kept-streams.js';
 import type { ModelPull } from './ollama/ollama-pull.js';
 import type { ResponseStore } from './openai/responses-store.js';
 import type { ServerState } from './page/server-state.js';
@@ -42,6 +43,7 @@ export interface HttpContext {
   readonly defaults: FormDefaults;
   readonly ignoredFields: IgnoredFieldLog;
   readonly responses: ResponseStore;
+  readonly streams: KeptStreams;
   /** Downloads models; absent: downloads are disabled. */
   readonly pullModel: ModelPull | undefined;
   /** Told of each error that is answered. */

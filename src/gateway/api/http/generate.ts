@@ -1,4 +1,4 @@
-import { RocmForgeError } from '../../../shared/errors.js';
+import { asRocmForgeError, RocmForgeError } from '../../../shared/errors.js';
 import type { GenerateStreamRequest } from '../../../shared/generated/rocmforge/v1/inference.js';
 import { LargeRequest } from '../../../shared/grpc/strict.js';
 import type { WaitingCall } from '../inference.js';
@@ -33,10 +33,19 @@ export async function generate(kind: AnswerKind, exchange: Exchange, context: Ht
     return;
   }
   if (form.isStream) {
-    const stream = new EventStream(exchange, writer);
-    await streamEach(messages, stream, client.signal, (message, part) =>
-      inference.generateStream(message, client, part),
-    );
+    const kept = context.streams.begin(exchange);
+    const stream = new EventStream(kept ?? exchange, writer);
+    kept?.writtenBy({ stop: (error) => stream.fail(error), isLoaded: () => inference.describe().loaded });
+    // Of a stream that is kept, the client may go and come back.
+    const caller = kept === undefined ? client : { ...client, signal: kept.signal, cancel: () => kept.cancel() };
+    try {
+      await streamEach(messages, stream, caller.signal, (message, part) =>
+        inference.generateStream(message, caller, part),
+      );
+    } catch (error) {
+      if (kept === undefined) throw error;
+      kept.fail(asRocmForgeError(error));
+    }
     return;
   }
   const responses = await inference.generateAll(messages, client, () => writer.begin());

@@ -167,6 +167,7 @@ export async function openHttpServer(address: string, context: HttpContext, opti
     failedHandshakes: listener.failedHandshakes,
     announceEnd: () => {
       isEnding = true;
+      context.streams.endUnread();
     },
     shutDown: async () => {
       listener.close();

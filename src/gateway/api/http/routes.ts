@@ -16,6 +16,7 @@ import { deleteResponse, getResponse } from './openai/responses-routes.js';
 import { killExecutor, page, pageFile, pageState } from './page/page-routes.js';
 import type { AnswerKind, ErrorForm } from './request.js';
 import { FIELD_NAMES } from './sampling-fields.js';
+import { resumeStream, stopStream } from './stream-routes.js';
 import type { TextForm } from './text-responses.js';
 import { predict } from './vertex-predict.js';
 
@@ -99,6 +100,8 @@ export const ROUTES: readonly Route[] = [
   generating(/^(?:\/v1)?\/responses$/, openAiForm, 'responses'),
   get(/^(?:\/v1)?\/responses\/([^/]+)$/, openAiForm, getResponse),
   { ...get(/^(?:\/v1)?\/responses\/([^/]+)$/, openAiForm, deleteResponse), method: 'DELETE' },
+  get('/v1/stream', openAiForm, resumeStream),
+  { ...get('/v1/stream', openAiForm, stopStream), method: 'DELETE' },
   generating(/^\/completions?$/, llamaForm, 'llama'),
   generating('/infill', llamaForm, 'infill'),
   generating('/v1/messages', anthropicForm, 'messages'),

@@ -39,7 +39,8 @@ export async function props(exchange: Exchange, context: HttpContext): Promise<v
     chat_template: facts.chatTemplate ?? '',
     bos_token: facts.bosToken,
     eos_token: facts.eosToken,
-    build_info: facts.version,
+    // As there, it is the fingerprint of responses.
+    build_info: facts.fingerprint,
     is_sleeping: !ready || model.isUnloaded(),
   });
 }
