@@ -1,4 +1,4 @@
-import { placementCost } from '../../src/gateway/placement.js';
+import { placementCost } from '../../src/gateway/replica/placement.js';
 import { Scheduler } from '../../src/gateway/replica/scheduler/scheduler.js';
 import { outputsOf, type StepPlan } from '../../src/gateway/replica/scheduler/step-plan.js';
 import { GREEDY, Sequence } from '../../src/gateway/request/sequence.js';

@@ -12,12 +12,12 @@ import { Inference } from './api/inference.js';
 import type { OfferedModel } from './api/models.js';
 import type { TemplateSettings } from './chat/chat-template.js';
 import { IdleUnloader } from './idle-unloader.js';
-import type { LoadQueue, ModelPlace } from './load-queue.js';
 import { type GrammarCounts, Matchers } from './matching/matchers.js';
 import type { ModelObserver } from './model-metrics.js';
 import { type GatewayOptions, KV_CACHE_TYPES, type ModelOptions } from './options.js';
 import type { SupervisorOptions } from './replica/link/supervisor.js';
 import { loadOf } from './replica/load.js';
+import type { LoadQueue, ModelPlace } from './replica/load-queue.js';
 import { Replica, type ReplicaOptions } from './replica/replica.js';
 import { EncodeService } from './request/encoding/encode-service.js';
 import { contentChanged, LoadedContent } from './request/model-file.js';
@@ -202,7 +202,7 @@ export function hostModel(
     keepAlive: (idleMs) => idleUnloader.keepAlive(idleMs),
     unloadsAt: () => idleUnloader.unloadsAt(),
     unload: (signal) => idleUnloader.unload(signal),
-    isUnloaded: () => router.isAway && !place?.isWaiting,
+    isUnloaded: () => router.isModelUnloaded && !place?.isWaiting,
     grammars: () => matchers.counts,
     close: async () => {
       idleUnloader.stop();

@@ -1,9 +1,9 @@
 import { asRocmForgeError, RocmForgeError } from '../shared/errors.js';
 import { Models } from './api/models.js';
 import { type HostedModel, hostModel, openModel, type SharedParts, templateOf } from './hosted-model.js';
-import { LoadQueue } from './load-queue.js';
 import type { ModelObserver } from './model-metrics.js';
 import type { GatewayOptions, ModelOptions } from './options.js';
+import { LoadQueue } from './replica/load-queue.js';
 import type { Replica } from './replica/replica.js';
 import { addUp, type ReplicaCounts } from './replica/replica-counts.js';
 import { inlineBudget } from './request/encoding/encode-service.js';
@@ -33,7 +33,7 @@ const modelsOf = (options: GatewayOptions): readonly ModelOptions[] => [options,
 /** The options of a gateway as they hold for one of its models. */
 const optionsFor = ({ own }: ModelOptions, options: GatewayOptions): GatewayOptions => ({ ...options, ...own });
 
-/** Of models that are loaded at the start, those beyond the limit are loaded on demand. */
+/** The options of models, of which those beyond the limit are loaded on demand. */
 function loadedFirst(models: readonly GatewayOptions[], most = models.length): readonly GatewayOptions[] {
   let loaded = 0;
   return models.map((model) => {

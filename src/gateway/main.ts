@@ -216,7 +216,10 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
         onRefused: (reason: ErrorReason) => metrics.httpRefused(reason),
         started,
       };
-      httpServer = await openHttpServer(options.httpListen, context, { ...options, files });
+      httpServer = await openHttpServer([options.httpListen, ...(options.moreHttpListen ?? [])], context, {
+        ...options,
+        files,
+      });
       metrics.watchApi('http', {
         connections: httpServer.connections.counters,
         calls: [httpServer.bodies.counters, httpServer.unread.counters],

@@ -26,7 +26,7 @@ export const OWN_OPTIONS = [
   ] as const),
 ] as const;
 
-/** When a model is loaded. */
+/** The time at which a model is loaded. */
 export type LoadTime = 'at-start' | 'on-demand' | 'on-command';
 
 /** A model that a gateway serves. */
@@ -47,7 +47,7 @@ export interface GatewayOptions extends ModelOptions, HttpOptions, TrustOptions 
   readonly moreModels?: readonly ModelOptions[] | undefined;
   /** When executors are started: with the gateway, when a request comes, or by command alone; default `at-start`. */
   readonly load?: LoadTime | undefined;
-  /** How many models are loaded at once; absent: all. */
+  /** Limit of the models that are loaded at once; absent: all. */
   readonly maxLoadedModels?: number | undefined;
   /** After how long without a request a model's executors are ended, until the next one; absent: never. */
   readonly idleUnloadMs?: number | undefined;
@@ -121,6 +121,8 @@ export interface GatewayOptions extends ModelOptions, HttpOptions, TrustOptions 
   readonly stateFolder?: string | undefined;
   /** `HOST:PORT` or `unix:PATH` of the HTTP server; absent: there is none. */
   readonly httpListen?: string | undefined;
+  /** Addresses of it beside that. */
+  readonly moreHttpListen?: readonly string[] | undefined;
   /** Tags of the model at the HTTP server. */
   readonly modelTag?: readonly string[] | undefined;
   /** True if the HTTP server serves its page; default true. */

@@ -1,8 +1,8 @@
 import { asRocmForgeError, RocmForgeError } from '../shared/errors.js';
-import type { ModelPlace } from './load-queue.js';
-import { allServing, granted, notLoaded, polled, unloaded } from './model-loading.js';
-import { cheapest, placementCost } from './placement.js';
 import type { Migration } from './replica/engine.js';
+import type { ModelPlace } from './replica/load-queue.js';
+import { allServing, granted, notLoaded, polled, unloaded } from './replica/model-loading.js';
+import { cheapest, placementCost } from './replica/placement.js';
 import type { Replica } from './replica/replica.js';
 import { addUp, type ReplicaCounts } from './replica/replica-counts.js';
 import type { Generation } from './request/generation.js';
@@ -167,7 +167,7 @@ export class Router implements Backend {
   submit(generation: Generation): void {
     this.checkAdmits();
     const { place, loadsOnRequest = true } = this.options;
-    if (!loadsOnRequest && this.isAway && !place?.isWaiting) throw notLoaded();
+    if (!loadsOnRequest && this.isModelUnloaded && !place?.isWaiting) throw notLoaded();
     this.submitted += 1;
     // All of them, so that those who come next need not wait as long.
     if (place === undefined) this.startExecutors();
@@ -249,7 +249,7 @@ export class Router implements Backend {
   }
 
   /** True if no executor has the model loaded, and none is being started for it. */
-  get isAway(): boolean {
+  get isModelUnloaded(): boolean {
     return this.replicas.every(({ state }) => state === 'unloading' || state === 'unloaded');
   }
 

@@ -34,7 +34,7 @@ export const ERROR_HELP: Readonly<Record<ErrorReason, ErrorHelp>> = {
   },
   STREAM_NOT_FOUND: {
     meaning:
-      'The stream is not kept here: kept streams are in memory, and those that nobody reads are dropped after 5 minutes.',
+      'The stream is not kept here: kept streams are in memory, and those without a reader are dropped after 5 minutes.',
     remedy: 'Send the request again.',
   },
   STREAM_CANCELLED: {

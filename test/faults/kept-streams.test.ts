@@ -23,7 +23,7 @@ const body = (tokens: number) => ({
   ...{ model: 'chat', stream: true, temperature: 0, ignore_eos: true, max_tokens: tokens, request_id: 'r' },
   messages: [{ role: 'user', content: 'the fox' }],
 });
-/** What a stream says: tokens that came together are one event. */
+/** The text of a stream: tokens that came together are one event. */
 const contentOf = (text: string): string =>
   text
     .split('\n')

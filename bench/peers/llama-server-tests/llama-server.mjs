@@ -90,7 +90,9 @@ function modelOptions() {
 
 const args = ['serve', ...modelOptions(), '--device', 'host', '--state-dir', folder];
 args.push('--listen', `unix:${path.join(folder, 'grpc.sock')}`);
-args.push('--http-listen', `${options.get('--host')}:${options.get('--port')}`);
+for (const host of options.get('--host').split(',')) {
+  args.push('--http-listen', `${host.includes(':') ? `[${host}]` : host}:${options.get('--port')}`);
+}
 args.push('--seed', options.get('--seed') ?? '42');
 if (options.has('--no-ui')) args.push('--no-http-page');
 // With programs to run for a page, llama.cpp takes pages of this machine alone.

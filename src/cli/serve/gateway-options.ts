@@ -72,7 +72,7 @@ export function gatewayOptions(
       readonly recoveryTimeout?: number;
       readonly keeper?: boolean;
       readonly spare?: boolean;
-      readonly httpListen?: string;
+      readonly httpListen?: readonly string[];
       readonly allowedHosts?: readonly string[];
       readonly corsOrigins?: readonly string[];
       readonly otlpEndpoint?: string;
@@ -160,7 +160,8 @@ export function gatewayOptions(
     recoveryTimeoutMs: options.recoveryTimeout === undefined ? undefined : options.recoveryTimeout * 1000,
     keepsMemory: options.keeper,
     hasSpare: options.spare,
-    httpListen: options.httpListen,
+    httpListen: options.httpListen?.[0],
+    moreHttpListen: options.httpListen?.slice(1),
     allowedHosts: options.allowedHosts,
     corsOrigins: options.corsOrigins,
     otlpEndpoint: options.otlpEndpoint,

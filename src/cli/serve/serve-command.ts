@@ -52,8 +52,8 @@ export function addServeCommand(serve: Command): void {
     .addOption(
       new Option(
         '--http-listen <address>',
-        'HOST:PORT or unix:PATH of the HTTP API: OpenAI, Anthropic and llama.cpp compatible, and a chat page',
-      ).argParser(address),
+        'HOST:PORT or unix:PATH of the HTTP API: OpenAI, Anthropic and llama.cpp compatible, and a chat page; repeat it for several',
+      ).argParser(addresses),
     )
     .addOption(
       new Option(
@@ -319,8 +319,10 @@ export function addServeCommand(serve: Command): void {
       const serving = gateway.models.map(described);
       writeText(`${serving.join('\n')}\n`);
       if (gateway.httpServer !== undefined) {
-        const at = addressOf(options.httpListen, gateway.httpServer.port);
-        writeText(`serving HTTP on ${at.startsWith('unix:') ? at : `http://${at}`}\n`);
+        for (const [i, port] of gateway.httpServer.ports.entries()) {
+          const at = addressOf(options.httpListen[i], port);
+          writeText(`serving HTTP on ${at.startsWith('unix:') ? at : `http://${at}`}\n`);
+        }
       }
       notifyReady(serving.join('; '));
     });

@@ -170,7 +170,7 @@ export class Replica implements Backend {
 
   /** Starts an executor where there is none, for generations that come with it or right after. */
   loadModel(): void {
-    // What came before admission ended may have waited for its turn to be loaded.
+    // Generations that came before admission ended may have waited for its turn to be loaded.
     if (!this.engine.isClosed || this.engine.sequences > 0) this.supervisor.load();
   }
 

@@ -32,7 +32,7 @@ export interface HttpContext {
   readonly trust: Trust;
   /** Optional routes. */
   readonly shows: { readonly page: boolean; readonly slots: boolean };
-  /** How many models are loaded at once, at most, and whether a request loads the one that it names. */
+  /** Limit of the models that are loaded at once, and whether a request loads the one that it names. */
   readonly loading: { readonly maxModels: number; readonly isOnRequest: boolean };
   /** The server's state for the page; absent: the page has no server view. */
   readonly serverState: (() => Promise<ServerState>) | undefined;

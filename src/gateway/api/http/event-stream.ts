@@ -17,7 +17,7 @@ const HEADERS_MS = 1000;
 const COMMENT_MS = 15_000;
 const COMMENT = ': waiting\n\n';
 
-/** What a stream is written to: a response, or a stream that is kept. */
+/** The destination of a stream: a response, or a stream that is kept. */
 export interface StreamedResponse {
   readonly destroyed: boolean;
   readonly writableEnded: boolean;

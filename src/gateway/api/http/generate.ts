@@ -36,7 +36,7 @@ export async function generate(kind: AnswerKind, exchange: Exchange, context: Ht
     const kept = context.streams.begin(exchange);
     const stream = new EventStream(kept ?? exchange, writer);
     kept?.writtenBy({ stop: (error) => stream.fail(error), isLoaded: () => inference.describe().loaded });
-    // Of a stream that is kept, the client may go and come back.
+    // The client of a kept stream may go and come back.
     const caller = kept === undefined ? client : { ...client, signal: kept.signal, cancel: () => kept.cancel() };
     try {
       await streamEach(messages, stream, caller.signal, (message, part) =>

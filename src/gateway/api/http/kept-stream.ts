@@ -4,11 +4,11 @@ import type { Exchange } from './exchange.js';
 import type { ErrorForm } from './request.js';
 
 /** Charge of a piece of a stream in addition to its bytes. */
-const PIECE_BYTES = 128;
+const EVENT_BYTES = 128;
 /** Bytes that readers of a stream that is not kept any more may be behind, as those of an ordinary stream. */
 const MOST_UNREAD_BYTES = 256 << 10;
 
-/** Who holds streams, and is told of changes. */
+/** Holder of streams, told of changes. */
 export interface StreamKeeper {
   /** The stream has become longer. */
   grown(stream: KeptStream, bytes: number): void;
@@ -18,7 +18,7 @@ export interface StreamKeeper {
   gone(stream: KeptStream): void;
 }
 
-/** What computes a stream. */
+/** Source of a stream. */
 export interface StreamWriter {
   /** Ends the stream with an error. */
   stop(error: RocmForgeError): void;
@@ -113,10 +113,10 @@ export class KeptStream implements StreamedExchange, StreamedResponse {
     // A line that begins so is a comment.
     this.hasEvents ||= !text.startsWith(':');
     this.pieces.push(piece);
-    this.held += piece.length + PIECE_BYTES;
+    this.held += piece.length + EVENT_BYTES;
     for (const reader of this.readers) this.give(reader);
     this.trim();
-    this.keeper.grown(this, piece.length + PIECE_BYTES);
+    this.keeper.grown(this, piece.length + EVENT_BYTES);
   }
 
   end(): void {
@@ -141,7 +141,7 @@ export class KeptStream implements StreamedExchange, StreamedResponse {
   cancel(): void {
     if (this.destroyed) return;
     this.end();
-    this.abandoned.abort('nobody waits for the stream');
+    this.abandoned.abort('the stream has no reader');
     this.keeper.gone(this);
   }
 
@@ -206,7 +206,7 @@ export class KeptStream implements StreamedExchange, StreamedResponse {
     if (this.isKept) return;
     const wasBehind = this.writableNeedDrain;
     const first = Math.min(...[...this.readers].map(({ next }) => next));
-    for (const piece of this.pieces.splice(0, first - this.dropped)) this.held -= piece.length + PIECE_BYTES;
+    for (const piece of this.pieces.splice(0, first - this.dropped)) this.held -= piece.length + EVENT_BYTES;
     this.dropped = first;
     if (wasBehind && !this.writableNeedDrain) this.emit('drain');
   }

@@ -15,7 +15,9 @@ export async function resumeStream(exchange: Exchange, { streams }: HttpContext)
   const name = nameOf(exchange);
   const from = queried(request, 'from') ?? '0';
   if (!/^\d{1,15}$/.test(from)) {
-    throw new RocmForgeError('INVALID_FIELD', `from: "${from.slice(0, 32)}" is no number of bytes`, { field: 'from' });
+    throw new RocmForgeError('INVALID_FIELD', `from: "${from.slice(0, 32)}" is not a number of bytes`, {
+      field: 'from',
+    });
   }
   const stream = streams.find(client.principal, name);
   if (stream.isLoading()) {

@@ -245,7 +245,7 @@ it('makes room by its principal’s oldest that have ended, then anybody’s, an
   begun('four', 8000, 'b').stream.end();
   begun('five', 8000, 'b');
   begun('six', 8000, 'c');
-  // Of 40,000 bytes: two and three of a, four and five of b, six of c.
+  // 40,000 bytes hold two and three of a, four and five of b, six of c.
   expect([isThere('two'), isThere('three'), isThere('four', 'b'), isThere('five', 'b'), isThere('six', 'c')]).toEqual([
     false,
     true,

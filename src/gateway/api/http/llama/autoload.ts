@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import { notLoaded } from '../../../model-loading.js';
+import { notLoaded } from '../../../replica/model-loading.js';
 import type { OfferedModel } from '../../models.js';
 import type { Exchange } from '../exchange.js';
 

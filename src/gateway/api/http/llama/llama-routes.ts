@@ -22,7 +22,7 @@ export async function props(exchange: Exchange, context: HttpContext): Promise<v
   const model = modelOf(exchange, context);
   const { ready } = model.inference.describe();
   const facts = context.factsOf(model);
-  // Of several models, llama.cpp's clients find each one's properties by its name.
+  // llama.cpp's clients find the properties of each of several models by its name.
   const isRouter = context.models.all.length > 1 && queried(exchange.request, 'model') === null;
   const { maxModels, isOnRequest } = context.loading;
   exchange.json({

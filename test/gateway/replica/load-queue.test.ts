@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { LoadQueue, type ModelPlace } from '../../src/gateway/load-queue.js';
-import type { SupervisorState } from '../../src/gateway/replica/link/supervision.js';
-import type { Logger } from '../../src/shared/log.js';
+import type { SupervisorState } from '../../../src/gateway/replica/link/supervision.js';
+import { LoadQueue, type ModelPlace } from '../../../src/gateway/replica/load-queue.js';
+import type { Logger } from '../../../src/shared/log.js';
 
 const POLL_MS = 20;
 const logged: object[] = [];

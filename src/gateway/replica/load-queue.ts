@@ -1,5 +1,5 @@
-import type { Logger } from '../shared/log.js';
-import type { SupervisorState } from './replica/link/supervision.js';
+import type { Logger } from '../../shared/log.js';
+import type { SupervisorState } from './link/supervision.js';
 
 /** Interval (ms) at which models that wait to be loaded look for a place. */
 const POLL_MS = 20;
@@ -9,7 +9,7 @@ export interface PlacedModel {
   readonly name: string;
   /** Generations under way, those in its queue included. */
   active(): number;
-  /** Of its executors. */
+  /** States of its executors. */
   states(): readonly SupervisorState[];
   /** Starts executors where there are none. */
   load(): void;
@@ -110,7 +110,7 @@ export class LoadQueue {
   }
 }
 
-/** What one model has of a {@link LoadQueue}. */
+/** The place of one model in a {@link LoadQueue}. */
 export class ModelPlace {
   /** See {@link LoadQueue.nextUse}. */
   usedAt = 0;

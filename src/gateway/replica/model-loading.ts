@@ -1,6 +1,6 @@
-import { RocmForgeError } from '../shared/errors.js';
+import { RocmForgeError } from '../../shared/errors.js';
+import type { SupervisorState } from './link/supervision.js';
 import type { LoadWish } from './load-queue.js';
-import type { SupervisorState } from './replica/link/supervision.js';
 
 /** Interval at which replicas are polled that are being replaced, loaded or unloaded. */
 const POLL_MS = 20;
