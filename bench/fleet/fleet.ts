@@ -1,7 +1,7 @@
+import { placementCost } from '../../src/gateway/replica/placement.js';
 import { Scheduler } from '../../src/gateway/replica/scheduler/scheduler.js';
 import { outputsOf, type StepPlan } from '../../src/gateway/replica/scheduler/step-plan.js';
 import { GREEDY, Sequence } from '../../src/gateway/request/sequence.js';
-import { placementCost } from '../../src/gateway/router.js';
 import { Random } from '../../test/support/random.js';
 import { type Card, stepMs } from './cards.js';
 

@@ -17,6 +17,7 @@ import type { ModelObserver } from './model-metrics.js';
 import { type GatewayOptions, KV_CACHE_TYPES, type ModelOptions } from './options.js';
 import type { SupervisorOptions } from './replica/link/supervisor.js';
 import { loadOf } from './replica/load.js';
+import type { LoadQueue, ModelPlace } from './replica/load-queue.js';
 import { Replica, type ReplicaOptions } from './replica/replica.js';
 import { EncodeService } from './request/encoding/encode-service.js';
 import { contentChanged, LoadedContent } from './request/model-file.js';
@@ -34,8 +35,10 @@ export interface HostedModel extends OfferedModel {
   /** Limits of each replica; operators may change them while it serves. */
   readonly queueLimits: readonly ChangeableLimits[];
   readonly idleUnloader: IdleUnloader;
-  /** True if it is loaded when a request comes. */
+  /** True if it is not loaded with the gateway, but when a request comes or by command. */
   readonly isOnDemand: boolean;
+  /** Its place among the models that are loaded at once; absent: there is no limit of them. */
+  readonly place: ModelPlace | undefined;
   readonly kvCacheType: GatewayOptions['kvCacheType'];
   /** True if this gateway starts and ends its executors. */
   readonly ownsExecutors: boolean;
@@ -55,6 +58,8 @@ export interface SharedParts {
   /** Some replica's state is another. */
   readonly onState: () => void;
   readonly onFault: (fault: Fault) => void;
+  /** Limit of the models that are loaded at once; absent: there is none. */
+  readonly loadQueue: LoadQueue | undefined;
 }
 
 /**
@@ -121,6 +126,7 @@ export function hostModel(
       {
         state: (state) => {
           idleUnloader.heard(i, state);
+          place?.heard();
           shared.onState();
         },
         progress: (done, total) => options.onProgress?.(done, total),
@@ -137,17 +143,35 @@ export function hostModel(
   });
   // Processes elsewhere are updated and restarted one by one: one of them does not keep the others from serving.
   const ownsExecutors = executors.every((executor) => 'spawn' in executor);
-  const router: Router = new Router(replicas, { standby, allowOtherArithmetic, startsWithSome: !ownsExecutors });
-  const isOnDemand = options.load === 'on-demand';
+  const isOnDemand = options.load === 'on-demand' || options.load === 'on-command';
+  const place: ModelPlace | undefined = shared.loadQueue?.add(
+    {
+      name: served.name,
+      active: () => router.active,
+      states: () => replicas.map(({ state }) => state),
+      load: () => router.startExecutors(),
+      unload: () => router.unloadModel(),
+    },
+    !isOnDemand,
+  );
+  const router: Router = new Router(replicas, {
+    ...{ standby, allowOtherArithmetic, startsWithSome: !ownsExecutors, place },
+    loadsOnRequest: options.load !== 'on-command',
+  });
   const { idleUnloadMs, kvCacheType } = options;
   const idleUnloader: IdleUnloader = new IdleUnloader(
     router,
-    { replicas: replicas.length, onDemand: isOnDemand, idleUnloadMs },
+    { replicas: replicas.length, onDemand: isOnDemand, idleUnloadMs, isUnloadable: place !== undefined },
     log,
   );
   const readiness = () => ({ ready: router.isReady, device: router.device, loaded: router.isLoaded });
   const audit = createLogger('audit');
-  const runner = new RequestRunner(served.name, tokenizer, router, observer, trust.limiter, audit);
+  const ended: ModelObserver['requestEnded'] = (outcome, seconds) => {
+    place?.used();
+    observer.requestEnded(outcome, seconds);
+  };
+  const observed = { ...observer, requestEnded: ended };
+  const runner = new RequestRunner(served.name, tokenizer, router, observed, trust.limiter, audit);
   const matchers = new Matchers({ tokenizer });
   const inference = new Inference(served, encoder, runner, matchers, readiness, {
     streamInterval: options.streamInterval,
@@ -167,15 +191,17 @@ export function hostModel(
       ownsExecutors,
       observer,
       isOnDemand,
+      place,
       kvCacheType,
     },
     load: () => loadOf(router.counts),
     parallelism: () => (replicas[0] as Replica).parallelism,
-    wake: () => router.wake(),
+    wake: (signal) => router.wake(signal),
+    expect: () => router.expect(),
     keepAlive: (idleMs) => idleUnloader.keepAlive(idleMs),
     unloadsAt: () => idleUnloader.unloadsAt(),
     unload: (signal) => idleUnloader.unload(signal),
-    isUnloaded: () => replicas.every(({ state }) => state === 'unloading' || state === 'unloaded'),
+    isUnloaded: () => router.isModelUnloaded && !place?.isWaiting,
     grammars: () => matchers.counts,
     close: async () => {
       idleUnloader.stop();
@@ -231,7 +257,7 @@ function supervisorOptions(options: GatewayOptions, model: ServedModel): Supervi
     hasSpare: options.hasSpare,
     allowOtherArithmetic: options.allowOtherArithmetic,
     stateFolder: options.stateFolder,
-    onDemand: options.load === 'on-demand',
+    onDemand: options.load === 'on-demand' || options.load === 'on-command',
     load: {
       path: model.file.path,
       kvCacheType: KV_CACHE_TYPES[options.kvCacheType],

@@ -3,6 +3,7 @@ import { Models } from './api/models.js';
 import { type HostedModel, hostModel, openModel, type SharedParts, templateOf } from './hosted-model.js';
 import type { ModelObserver } from './model-metrics.js';
 import type { GatewayOptions, ModelOptions } from './options.js';
+import { LoadQueue } from './replica/load-queue.js';
 import type { Replica } from './replica/replica.js';
 import { addUp, type ReplicaCounts } from './replica/replica-counts.js';
 import { inlineBudget } from './request/encoding/encode-service.js';
@@ -32,11 +33,22 @@ const modelsOf = (options: GatewayOptions): readonly ModelOptions[] => [options,
 /** The options of a gateway as they hold for one of its models. */
 const optionsFor = ({ own }: ModelOptions, options: GatewayOptions): GatewayOptions => ({ ...options, ...own });
 
+/** The options of models, of which those beyond the limit are loaded on demand. */
+function loadedFirst(models: readonly GatewayOptions[], most = models.length): readonly GatewayOptions[] {
+  let loaded = 0;
+  return models.map((model) => {
+    if (model.load === 'on-demand' || model.load === 'on-command') return model;
+    loaded += 1;
+    return loaded > most ? { ...model, load: 'on-demand' } : model;
+  });
+}
+
 /** All models of a gateway, each with executors, a queue and a tokenizer of its own. */
 export class HostedModels {
   readonly all: readonly HostedModel[];
   /** As servers have them. */
   readonly offered: Models;
+  private readonly loadQueue: LoadQueue | undefined;
 
   /**
    * @param served at least one, each with its observer
@@ -46,14 +58,20 @@ export class HostedModels {
     served: readonly ServedModel[],
     options: GatewayOptions,
     observers: readonly ModelObserver[],
-    { log, ...shared }: Omit<SharedParts, 'template' | 'budget'>,
+    { log, ...shared }: Omit<SharedParts, 'template' | 'budget' | 'loadQueue'>,
   ) {
     const budget = inlineBudget();
-    const models = modelsOf(options);
+    const { maxLoadedModels } = options;
+    const loadQueue = maxLoadedModels === undefined ? undefined : new LoadQueue(maxLoadedModels, log);
+    this.loadQueue = loadQueue;
+    const models = loadedFirst(
+      modelsOf(options).map((model) => optionsFor(model, options)),
+      maxLoadedModels,
+    );
     this.all = served.map((model, i) => {
-      const own = optionsFor(models[i] as ModelOptions, options);
+      const own = models[i] as GatewayOptions;
       return hostModel(model, own, observers[i] as ModelObserver, {
-        ...{ ...shared, template: templateOf(own), budget },
+        ...{ ...shared, template: templateOf(own), budget, loadQueue },
         log: served.length > 1 ? log.child({ model: model.name }) : log,
       });
     });
@@ -116,6 +134,7 @@ export class HostedModels {
 
   /** Ends everything. */
   async stop(): Promise<void> {
+    this.loadQueue?.close();
     await Promise.all(this.all.map((model) => model.close()));
   }
 

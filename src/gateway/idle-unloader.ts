@@ -13,6 +13,8 @@ export interface IdleUnloaderOptions {
   readonly onDemand: boolean;
   /** After how long without anything to do the model is unloaded; absent: never. */
   readonly idleUnloadMs: number | undefined;
+  /** True if requests may unload it though it is not unloaded when idle; default false. */
+  readonly isUnloadable?: boolean;
 }
 
 /**
@@ -34,7 +36,7 @@ export class IdleUnloader {
     private readonly log: Logger,
   ) {
     const { replicas, onDemand, idleUnloadMs } = options;
-    this.idleMs = idleUnloadMs ?? Number.POSITIVE_INFINITY;
+    this.idleMs = this.defaultIdleMs;
     this.away = new Set(onDemand ? Array.from({ length: replicas }, (_, i) => i) : []);
     if (idleUnloadMs === undefined) return;
     const everyMs = Math.min(MOST_LOOK_MS, Math.max(LEAST_LOOK_MS, idleUnloadMs / 10));
@@ -51,7 +53,7 @@ export class IdleUnloader {
   heard(replica: number, state: SupervisorState): void {
     if (state === 'unloading') {
       this.counters.unloads += 1;
-      this.idleMs = this.options.idleUnloadMs ?? Number.POSITIVE_INFINITY;
+      this.idleMs = this.defaultIdleMs;
       this.away.add(replica);
     }
     if (state !== 'serving') return;
@@ -79,16 +81,17 @@ export class IdleUnloader {
   /**
    * Unloads the model when its requests have ended, until the next one comes. Resolves when it is unloaded, or the signal aborts.
    *
-   * @returns false if idle models are not unloaded; nothing is changed then
+   * @returns false if models are not unloaded; nothing is changed then
    */
   async unload(signal: AbortSignal): Promise<boolean> {
-    if (this.options.idleUnloadMs === undefined) return false;
+    const { idleUnloadMs, isUnloadable = false } = this.options;
+    if (idleUnloadMs === undefined && !isUnloadable) return false;
     while (!signal.aborted && this.router.isLoaded) {
       this.router.unloadModel();
       await new Promise((resolve) => setTimeout(resolve, LEAST_LOOK_MS));
     }
     // Also if it was unloaded before: the next load begins with the default.
-    this.idleMs = this.options.idleUnloadMs;
+    this.idleMs = this.defaultIdleMs;
     return true;
   }
 
@@ -96,6 +99,10 @@ export class IdleUnloader {
   unloadsAt(): number {
     const idleFor = this.router.active > 0 ? 0 : performance.now() - this.idleSince;
     return Date.now() + this.idleMs - idleFor;
+  }
+
+  private get defaultIdleMs(): number {
+    return this.options.idleUnloadMs ?? Number.POSITIVE_INFINITY;
   }
 
   private look(): void {

@@ -90,6 +90,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
         name,
         counts: () => hosted().router.counts,
         idleUnloader: () => hosted().idleUnloader,
+        waitsForLoad: () => hosted().place?.isWaiting ?? false,
         grammars: () => hosted().grammars(),
       };
     }),
@@ -174,14 +175,21 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     }
     if (options.httpListen) {
       // Whoever wants no such server starts without what it is made of.
-      const [{ openHttpServer }, { httpFacts }, { llamaRegistry }, { IgnoredFieldLog }, { ResponseStore }] =
-        await Promise.all([
-          import('./api/http/http-server.js'),
-          import('./api/http/facts.js'),
-          import('./api/http/llama/metrics.js'),
-          import('./api/http/field-policy.js'),
-          import('./api/http/openai/responses-store.js'),
-        ]);
+      const [
+        { openHttpServer },
+        { httpFacts },
+        { llamaRegistry },
+        { IgnoredFieldLog },
+        { ResponseStore },
+        { KeptStreams },
+      ] = await Promise.all([
+        import('./api/http/http-server.js'),
+        import('./api/http/facts.js'),
+        import('./api/http/llama/metrics.js'),
+        import('./api/http/field-policy.js'),
+        import('./api/http/openai/responses-store.js'),
+        import('./api/http/kept-streams.js'),
+      ]);
       const counted = { completions: () => metrics.completions, replicas: () => models.counts };
       const facts = new Map(
         models.all.map((model) => [model as OfferedModel, httpFacts(model.served, options.modelTag ?? [])]),
@@ -191,9 +199,14 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
         factsOf: (model: OfferedModel) => facts.get(model) as HttpFacts,
         trust,
         log,
+        loading: {
+          maxModels: options.maxLoadedModels ?? models.all.length,
+          isOnRequest: options.load !== 'on-command',
+        },
         shows: { page: options.httpPage ?? true, slots: options.httpSlots ?? false },
         defaults: { verbose: options.httpVerbose ?? false, strictFields: options.strictFields ?? false },
         responses: new ResponseStore(),
+        streams: new KeptStreams(),
         pullModel: options.pullModel,
         ignoredFields: new IgnoredFieldLog((fields) =>
           log.info({ fields }, 'HTTP requests have fields that are unknown or have no effect; they are ignored'),
@@ -204,7 +217,10 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
         onRefused: (reason: ErrorReason) => metrics.httpRefused(reason),
         started,
       };
-      httpServer = await openHttpServer(options.httpListen, context, { ...options, files });
+      httpServer = await openHttpServer([options.httpListen, ...(options.moreHttpListen ?? [])], context, {
+        ...options,
+        files,
+      });
       metrics.watchApi('http', {
         connections: httpServer.connections.counters,
         calls: [httpServer.bodies.counters, httpServer.unread.counters],

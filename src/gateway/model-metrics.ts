@@ -21,6 +21,8 @@ export interface CountedModel {
   readonly counts: () => ReplicaCounts;
   readonly grammars: () => GrammarCounts;
   readonly idleUnloader: () => Pick<IdleUnloader, 'isUnloaded' | 'counters'>;
+  /** True if it waits for another to be unloaded before it is loaded. */
+  readonly waitsForLoad: () => boolean;
 }
 
 /** The label of what is told of executors: where there is one model alone, it is not told apart. */
@@ -177,6 +179,9 @@ export function watchModels(registry: Registry, models: readonly CountedModel[])
     'model_unloaded',
     '1 while the model is unloaded: until the next request, or until an operator loads it',
     (model) => Number(model.idleUnloader().isUnloaded),
+  );
+  gaugeOf('model_waits_for_load', '1 while the model waits for another to be unloaded', (model) =>
+    Number(model.waitsForLoad()),
   );
   totalOf('model_loads_total', 'Executors that loaded the model because a request came', (model) => {
     return model.idleUnloader().counters.loads;

@@ -2,11 +2,11 @@ import type { ModelStatus } from '../shared/generated/rocmforge/admin/v1/admin.j
 import type { HostedModel } from './hosted-model.js';
 
 /** A model as its operators see it. */
-export function modelStatus({ served, router, replicas }: HostedModel): ModelStatus {
+export function modelStatus({ served, router, replicas, place }: HostedModel): ModelStatus {
   const problem = replicas.find((replica) => replica.problem !== undefined)?.problem;
   return {
     name: served.name,
-    state: stateOf({ router, replicas }),
+    state: stateOf({ router, replicas, place }),
     admits: router.admits,
     active: router.active,
     executors: router.counts.serving,
@@ -14,10 +14,10 @@ export function modelStatus({ served, router, replicas }: HostedModel): ModelSta
   };
 }
 
-function stateOf({ router, replicas }: Pick<HostedModel, 'router' | 'replicas'>): string {
+function stateOf({ router, replicas, place }: Pick<HostedModel, 'router' | 'replicas' | 'place'>): string {
   const states = replicas.map(({ state }) => state);
   if (states.includes('serving')) return router.admits ? 'loaded' : 'unloading';
-  if (states.every((state) => state === 'unloaded')) return 'unloaded';
+  if (states.every((state) => state === 'unloaded')) return place?.isWaiting ? 'loading' : 'unloaded';
   if (states.includes('unloading')) return 'unloading';
   return states.includes('failed') ? 'failed' : 'loading';
 }

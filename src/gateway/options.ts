@@ -26,6 +26,9 @@ export const OWN_OPTIONS = [
   ] as const),
 ] as const;
 
+/** The time at which a model is loaded. */
+export type LoadTime = 'at-start' | 'on-demand' | 'on-command';
+
 /** A model that a gateway serves. */
 export interface ModelOptions {
   /** Its file. */
@@ -42,8 +45,10 @@ export interface ModelOptions {
 export interface GatewayOptions extends ModelOptions, HttpOptions, TrustOptions {
   /** Models beside the first, which is that of requests that name none. */
   readonly moreModels?: readonly ModelOptions[] | undefined;
-  /** When executors are started: with the gateway, or when a request comes; default `at-start`. */
-  readonly load?: 'at-start' | 'on-demand' | undefined;
+  /** When executors are started: with the gateway, when a request comes, or by command alone; default `at-start`. */
+  readonly load?: LoadTime | undefined;
+  /** Limit of the models that are loaded at once; absent: all. */
+  readonly maxLoadedModels?: number | undefined;
   /** After how long without a request a model's executors are ended, until the next one; absent: never. */
   readonly idleUnloadMs?: number | undefined;
   /** True if requests may call the first model as they like; default: no. */
@@ -116,6 +121,8 @@ export interface GatewayOptions extends ModelOptions, HttpOptions, TrustOptions 
   readonly stateFolder?: string | undefined;
   /** `HOST:PORT` or `unix:PATH` of the HTTP server; absent: there is none. */
   readonly httpListen?: string | undefined;
+  /** Addresses of it beside that. */
+  readonly moreHttpListen?: readonly string[] | undefined;
   /** Tags of the model at the HTTP server. */
   readonly modelTag?: readonly string[] | undefined;
   /** True if the HTTP server serves its page; default true. */

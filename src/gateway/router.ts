@@ -1,5 +1,8 @@
 import { asRocmForgeError, RocmForgeError } from '../shared/errors.js';
 import type { Migration } from './replica/engine.js';
+import type { ModelPlace } from './replica/load-queue.js';
+import { allServing, granted, notLoaded, polled, unloaded } from './replica/model-loading.js';
+import { cheapest, placementCost } from './replica/placement.js';
 import type { Replica } from './replica/replica.js';
 import { addUp, type ReplicaCounts } from './replica/replica-counts.js';
 import type { Generation } from './request/generation.js';
@@ -22,24 +25,14 @@ export interface RouterOptions {
   readonly allowOtherArithmetic?: boolean | undefined;
   /** True if it starts where only some of the replicas can serve: those that cannot are tried again. Default false. */
   readonly startsWithSome?: boolean | undefined;
-}
-
-/** Cost of a running sequence for a newcomer, in prompt tokens: it shares each step's rows and memory traffic with it. */
-const SEQUENCE_COST = 16;
-/**
- * Estimated wait of a request at a replica before its first token, in prompt tokens.
- *
- * @param findable of its prompt, among blocks there
- * @param load sequences there, with which it would share steps
- */
-export function placementCost(waitingTokens: number, findable: number, load: number): number {
-  return waitingTokens - findable + SEQUENCE_COST * load;
+  /** Its place among the models that are loaded at once; absent: there is no limit of them. */
+  readonly place?: ModelPlace | undefined;
+  /** False if a request does not load the model, but whoever has a command for it; default true. */
+  readonly loadsOnRequest?: boolean | undefined;
 }
 
 /** Time that a replacement may take before the next replica's turn; it continues all the same. */
 const REPLACE_LIMIT_MS = 120_000;
-/** Interval at which replicas are polled that are being replaced, loaded or unloaded. */
-const POLL_MS = 20;
 
 /**
  * Picks a replica for each request, and stands for all of them before whoever sends requests: servers know no replica.
@@ -121,49 +114,67 @@ export class Router implements Backend {
     this.isUnloaded = true;
     for (;;) {
       this.unloadModel();
-      if (this.replicas.every(({ state }) => state === 'unloaded' || state === 'stopped')) return;
+      const isOver = ({ state, load }: RoutedReplica) => state === 'stopped' || (state === 'unloaded' && load === 0);
+      if (this.replicas.every(isOver)) return;
       await polled();
       if (!this.isUnloaded) throw new RocmForgeError('MODEL_LOADING', 'the model was loaded before it was unloaded');
     }
   }
 
   /**
-   * Starts executors where there are none, and takes generations again. Resolves when all replicas serve.
+   * Starts executors where there are none, and takes generations again. Resolves when all replicas serve, or the signal aborts.
    *
    * @throws RocmForgeError why one cannot; `MODEL_UNLOADED` when it is unloaded meanwhile
    */
-  async load(): Promise<void> {
+  async load(signal?: AbortSignal): Promise<void> {
     this.isUnloaded = false;
-    for (const replica of this.replicas) replica.loadModel();
-    while (this.replicas.some(({ state }) => state !== 'serving')) {
-      const ended = this.replicas.find(
-        ({ state }) => state === 'failed' || state === 'unloaded' || state === 'stopped',
-      );
-      if (ended !== undefined) throw ended.problem ?? unloaded('the model could not be loaded');
-      await polled();
+    const check = () => {
       if (this.isUnloaded) throw unloaded('the model was unloaded before it was loaded');
+    };
+    const wish = this.options.place?.wish();
+    try {
+      if (wish && !(await granted(wish, check, signal))) return;
+      this.startExecutors();
+      await allServing(this.replicas, check);
+    } finally {
+      wish?.end();
     }
   }
 
   /**
-   * Loads the model if it is unloaded because it was idle. Resolves when all replicas serve.
+   * Loads the model if it is unloaded because it was idle. Resolves as {@link load}.
    *
    * @throws RocmForgeError `MODEL_UNLOADED` if an operator has unloaded it; as {@link load}
    */
-  async wake(): Promise<void> {
-    if (this.isUnloaded) throw unloaded('an operator has unloaded the model; try again once it is loaded');
-    await this.load();
+  async wake(signal?: AbortSignal): Promise<void> {
+    this.checkAdmits();
+    await this.load(signal);
   }
 
-  /** @throws RocmForgeError `MODEL_UNLOADED` */
-  submit(generation: Generation): void {
-    if (this.isUnloaded) throw unloaded('an operator has unloaded the model; try again once it is loaded');
-    this.submitted += 1;
-    // All of them, so that those who come next need not wait as long; of one that is there nothing changes.
+  /** A generation will probably come: the model is loaded for it as it would be, unless others had to be waited for. */
+  expect(): void {
+    if (this.isUnloaded || this.options.loadsOnRequest === false) return;
+    if (this.options.place) this.options.place.expect();
+    else this.startExecutors();
+  }
+
+  /** Starts executors where there are none. Of one that is there nothing changes. */
+  startExecutors(): void {
     for (const replica of this.replicas) replica.loadModel();
+  }
+
+  /** @throws RocmForgeError `MODEL_UNLOADED`, `MODEL_NOT_LOADED` */
+  submit(generation: Generation): void {
+    this.checkAdmits();
+    const { place, loadsOnRequest = true } = this.options;
+    if (!loadsOnRequest && this.isModelUnloaded && !place?.isWaiting) throw notLoaded();
+    this.submitted += 1;
+    // All of them, so that those who come next need not wait as long.
+    if (place === undefined) this.startExecutors();
     const replica = this.pick(generation);
     replica.submit(generation);
     this.placed.set(generation, replica);
+    place?.request();
   }
 
   cancel(generation: Generation): void {
@@ -237,6 +248,11 @@ export class Router implements Backend {
     return this.replicas.some(({ state }) => state === 'serving');
   }
 
+  /** True if no executor has the model loaded, and none is being started for it. */
+  get isModelUnloaded(): boolean {
+    return this.replicas.every(({ state }) => state === 'unloading' || state === 'unloaded');
+  }
+
   /** Generations that came so far. */
   get submissions(): number {
     return this.submitted;
@@ -258,6 +274,10 @@ export class Router implements Backend {
 
   get counts(): ReplicaCounts {
     return this.replicas.map(({ counts }) => counts).reduce(addUp);
+  }
+
+  private checkAdmits(): void {
+    if (this.isUnloaded) throw unloaded('an operator has unloaded the model; try again once it is loaded');
   }
 
   private async replaceAll(): Promise<void> {
@@ -326,12 +346,4 @@ export class Router implements Backend {
     }
     for (const [target, given] of migrations) target.takeOver(given);
   }
-}
-
-const polled = () => new Promise<void>((resolve) => setTimeout(resolve, POLL_MS));
-const unloaded = (message: string) => new RocmForgeError('MODEL_UNLOADED', message);
-
-function cheapest(replicas: readonly RoutedReplica[], costOf: (replica: RoutedReplica) => number): RoutedReplica {
-  const costs = new Map(replicas.map((replica) => [replica, costOf(replica)]));
-  return replicas.reduce((best, replica) => ((costs.get(replica) ?? 0) < (costs.get(best) ?? 0) ? replica : best));
 }

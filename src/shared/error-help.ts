@@ -32,6 +32,15 @@ export const ERROR_HELP: Readonly<Record<ErrorReason, ErrorHelp>> = {
     meaning: 'The gateway serves no model of this name, or the hub has no such model.',
     remedy: 'Use a name that `ListModels` or `GET /v1/models` returns, or correct the name of the repository.',
   },
+  STREAM_NOT_FOUND: {
+    meaning:
+      'The stream is not kept here: kept streams are in memory, and those without a reader are dropped after 5 minutes.',
+    remedy: 'Send the request again.',
+  },
+  STREAM_CANCELLED: {
+    meaning: 'The stream was cancelled by its client with `DELETE /v1/stream`.',
+    remedy: 'Send the request again if its response is still wanted.',
+  },
   RESPONSE_NOT_FOUND: {
     meaning:
       'The response, or the output item, is not stored here: responses are kept in memory, and the oldest are dropped.',
@@ -171,6 +180,11 @@ export const ERROR_HELP: Readonly<Record<ErrorReason, ErrorHelp>> = {
   MODEL_UNLOADED: {
     meaning: 'An operator has unloaded the model.',
     remedy: 'Load it with `rocmforge admin --load-model`, or use another model.',
+  },
+  MODEL_NOT_LOADED: {
+    meaning:
+      'The model is not loaded, and the request does not load it: the gateway runs with `--load on-command`, or it has `autoload=false`.',
+    remedy: 'Load the model with `POST /models/load` or `rocmforge admin --load-model`.',
   },
   EXECUTOR_UNAVAILABLE: {
     meaning: 'No executor can run the request at present, or no gateway answers at the address.',

@@ -85,6 +85,14 @@ const REFUSALS: readonly (readonly [string, string])[] = [
   ],
   [`serve --model ${DEMO} --executor 127.0.0.1:1 --executor 127.0.0.1:1`, '--executor names an address twice'],
   [`serve --model ${DEMO} --executor 127.0.0.1:1 --idle-unload 1`, '--idle-unload cannot be combined with --executor'],
+  [
+    `serve --model ${DEMO} --executor 127.0.0.1:1 --max-loaded-models 1`,
+    '--max-loaded-models cannot be combined with --executor',
+  ],
+  [
+    `serve --model ${DEMO} --executor 127.0.0.1:1 --load on-command`,
+    '--load on-command cannot be combined with --executor',
+  ],
   [`serve --model ${DEMO} --gpu 0 --gpus 0,1`, '--gpu cannot be combined with --gpus'],
   [`serve --model ${DEMO} --gpus 0,1 --split layer --replicas 2`, '--replicas cannot be combined with --split'],
   [`serve --model ${DEMO} --gpus 0,1 --replicas 3`, '--replicas is 3, but --gpus names 2; leave --replicas out'],

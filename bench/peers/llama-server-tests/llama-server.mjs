@@ -75,7 +75,8 @@ function modelOptions() {
     const names = ROUTED.map((name) => `ggml-org/${name}`);
     return [
       ...names.flatMap((name) => ['--model', `${name}=${file}`, '--model-option', `${name}:chat-template=${template}`]),
-      ...['--load', 'on-demand', '--idle-unload', '3600'],
+      ...['--load', options.has('--no-models-autoload') ? 'on-command' : 'on-demand', '--idle-unload', '3600'],
+      ...(options.has('--models-max') ? ['--max-loaded-models', options.get('--models-max')] : []),
     ];
   }
   // There, a set's first is the name.
@@ -90,7 +91,9 @@ function modelOptions() {
 
 const args = ['serve', ...modelOptions(), '--device', 'host', '--state-dir', folder];
 args.push('--listen', `unix:${path.join(folder, 'grpc.sock')}`);
-args.push('--http-listen', `${options.get('--host')}:${options.get('--port')}`);
+for (const host of options.get('--host').split(',')) {
+  args.push('--http-listen', `${host.includes(':') ? `[${host}]` : host}:${options.get('--port')}`);
+}
 args.push('--seed', options.get('--seed') ?? '42');
 if (options.has('--no-ui')) args.push('--no-http-page');
 // With programs to run for a page, llama.cpp takes pages of this machine alone.

@@ -55,6 +55,8 @@ const EQUIVALENTS: Readonly<Record<string, readonly string[]>> = {
   '--pooler-config': ['--pooling'],
   '--override-pooler-config': ['--pooling'],
   '--keep-alive': ['--idle-unload'],
+  '--models-max': ['--max-loaded-models'],
+  '--no-models-autoload': ['--load on-command'],
   '--ssl-certfile': ['--tls-cert'],
   '--ssl-cert-file': ['--tls-cert'],
   '--ssl-keyfile': ['--tls-key'],

@@ -31,7 +31,7 @@ export async function demoPage(options: DemoPageOptions): Promise<void> {
     model: DEMO_MODEL,
     modelName: 'demo',
     listen: `unix:${path.join(folder, 'gateway.sock')}`,
-    httpListen: `127.0.0.1:${options.port}`,
+    httpListen: [`127.0.0.1:${options.port}`],
     httpMetrics: true,
     spare: true,
   });

@@ -1,7 +1,7 @@
 import { usableProcessors } from '../../executor/load/processors.js';
 import type { ModelPull } from '../../gateway/api/http/ollama/ollama-pull.js';
 import type { ReasoningParser, ToolParser } from '../../gateway/chat/answer/answer-format.js';
-import type { GatewayOptions, ModelOptions } from '../../gateway/options.js';
+import type { GatewayOptions, LoadTime, ModelOptions } from '../../gateway/options.js';
 import type { Pooling } from '../../gateway/request/embedding.js';
 import type { TrustOptions } from '../../gateway/trust/trust.js';
 import { RocmForgeError } from '../../shared/errors.js';
@@ -24,7 +24,8 @@ export function gatewayOptions(
       readonly listen: string;
       readonly modelName?: string;
       readonly moreModels?: readonly ModelOptions[];
-      readonly load?: 'at-start' | 'on-demand';
+      readonly load?: LoadTime;
+      readonly maxLoadedModels?: number;
       /** In seconds. */
       readonly idleUnload?: number;
       readonly anyModelName?: boolean;
@@ -71,7 +72,7 @@ export function gatewayOptions(
       readonly recoveryTimeout?: number;
       readonly keeper?: boolean;
       readonly spare?: boolean;
-      readonly httpListen?: string;
+      readonly httpListen?: readonly string[];
       readonly allowedHosts?: readonly string[];
       readonly corsOrigins?: readonly string[];
       readonly otlpEndpoint?: string;
@@ -99,6 +100,7 @@ export function gatewayOptions(
     modelName: options.modelName,
     moreModels: options.moreModels,
     load: options.load,
+    maxLoadedModels: options.maxLoadedModels,
     idleUnloadMs: options.idleUnload === undefined ? undefined : options.idleUnload * 1000,
     anyModelName: options.anyModelName,
     modelAlias: options.modelAlias,
@@ -158,7 +160,8 @@ export function gatewayOptions(
     recoveryTimeoutMs: options.recoveryTimeout === undefined ? undefined : options.recoveryTimeout * 1000,
     keepsMemory: options.keeper,
     hasSpare: options.spare,
-    httpListen: options.httpListen,
+    httpListen: options.httpListen?.[0],
+    moreHttpListen: options.httpListen?.slice(1),
     allowedHosts: options.allowedHosts,
     corsOrigins: options.corsOrigins,
     otlpEndpoint: options.otlpEndpoint,
@@ -182,6 +185,7 @@ function checkElsewhere(options: {
   readonly executor?: readonly string[];
   readonly moreModels?: readonly ModelOptions[];
   readonly load?: string;
+  readonly maxLoadedModels?: number;
   readonly idleUnload?: number;
 }): void {
   if (options.executor === undefined) return;
@@ -190,7 +194,8 @@ function checkElsewhere(options: {
   };
   if ((options.moreModels ?? []).length > 0) refuse('model', 'several --model');
   if (options.idleUnload !== undefined) refuse('idle-unload', '--idle-unload');
-  if (options.load === 'on-demand') refuse('load', '--load on-demand');
+  if (options.maxLoadedModels !== undefined) refuse('max-loaded-models', '--max-loaded-models');
+  if (options.load !== undefined && options.load !== 'at-start') refuse('load', `--load ${options.load}`);
 }
 
 /**
@@ -209,6 +214,7 @@ function executorsOf(
     readonly gpus?: readonly number[];
     readonly standby?: number;
     readonly moreModels?: readonly ModelOptions[];
+    readonly maxLoadedModels?: number;
   },
 ): readonly Executor[] {
   const { device, gpu, kernels, attention, stepDelayMs, plantFault, gpus, replicas = 1, standby = 0 } = options;
@@ -242,7 +248,8 @@ function executorsOf(
   if (gpus && device === 'host') refuse('--gpus cannot be combined with --device host');
   const serving = gpus?.length ?? replicas;
   // Threads of several that each took all processors would wait for one another.
-  const onHost = gpus ? 1 : serving * (1 + (options.moreModels ?? []).length);
+  const models = 1 + (options.moreModels ?? []).length;
+  const onHost = gpus ? 1 : serving * Math.min(models, options.maxLoadedModels ?? models);
   const shared = onHost > 1 ? Math.max(1, Math.floor(usableProcessors() / onHost)) : undefined;
   const threads = options.threads ?? shared;
   return Array.from({ length: serving + standby }, (_, i) => ({

@@ -1,5 +1,4 @@
 import { type Command, Option } from 'commander';
-import { usableProcessors } from '../../executor/load/processors.js';
 import { REASONING_PARSERS, TOOL_PARSERS } from '../../gateway/chat/answer/answer-format.js';
 import type { HostedModel } from '../../gateway/hosted-model.js';
 import type { ModelOptions } from '../../gateway/options.js';
@@ -19,6 +18,7 @@ import { writeText } from '../common/output.js';
 import { notifyReady, notifyStopping } from '../common/service-manager.js';
 import { checkSystemLimits } from '../common/system-limits.js';
 import { REQUIRED } from '../common/usage.js';
+import { executorThreads } from './executor-threads.js';
 import { limitHeapGrowth } from './heap-growth.js';
 import { watchNpm } from './npm-parent.js';
 
@@ -53,8 +53,8 @@ export function addServeCommand(serve: Command): void {
     .addOption(
       new Option(
         '--http-listen <address>',
-        'HOST:PORT or unix:PATH of the HTTP API: OpenAI, Anthropic and llama.cpp compatible, and a chat page',
-      ).argParser(address),
+        'HOST:PORT or unix:PATH of the HTTP API: OpenAI, Anthropic and llama.cpp compatible, and a chat page; repeat it for several',
+      ).argParser(addresses),
     )
     .addOption(
       new Option(
@@ -102,8 +102,11 @@ export function addServeCommand(serve: Command): void {
     )
     .optionsGroup('Loading:')
     .addOption(
-      new Option('--load <when>', 'on-demand loads a model with its first request')
-        .choices(['at-start', 'on-demand'])
+      new Option(
+        '--load <when>',
+        'on-demand loads a model with its first request; on-command only by POST /models/load or admin --load-model',
+      )
+        .choices(['at-start', 'on-demand', 'on-command'])
         .default('at-start'),
     )
     .addOption(
@@ -112,6 +115,12 @@ export function addServeCommand(serve: Command): void {
         'unload a model after this many seconds without a request, to free its memory; the next request loads it again ' +
           '(default: never)',
       ).argParser(positive),
+    )
+    .addOption(
+      new Option(
+        '--max-loaded-models <count>',
+        'models loaded at once: for one more the least recently used without requests is unloaded (default: all)',
+      ).argParser(wholeNumber(1)),
     )
     .optionsGroup('Performance:')
     .addOption(
@@ -312,31 +321,13 @@ export function addServeCommand(serve: Command): void {
       const serving = gateway.models.map(described);
       writeText(`${serving.join('\n')}\n`);
       if (gateway.httpServer !== undefined) {
-        const at = addressOf(options.httpListen, gateway.httpServer.port);
-        writeText(`serving HTTP on ${at.startsWith('unix:') ? at : `http://${at}`}\n`);
+        for (const [i, port] of gateway.httpServer.ports.entries()) {
+          const at = addressOf(options.httpListen[i], port);
+          writeText(`serving HTTP on ${at.startsWith('unix:') ? at : `http://${at}`}\n`);
+        }
       }
       notifyReady(serving.join('; '));
     });
-}
-
-/** Compute threads of each executor that `serve` starts at once: only the host's are known to this program. */
-function executorThreads(options: {
-  readonly executor?: readonly string[];
-  readonly model: readonly string[];
-  readonly load: string;
-  readonly gpus?: readonly number[];
-  readonly split?: string;
-  readonly replicas: number;
-  readonly standby: number;
-  readonly device?: string;
-  readonly threads?: number;
-}): readonly number[] {
-  if (options.executor !== undefined) return [];
-  const replicas = options.split === undefined ? (options.gpus?.length ?? options.replicas) : 1;
-  const executors = (replicas + options.standby) * (options.load === 'on-demand' ? 1 : options.model.length);
-  const shared = Math.max(1, Math.floor(usableProcessors() / executors));
-  const threads = options.device === 'host' ? (options.threads ?? shared) : 0;
-  return Array.from({ length: executors }, () => threads);
 }
 
 /** Devices of the replicas, each once with the number of replicas on it; nothing if none is known yet. */

@@ -29,11 +29,13 @@ export interface OfferedModel {
   /** Devices that share each of its layers, and stages of layers. */
   readonly parallelism: () => { readonly tensor: number; readonly pipeline: number };
   /**
-   * Loads it if it is unloaded. Resolves when requests are served.
+   * Loads it if it is unloaded. Resolves when requests are served, or the signal aborts.
    *
    * @throws RocmForgeError why it cannot be loaded
    */
-  wake(): Promise<void>;
+  wake(signal?: AbortSignal): Promise<void>;
+  /** A request will probably come: loads it as that would, unless others had to be waited for. */
+  expect(): void;
   /**
    * Sets the time (ms) without requests after which it is unloaded; absent: the gateway's.
    *
@@ -42,12 +44,12 @@ export interface OfferedModel {
   keepAlive(idleMs: number): boolean;
   /** When it is unloaded if no request comes, in ms since 1970; infinite if it is not. */
   unloadsAt(): number;
-  /** True if it is unloaded and nothing loads it. */
+  /** True if it is unloaded, and neither being loaded nor waiting for that. */
   isUnloaded(): boolean;
   /**
    * Unloads it when its requests have ended, until the next one comes. Resolves when it is unloaded, or the signal aborts.
    *
-   * @returns false if the gateway does not unload idle models; nothing is changed then
+   * @returns false if the gateway does not unload models; nothing is changed then
    */
   unload(signal: AbortSignal): Promise<boolean>;
 }

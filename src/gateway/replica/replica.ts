@@ -178,7 +178,8 @@ export class Replica implements Backend {
 
   /** Starts an executor where there is none, for generations that come with it or right after. */
   loadModel(): void {
-    if (!this.engine.isClosed) this.supervisor.load();
+    // Generations that came before admission ended may have waited for its turn to be loaded.
+    if (!this.engine.isClosed || this.engine.sequences > 0) this.supervisor.load();
   }
 
   /** Devices that share each layer, and stages of layers, of the executor that serves or served last; 1 and 1 before. */

@@ -4,6 +4,7 @@ import type { Logger } from '../../../shared/log.js';
 import type { Trust } from '../../trust/trust.js';
 import type { Models, OfferedModel } from '../models.js';
 import type { IgnoredFieldLog } from './field-policy.js';
+import type { KeptStreams } from './kept-streams.js';
 import type { ModelPull } from './ollama/ollama-pull.js';
 import type { ResponseStore } from './openai/responses-store.js';
 import type { ServerState } from './page/server-state.js';
@@ -33,6 +34,8 @@ export interface HttpContext {
   readonly log: Logger;
   /** Optional routes. */
   readonly shows: { readonly page: boolean; readonly slots: boolean };
+  /** Limit of the models that are loaded at once, and whether a request loads the one that it names. */
+  readonly loading: { readonly maxModels: number; readonly isOnRequest: boolean };
   /** The server's state for the page; absent: the page has no server view. */
   readonly serverState: (() => Promise<ServerState>) | undefined;
   /** Kills the executor, for the demo on this machine; absent everywhere else. */
@@ -42,6 +45,7 @@ export interface HttpContext {
   readonly defaults: FormDefaults;
   readonly ignoredFields: IgnoredFieldLog;
   readonly responses: ResponseStore;
+  readonly streams: KeptStreams;
   /** Downloads models; absent: downloads are disabled. */
   readonly pullModel: ModelPull | undefined;
   /** Told of each error that is answered. */

@@ -2,8 +2,7 @@ import type { RocmForgeError } from '../../../shared/errors.js';
 import type { GenerateStreamResponse } from '../../../shared/generated/rocmforge/v1/inference.js';
 import type { PromptProgress, Recovery } from '../../request/generation.js';
 import type { ResponseStream } from '../response-stream.js';
-import type { Exchange } from './exchange.js';
-import type { NamedEvent, ResponseWriter } from './request.js';
+import type { ErrorForm, NamedEvent, ResponseWriter } from './request.js';
 
 const HEADERS = {
   'content-type': 'text/event-stream; charset=utf-8',
@@ -18,6 +17,25 @@ const HEADERS_MS = 1000;
 const COMMENT_MS = 15_000;
 const COMMENT = ': waiting\n\n';
 
+/** The destination of a stream: a response, or a stream that is kept. */
+export interface StreamedResponse {
+  readonly destroyed: boolean;
+  readonly writableEnded: boolean;
+  readonly writableNeedDrain: boolean;
+  once(event: 'close' | 'drain', tell: () => void): unknown;
+  writeHead(status: number, headers: Readonly<Record<string, string>>): unknown;
+  write(text: string): unknown;
+  end(): unknown;
+}
+
+/** The request that a stream answers. */
+export interface StreamedExchange {
+  readonly response: StreamedResponse;
+  readonly errorForm: ErrorForm;
+  /** Ends it with an error before anything was written. */
+  fail(error: RocmForgeError): void;
+}
+
 /**
  * A generation's stream as server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html), or as lines of
  * JSON. Its headers
@@ -30,7 +48,7 @@ export class EventStream implements ResponseStream {
   private sentAt = 0;
 
   constructor(
-    private readonly exchange: Exchange,
+    private readonly exchange: StreamedExchange,
     private readonly writer: ResponseWriter,
   ) {
     exchange.response.once('close', () => clearTimeout(this.timer));

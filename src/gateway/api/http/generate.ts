@@ -1,4 +1,4 @@
-import { RocmForgeError } from '../../../shared/errors.js';
+import { asRocmForgeError, RocmForgeError } from '../../../shared/errors.js';
 import type { GenerateStreamRequest } from '../../../shared/generated/rocmforge/v1/inference.js';
 import { LargeRequest } from '../../../shared/grpc/strict.js';
 import type { WaitingCall } from '../inference.js';
@@ -10,6 +10,7 @@ import { EventStream } from './event-stream.js';
 import type { Exchange } from './exchange.js';
 import { type IgnoredFieldLog, ignoredFieldsHeader } from './field-policy.js';
 import { parseJson, readGeneration } from './json-forms.js';
+import { checkAutoload } from './llama/autoload.js';
 import { LlamaResponse } from './llama/llama-response.js';
 import type { OllamaForm } from './ollama/ollama-form.js';
 import { OllamaResponse } from './ollama/ollama-response.js';
@@ -23,18 +24,28 @@ export async function generate(kind: AnswerKind, exchange: Exchange, context: Ht
   const { client } = exchange;
   const { model, messages, form, ignored, writer } = await open(kind, await exchange.body(), client, context);
   const { inference } = model;
+  checkAutoload(exchange, model);
   const keepsAlive = form.ollama === undefined || keepAlive(form.ollama, model);
   reportIgnored(keepsAlive ? ignored : [...ignored, 'keep_alive'], exchange, context.ignoredFields);
   if (messages.length === 0 && writer instanceof OllamaResponse) {
-    const reason = await loadOrUnload(form.ollama as OllamaForm, model, keepsAlive);
+    const reason = await loadOrUnload(form.ollama as OllamaForm, model, keepsAlive, client.signal);
     exchange.json(writer.loaded(reason));
     return;
   }
   if (form.isStream) {
-    const stream = new EventStream(exchange, writer);
-    await streamEach(messages, stream, client.signal, (message, part) =>
-      inference.generateStream(message, client, part),
-    );
+    const kept = context.streams.begin(exchange);
+    const stream = new EventStream(kept ?? exchange, writer);
+    kept?.writtenBy({ stop: (error) => stream.fail(error), isLoaded: () => inference.describe().loaded });
+    // The client of a kept stream may go and come back.
+    const caller = kept === undefined ? client : { ...client, signal: kept.signal, cancel: () => kept.cancel() };
+    try {
+      await streamEach(messages, stream, caller.signal, (message, part) =>
+        inference.generateStream(message, caller, part),
+      );
+    } catch (error) {
+      if (kept === undefined) throw error;
+      kept.fail(asRocmForgeError(error));
+    }
     return;
   }
   const responses = await inference.generateAll(messages, client, () => writer.begin());
@@ -88,10 +99,11 @@ async function loadOrUnload(
   { model: name, keepAliveMs }: OllamaForm,
   model: OfferedModel,
   keepsAlive: boolean,
+  signal: AbortSignal,
 ): Promise<'load' | 'unload'> {
   model.inference.getModel({ model: name });
   if (keepAliveMs !== 0) {
-    await model.wake();
+    await model.wake(signal);
     return 'load';
   }
   if (keepsAlive) return 'unload';

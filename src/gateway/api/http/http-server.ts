@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { Socket } from 'node:net';
 import { BoundedLog } from '../../../shared/bounded-log.js';
 import { RocmForgeError } from '../../../shared/errors.js';
-import { listenOn } from '../../../shared/listen.js';
+import { type Listener, listenOn } from '../../../shared/listen.js';
 import { ConnectionGuard } from '../grpc/connection-guard.js';
 import { type ConnectionOptions, DEFAULT_CONNECTIONS } from '../grpc/public-server.js';
 import { Bodies } from './bodies.js';
@@ -27,8 +27,10 @@ export interface HttpOptions extends ConnectionOptions {
 
 /** A server that speaks HTTP/1.1 to clients. */
 export interface HttpServer {
-  /** The bound port; 0 for a socket file. */
+  /** The bound port of the first address; 0 for a socket file. */
   readonly port: number;
+  /** Those of all addresses, in their order. */
+  readonly ports: readonly number[];
   readonly connections: ConnectionGuard;
   readonly bodies: Bodies;
   readonly unread: UnreadResponses;
@@ -60,9 +62,14 @@ const CHECK_INTERVAL_MS = 1000;
 /**
  * Serves HTTP/1.1.
  *
+ * @param addresses at least one; where one cannot be listened on, none is
  * @throws RocmForgeError `ADDRESS_IN_USE`, `INVALID_OPTION`
  */
-export async function openHttpServer(address: string, context: HttpContext, options: HttpOptions): Promise<HttpServer> {
+export async function openHttpServer(
+  addresses: readonly string[],
+  context: HttpContext,
+  options: HttpOptions,
+): Promise<HttpServer> {
   const { maxConnections = DEFAULT_CONNECTIONS, handshakeTimeoutMs = HEADERS_TIMEOUT_MS, files } = options;
   const requestTimeout = options.requestTimeoutMs ?? REQUEST_TIMEOUT_MS;
   const { trust } = context;
@@ -74,7 +81,9 @@ export async function openHttpServer(address: string, context: HttpContext, opti
     { timeoutMs: options.unreadTimeoutMs ?? UNREAD_TIMEOUT_MS, most: MOST_UNREAD_BYTES },
     new BoundedLog((fields, message) => context.log.warn(fields, message)),
   );
-  const checkHost = hostCheck(address, { allowed: options.allowedHosts ?? [], demandsToken: trust.demandsBearer });
+  const hosts = { allowed: options.allowedHosts ?? [], demandsToken: trust.demandsBearer };
+  /** The check of the address at which a connection came. */
+  const hostChecks = new WeakMap<Socket, ReturnType<typeof hostCheck>>();
   const responseCors = corsOf(options.corsOrigins, trust.demandsBearer);
   const connect = connectHandler(context.models);
   let isEnding = false;
@@ -123,7 +132,7 @@ export async function openHttpServer(address: string, context: HttpContext, opti
     }
     if (responseCors(request, response)) return;
     try {
-      checkHost(request.headers.host);
+      hostChecks.get(request.socket)?.(request.headers.host);
       if (found instanceof RocmForgeError) throw found;
     } catch (error) {
       const { reason } = error as RocmForgeError;
@@ -152,30 +161,48 @@ export async function openHttpServer(address: string, context: HttpContext, opti
   const sockets = new Set<Socket>();
   const admit = (socket: Socket): boolean => connections.admit(socket);
   const { tls } = trust;
-  const listener = await listenOn(address, { protocol: 'http/1.1', admit, tls, handshakeTimeoutMs }, (socket) => {
-    sockets.add(socket);
-    socket.once('close', () => sockets.delete(socket));
-    server.emit('connection', socket);
-  });
+  const listeners: Listener[] = [];
+  const close = (): void => {
+    for (const listener of listeners) listener.close();
+  };
+  try {
+    for (const address of addresses) {
+      const checkHost = hostCheck(address, hosts);
+      const listenOptions = { protocol: 'http/1.1', admit, tls, handshakeTimeoutMs } as const;
+      const listener = await listenOn(address, listenOptions, (socket) => {
+        hostChecks.set(socket, checkHost);
+        sockets.add(socket);
+        socket.once('close', () => sockets.delete(socket));
+        server.emit('connection', socket);
+      });
+      listeners.push(listener);
+    }
+  } catch (error) {
+    close();
+    throw error;
+  }
+  const ports = listeners.map(({ port }) => port);
   return {
-    port: listener.port,
+    port: ports[0] as number,
+    ports,
     connections,
     bodies,
     unread,
     get unanswered() {
       return requests.unanswered;
     },
-    failedHandshakes: listener.failedHandshakes,
+    failedHandshakes: () => listeners.reduce((sum, listener) => sum + listener.failedHandshakes(), 0),
     announceEnd: () => {
       isEnding = true;
+      context.streams.endUnread();
     },
     shutDown: async () => {
-      listener.close();
+      close();
       server.closeIdleConnections();
       while (requests.unanswered > 0) await new Promise((resolve) => setTimeout(resolve, 20));
     },
     stop: () => {
-      listener.close();
+      close();
       server.close();
       for (const socket of sockets) socket.destroy();
     },

@@ -5,6 +5,7 @@ import { embed } from './embeddings/embedding-routes.js';
 import { anthropicError, inTermsOf, llamaError, ollamaError, openAiError } from './errors.js';
 import type { Exchange } from './exchange.js';
 import { generate, reportIgnored } from './generate.js';
+import { loadsModel } from './llama/autoload.js';
 import { loadModel, unloadModel } from './llama/llama-models.js';
 import { health, props, slots } from './llama/llama-routes.js';
 import { metrics } from './llama/metrics.js';
@@ -15,6 +16,7 @@ import { deleteResponse, getResponse } from './openai/responses-routes.js';
 import { killExecutor, page, pageFile, pageState } from './page/page-routes.js';
 import type { AnswerKind, ErrorForm } from './request.js';
 import { FIELD_NAMES } from './sampling-fields.js';
+import { resumeStream, stopStream } from './stream-routes.js';
 import type { TextForm } from './text-responses.js';
 import { predict } from './vertex-predict.js';
 
@@ -58,7 +60,7 @@ const aboutText = (path: Route['path'], errorForm: ErrorForm, form: TextForm) =>
       const answer = await model.encoder.answerText(form, bytes, defaults, exchange.client);
       reportIgnored(answer.ignored, exchange, ignoredFields);
       // A prompt whose tokens are counted is about to be sent. The count needs no weights and does not wait for them.
-      if (COUNTING.has(form) && model.isUnloaded()) model.wake().catch(() => undefined);
+      if (COUNTING.has(form) && loadsModel(exchange)) model.expect();
       exchange.jsonBytes(answer.bytes);
     },
   }) as const;
@@ -98,6 +100,8 @@ export const ROUTES: readonly Route[] = [
   generating(/^(?:\/v1)?\/responses$/, openAiForm, 'responses'),
   get(/^(?:\/v1)?\/responses\/([^/]+)$/, openAiForm, getResponse),
   { ...get(/^(?:\/v1)?\/responses\/([^/]+)$/, openAiForm, deleteResponse), method: 'DELETE' },
+  get('/v1/stream', openAiForm, resumeStream),
+  { ...get('/v1/stream', openAiForm, stopStream), method: 'DELETE' },
   generating(/^\/completions?$/, llamaForm, 'llama'),
   generating('/infill', llamaForm, 'infill'),
   generating('/v1/messages', anthropicForm, 'messages'),

@@ -3,6 +3,7 @@ import type { HttpContext } from '../context.js';
 import type { Exchange } from '../exchange.js';
 import { reportIgnored } from '../generate.js';
 import { Listed } from '../json-slices.js';
+import { checkAutoload } from '../llama/autoload.js';
 import type { EmbeddingForm, EmbeddingKind } from './embedding-fields.js';
 
 /** Facts that a response is written with. */
@@ -24,6 +25,7 @@ export async function embed(kind: EmbeddingKind, exchange: Exchange, context: Ht
   const began = performance.now();
   const bytes = await exchange.body();
   const model = await context.models.ofJson(bytes, client);
+  checkAutoload(exchange, model);
   const { embeddings } = model;
   const opened = await embeddings.openJson(kind, bytes, context.defaults, client);
   const { form } = opened;

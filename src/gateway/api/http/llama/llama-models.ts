@@ -29,7 +29,7 @@ export async function loadModel(exchange: Exchange, context: HttpContext): Promi
 export async function unloadModel(exchange: Exchange, context: HttpContext): Promise<void> {
   const model = await modelOf(exchange, context);
   if (!(await model.unload(exchange.signal))) {
-    const what = 'models are not unloaded; start the gateway with --idle-unload';
+    const what = 'models are not unloaded; start the gateway with --idle-unload or --max-loaded-models';
     throw new RocmForgeError('SWITCHED_OFF', what, { field: 'path' });
   }
   exchange.json({ success: true });

@@ -2,6 +2,7 @@ import { RocmForgeError } from '../../../../shared/errors.js';
 import type { OfferedModel } from '../../models.js';
 import type { HttpContext } from '../context.js';
 import type { Exchange } from '../exchange.js';
+import { queried } from './autoload.js';
 import { DEFAULT_SETTINGS } from './llama-completion-request.js';
 
 /** llama.cpp's value for a seed that is drawn for each request. */
@@ -13,8 +14,7 @@ const RANDOM_SEED = 2 ** 32 - 1;
  * @throws RocmForgeError `MODEL_NOT_FOUND`
  */
 function modelOf({ request }: Exchange, { models }: HttpContext): OfferedModel {
-  const [, query = ''] = /\?(.*)$/s.exec(request.url ?? '') ?? [];
-  return models.named(new URLSearchParams(query).get('model') ?? '');
+  return models.named(queried(request, 'model') ?? '');
 }
 
 /** llama.cpp's `GET /props`, as far as it is true here. */
@@ -22,7 +22,12 @@ export async function props(exchange: Exchange, context: HttpContext): Promise<v
   const model = modelOf(exchange, context);
   const { ready } = model.inference.describe();
   const facts = context.factsOf(model);
+  // llama.cpp's clients find the properties of each of several models by its name.
+  const isRouter = context.models.all.length > 1 && queried(exchange.request, 'model') === null;
+  const { maxModels, isOnRequest } = context.loading;
   exchange.json({
+    role: isRouter ? 'router' : 'model',
+    ...(isRouter && { max_instances: maxModels, models_autoload: isOnRequest }),
     default_generation_settings: {
       n_ctx: facts.contextLength,
       params: { ...DEFAULT_SETTINGS, seed: Number(facts.seed ?? RANDOM_SEED) },
@@ -34,7 +39,8 @@ export async function props(exchange: Exchange, context: HttpContext): Promise<v
     chat_template: facts.chatTemplate ?? '',
     bos_token: facts.bosToken,
     eos_token: facts.eosToken,
-    build_info: facts.version,
+    // As there, it is the fingerprint of responses.
+    build_info: facts.fingerprint,
     is_sleeping: !ready || model.isUnloaded(),
   });
 }
