@@ -27,7 +27,7 @@ export interface RouterOptions {
   readonly startsWithSome?: boolean | undefined;
   /** Its place among the models that are loaded at once; absent: there is no limit of them. */
   readonly place?: ModelPlace | undefined;
-  /** False if a request does not load the model, but whoever has a command for it; default true. */
+  /** False if commands alone load the model, not requests; default true. */
   readonly loadsOnRequest?: boolean | undefined;
 }
 

@@ -70,7 +70,7 @@ describe('a kept stream', () => {
     expect(server.gateway.models[0]?.router.counts.executors).toBe(3);
   });
 
-  it('goes on when its client has gone, and ends when the client says so', async () => {
+  it('continues when its client has gone, and ends when the client says so', async () => {
     await start({ stepDelayMs: 20 });
     await begin(500, 500);
     await new Promise((resolve) => setTimeout(resolve, 200));
@@ -87,7 +87,7 @@ describe('a kept stream', () => {
     }
   });
 
-  it('is not waited for by a drain when nobody reads it', async () => {
+  it('is not waited for by a drain without readers', async () => {
     await start({ stepDelayMs: 20 });
     await begin(500, 500);
     await whenever(() => active() === 1);

@@ -1,8 +1,6 @@
 import type { Logger } from '../../shared/log.js';
 import type { SupervisorState } from './link/supervision.js';
-
-/** Interval (ms) at which models that wait to be loaded look for a place. */
-const POLL_MS = 20;
+import { POLL_MS } from './model-loading.js';
 
 /** A model whose executors take a place while any of them lives. */
 export interface PlacedModel {
@@ -17,18 +15,18 @@ export interface PlacedModel {
   unload(): void;
 }
 
-/** Somebody who waits until a model may be loaded. */
+/** A wait until a model may be loaded. */
 export interface LoadWish {
   /** True if it may: its executors are being started, or were. */
   readonly isGranted: boolean;
-  /** Nobody waits any more. */
+  /** Ends the wait. */
   end(): void;
 }
 
 /**
  * Limits how many models are loaded at once. A model that is to be loaded beyond that waits, first come, first served, until the
- * least recently used of the others that have nothing to do is unloaded. A model with running or queued requests stays. One that nobody
- * waits for any more leaves the queue.
+ * least recently used of the others that have nothing to do is unloaded. A model with running or queued requests stays. One that no
+ * request waits for leaves the queue.
  */
 export class LoadQueue {
   private readonly places: ModelPlace[] = [];
@@ -131,7 +129,7 @@ export class ModelPlace {
     return this.queue.has(this);
   }
 
-  /** True if somebody waits for it. */
+  /** True if a request or a command waits for it. */
   get isWanted(): boolean {
     return this.wishes > 0 || this.model.active() > 0 || this.isExpected;
   }
@@ -141,7 +139,7 @@ export class ModelPlace {
     return this.isGranted || !this.isGone(['unloaded', 'stopped']);
   }
 
-  /** True if all its executors can be ended, and nobody waits for anything. */
+  /** True if all its executors can be ended, and no request waits for them. */
   get isIdle(): boolean {
     return this.wishes === 0 && this.model.active() === 0 && this.isGone(['serving', 'failed', 'unloaded', 'stopped']);
   }

@@ -2,8 +2,8 @@ import { RocmForgeError } from '../../shared/errors.js';
 import type { SupervisorState } from './link/supervision.js';
 import type { LoadWish } from './load-queue.js';
 
-/** Interval at which replicas are polled that are being replaced, loaded or unloaded. */
-const POLL_MS = 20;
+/** Interval (ms) at which replicas are polled that are being replaced, loaded or unloaded, and models that wait for that. */
+export const POLL_MS = 20;
 
 export const polled = () => new Promise<void>((resolve) => setTimeout(resolve, POLL_MS));
 export const unloaded = (message: string) => new RocmForgeError('MODEL_UNLOADED', message);

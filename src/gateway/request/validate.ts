@@ -273,7 +273,7 @@ export function withStrictTools(request: GenerateStreamRequest): GenerateStreamR
   }
 }
 
-/** Calls that must come, that are strict, or that may come instead of a constrained answer are held to a grammar, with the names of functions in it as they are. */
+/** Calls that must come, that are strict, or that may come instead of a constrained answer follow a grammar that has the functions' names as they are. */
 function checkForcedToolCalls({ stop }: GenerateStreamRequest, chat: ChatInput): void {
   const isStrict = chat.tools.some(({ strict }) => strict);
   const what = requiresCall(chat)

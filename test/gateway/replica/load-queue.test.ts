@@ -138,7 +138,7 @@ it('unloads one model for one that waits, not another at each poll', () => {
   expect(states()).toEqual(['unloading', 'serving', 'serving', 'unloaded']);
 });
 
-it.each(['a generation', 'a wish'])('is left by %s that nobody waits for any more', (kind) => {
+it.each(['a generation', 'a wish'])('is left by %s whose wait ended', (kind) => {
   start(1);
   models.a.serve();
   models.a.request();

@@ -12,7 +12,7 @@ const MOST_UNREAD_BYTES = 256 << 10;
 export interface StreamKeeper {
   /** The stream has become longer. */
   grown(stream: KeptStream, bytes: number): void;
-  /** Nobody reads it any more, or somebody does. */
+  /** It has readers, or the last one has left. */
   read(stream: KeptStream, isRead: boolean): void;
   /** Nothing of it can be read any more. */
   gone(stream: KeptStream): void;
@@ -35,12 +35,12 @@ interface Reader {
 }
 
 /**
- * A stream that is kept for clients that come back: all of it in memory, and any number of readers, each at its own place. Nobody
- * has to read it for it to go on.
+ * A stream that is kept for clients that come back: all of it in memory, and any number of readers, each at its own place. It
+ * continues without readers.
  */
 export class KeptStream implements StreamedExchange, StreamedResponse {
   private pieces: Buffer[] = [];
-  /** Pieces before those, which nobody can have any more. */
+  /** Pieces before those, which can no longer be read. */
   private dropped = 0;
   private held = 0;
   private readonly readers = new Set<Reader>();
@@ -62,7 +62,7 @@ export class KeptStream implements StreamedExchange, StreamedResponse {
     return this;
   }
 
-  /** Aborted when nobody may read it any more. */
+  /** Aborted when it can no longer be read. */
   get signal(): AbortSignal {
     return this.abandoned.signal;
   }
@@ -137,7 +137,7 @@ export class KeptStream implements StreamedExchange, StreamedResponse {
     this.cancel();
   }
 
-  /** Nobody may read it any more. What computes it ends. */
+  /** It can no longer be read. What computes it ends. */
   cancel(): void {
     if (this.destroyed) return;
     this.end();

@@ -22,8 +22,8 @@ interface Account {
 }
 
 /**
- * Streams that clients come back to, by a name that is the client's choice: those of a principal are seen by no other. One that nobody
- * reads for a while is dropped, and what computes it ends. Where there is no room, the oldest that have ended are dropped, first the
+ * Streams that clients come back to, by a name that is the client's choice: those of a principal are seen by no other. One without
+ * readers for a while is dropped, and what computes it ends. Where there is no room, the oldest that have ended are dropped, first the
  * principal's own; where none has ended, the stream that needs the room is not kept any more.
  */
 export class KeptStreams implements StreamKeeper {
@@ -78,7 +78,7 @@ export class KeptStreams implements StreamKeeper {
     throw new RocmForgeError('STREAM_NOT_FOUND', message, { field: 'conv_id' });
   }
 
-  /** Ends those that nobody reads, now or later: nobody can come back any more. */
+  /** Ends those without readers, now or later: no client can come back. */
   endUnread(): void {
     this.isEnding = true;
     for (const { stream } of [...this.entries.values()]) if (!stream.isRead) stream.cancel();

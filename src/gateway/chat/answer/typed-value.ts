@@ -38,17 +38,15 @@ export class ParameterTypes {
   jsonOf(name: string, text: string): string {
     const types = this.typesOf(name);
     const trimmed = text.trim();
-    const json = PYTHON_CONSTANTS.get(trimmed) ?? this.jsonOfPrinted(types, trimmed) ?? trimmed;
-    const type = typeOf(json);
+    const written = PYTHON_CONSTANTS.get(trimmed) ?? trimmed;
+    const own = typeOf(written);
+    const takesMany = types?.has('array') || types?.has('object');
+    const printed = own === undefined && takesMany ? jsonOfPythonLiteral(trimmed) : undefined;
+    const json = printed ?? written;
+    const type = printed === undefined ? own : typeOf(printed);
     const isTaken =
       type !== undefined && (types === undefined || types.has(type) || (type === 'integer' && types.has('number')));
     return isTaken ? json : JSON.stringify(text);
-  }
-
-  /** JSON of what Python prints for a parameter that can be a list or an object; undefined for anything else. */
-  private jsonOfPrinted(types: Types, text: string): string | undefined {
-    const takesMany = types?.has('array') || types?.has('object');
-    return takesMany && typeOf(text) === undefined ? jsonOfPythonLiteral(text) : undefined;
   }
 
   private typesOf(name: string): Types {

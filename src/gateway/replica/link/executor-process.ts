@@ -107,7 +107,7 @@ export class ExecutorProcess {
       const lines = new LineSplitter((line) => {
         this.tail.push(line);
         if (this.tail.length > STDERR_LINES_KEPT) this.tail.shift();
-        // Whoever started it reports why it ended.
+        // The supervisor reports why it ended.
         if (options.forwardsError || reportedError(line) === undefined) logSink.write(`${line}\n`);
       });
       this.child.stderr.on('data', (bytes: Buffer) => lines.push(bytes));

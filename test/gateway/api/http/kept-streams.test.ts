@@ -95,7 +95,7 @@ it('is not kept where the client names none', () => {
   expect(() => streams.begin(reader('x'.repeat(513)).exchange)).toThrow('x-conversation-id: it has 513 characters');
 });
 
-it('goes on without its client, and is read from any place, by several, while it is written and behind its end', () => {
+it('continues without its client, and is read from any place, by several, while it is written and behind its end', () => {
   const { stream, first } = begun('one');
   stream.write('one ');
   first.response.leave();
@@ -158,7 +158,7 @@ it('gives its name to the next, and is there for those who read it', () => {
 it.each([
   ['while it is written', false],
   ['when it has ended', true],
-])('is dropped when nobody has read it for so long, %s', (_, ends) => {
+])('is dropped after so long without readers, %s', (_, ends) => {
   const { stream, first } = begun('one', 10);
   vi.advanceTimersByTime(10 * LIMITS.unreadMs);
   if (ends) stream.end();
@@ -213,7 +213,7 @@ it('waits for its model as long as nothing but comments has come', () => {
   expect(stream.isLoading()).toBe(false);
 });
 
-it('is not kept beyond its memory, but goes on for who reads it, who holds it up like any stream', () => {
+it('is not kept beyond its memory, but continues for its readers, who hold it up like any stream', () => {
   const { stream, first } = begun('one', 6000);
   first.response.writableNeedDrain = true;
   stream.write('y'.repeat(6000));
@@ -231,7 +231,7 @@ it('is not kept beyond its memory, but goes on for who reads it, who holds it up
   expect(first.response.writableEnded).toBe(true);
 });
 
-it('ends beyond its memory where nobody reads it', () => {
+it('ends beyond its memory without readers', () => {
   const { stream, first } = begun('one', 6000);
   first.response.leave();
   stream.write('y'.repeat(6000));
@@ -270,7 +270,7 @@ it('is not kept where its principal, or all, have as many that are being written
   expect(streams.begin(reader('more', 'c').exchange)).toBeUndefined();
 });
 
-it('ends when the gateway does and nobody reads it', () => {
+it('ends with the gateway when it has no readers', () => {
   const [unread, read] = [begun('one', 10), begun('two', 10)];
   unread.first.response.leave();
   streams.endUnread();
