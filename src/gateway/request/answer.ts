@@ -1,5 +1,6 @@
 import { randomInt } from 'node:crypto';
 import { type ChatInput, type ToolCallDelta, ToolChoiceMode } from '../../shared/generated/rocmforge/v1/inference.js';
+import { isAddressed } from '../chat/answer/answer-format.js';
 import { AnswerParser, type ResponseStart, responseStart } from '../chat/answer/answer-parser.js';
 import type { OfferedTool, ResponseEvent } from '../chat/answer/events.js';
 import { offeredTools } from '../chat/template-input.js';
@@ -38,7 +39,7 @@ export function answerOptions(
 ): AnswerOptions | undefined {
   if (format === undefined) return undefined;
   const tools = offeredTools(chat);
-  if (format.reasoning === undefined && format.tools !== 'harmony' && tools.length === 0) return undefined;
+  if (format.reasoning === undefined && !isAddressed(format) && tools.length === 0) return undefined;
   const promptEnd = detokenize(prompt.tokenizer, prompt.ids.subarray(-PROMPT_END_TOKENS), {
     wholeText: false,
     includeSpecial: true,

@@ -1,6 +1,7 @@
 import type { GenerateStreamRequest } from '../../shared/generated/rocmforge/v1/inference.js';
 import { CALL_FORMATS, REASONING_FORMATS } from '../chat/answer/answer-format.js';
 import type { ResponseStart } from '../chat/answer/answer-parser.js';
+import { FUNCTIONARY_V3_TURN } from '../chat/answer/functionary-v3.js';
 import { HARMONY_ANSWER, HARMONY_REASONING, HARMONY_TURN } from '../chat/answer/harmony.js';
 import { toolGrammar } from '../chat/answer/tool-grammar.js';
 import { offeredTools } from '../chat/template-input.js';
@@ -50,7 +51,7 @@ export function constraintOf(
   const kind = constraint?.kind;
   if (held !== undefined) {
     const isAnswered = isEither && kind !== undefined && !held.calls.isRequired;
-    const opener = start !== 'content' && isHarmonyAnswer(facts) ? HARMONY_ANSWER : '';
+    const opener = start === 'content' ? '' : answerOpenerOf(facts);
     const reasoning = isAnswered && start === 'content' ? undefined : reasoningOf(facts, start);
     return {
       $case: 'toolCalls',
@@ -58,7 +59,7 @@ export function constraintOf(
     };
   }
   if (kind === undefined || chat === undefined || start === 'content' || start === 'continuation') return kind;
-  const before = { reasoning: reasoningOf(facts, start), opener: isHarmonyAnswer(facts) ? HARMONY_ANSWER : '' };
+  const before = { reasoning: reasoningOf(facts, start), opener: answerOpenerOf(facts) };
   return { $case: 'chatAnswer', value: { constraint: kind, before } };
 }
 
@@ -104,6 +105,7 @@ function forcedToolCalls(chat: Chat, facts: ModelFacts): Omit<ForcedToolCalls, '
   const calls = toolGrammar(tools, { format, template: toolTemplate, toolChoice, isParallel });
   if (calls === undefined) return undefined;
   if (format === 'harmony') return { calls, openers: [], isBare: false, messages: HARMONY_TURN };
+  if (format === 'functionary-v3.2') return { calls, openers: [], isBare: false, messages: FUNCTIONARY_V3_TURN };
   const { openers, isBare = false } = CALL_FORMATS[format];
   return { calls, openers, isBare };
 }
@@ -114,6 +116,8 @@ function reasoningOf({ answerFormat }: ModelFacts, start: ResponseStart): HeldRe
   return format && { ...format, isBegun: start === 'reasoning' };
 }
 
-function isHarmonyAnswer({ answerFormat }: ModelFacts): boolean {
-  return answerFormat?.tools === 'harmony' || answerFormat?.reasoning === 'harmony';
+/** Header of an answer's content; empty: it has none. */
+function answerOpenerOf({ answerFormat }: ModelFacts): string {
+  if (answerFormat?.tools === 'harmony' || answerFormat?.reasoning === 'harmony') return HARMONY_ANSWER;
+  return answerFormat?.tools === 'functionary-v3.2' ? FUNCTIONARY_V3_TURN.answer : '';
 }

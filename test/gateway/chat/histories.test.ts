@@ -59,6 +59,7 @@ const FORMATS: Readonly<Record<ToolParser, (name: string, args: string) => strin
   deepseek: (name, args) =>
     `<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>${name}<｜tool▁sep｜>${args}<｜tool▁call▁end｜>`,
   gemma4: (name, args) => `<|tool_call>call:${name}${args}<tool_call|>`,
+  'functionary-v3.2': (name, args) => `>>>${name}\n${args}`,
   functionary: (name, args) => `<function=${name}>${args}</function>`,
   firefunction: (name, args) => `functools[{"name": "${name}", "arguments": ${args}}]`,
   harmony: (name, args) => `<|channel|>commentary to=functions.${name}<|message|>${args}<|call|>`,

@@ -1,6 +1,7 @@
 // One file because all tests read the calls of one set of formats.
 import { describe, expect, it } from 'vitest';
 import { CALL_FORMATS } from '../../../src/gateway/chat/answer/answer-format.js';
+import { FUNCTIONARY_V3_TURN } from '../../../src/gateway/chat/answer/functionary-v3.js';
 import { HARMONY_REASONING, HARMONY_TURN } from '../../../src/gateway/chat/answer/harmony.js';
 import { toolGrammar } from '../../../src/gateway/chat/answer/tool-grammar.js';
 import { grammarBuffer } from '../../../src/gateway/constraints/grammar-buffer.js';
@@ -348,6 +349,26 @@ describe('a turn of harmony that may call', () => {
         `${said}<|start|>assistant${call('{"hour":24}')}`,
       ],
     ));
+});
+
+describe('a turn of Functionary 3.2, whose prompt ends with the first opener', () => {
+  const held = (toolChoice: ToolChoice | undefined): GivenConstraint => {
+    const calls = toolGrammar(TOOLS, { format: 'functionary-v3.2', template: '', toolChoice, isParallel: true });
+    const value = { openers: [], isBare: false, messages: FUNCTIONARY_V3_TURN };
+    return { $case: 'toolCalls', value: { ...value, calls: calls as ForcedToolCalls['calls'], reasoning: undefined } };
+  };
+  const call = 'clock\n{"hour":7}';
+  const wrong = 'clock\n{"hour":24}';
+
+  it('that may call answers, or calls by the schema, behind what it says of it', () =>
+    expectTexts(
+      held(undefined),
+      ['all\nNo.', call, `${call}>>>${call}`, `all\nI look.>>>${call}`],
+      ['No.', wrong, `>>>${call}`, `all\nI look.>>>${wrong}`, `${call}>>>all\nNo.`],
+    ));
+
+  it('that must call does nothing else', () =>
+    expectTexts(held(REQUIRED), [call, `${call}>>>${call}`], ['all\nNo.', wrong, `all\nI look.>>>${call}`]));
 });
 
 describe('calls that cannot be demanded are refused by name', () => {

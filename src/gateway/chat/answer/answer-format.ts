@@ -2,6 +2,7 @@ import type { CallFormat, ReasoningFormat } from './call-format.js';
 import { DEEPSEEK } from './deepseek.js';
 import { FIREFUNCTION } from './firefunction.js';
 import { FUNCTIONARY } from './functionary.js';
+import { FUNCTIONARY_V3 } from './functionary-v3.js';
 import { GEMMA } from './gemma.js';
 import { GLM } from './glm.js';
 import { HARMONY_MARKERS } from './harmony.js';
@@ -24,6 +25,7 @@ export const TOOL_PARSERS = [
   'functionary',
   'firefunction',
   'seed-oss',
+  'functionary-v3.2',
 ] as const;
 export type ToolParser = (typeof TOOL_PARSERS)[number];
 
@@ -51,6 +53,7 @@ export const CALL_FORMATS: Readonly<Record<Exclude<ToolParser, 'harmony'>, CallF
   functionary: FUNCTIONARY,
   firefunction: FIREFUNCTION,
   'seed-oss': SEED_OSS,
+  'functionary-v3.2': FUNCTIONARY_V3,
 };
 
 export const REASONING_FORMATS: Readonly<Record<Exclude<ReasoningParser, 'harmony'>, ReasoningFormat>> = {
@@ -72,6 +75,7 @@ const TOOL_MARKS: readonly (readonly [ToolParser, readonly string[]])[] = [
   ['hermes', ['<tool_call>']],
   ['mistral', ['[TOOL_CALLS]']],
   ['functionary', ['<function=', '</function>']],
+  ['functionary-v3.2', ['>>>all']],
   ['firefunction', ['functools[']],
   ['llama3', ['{"name": function name, "parameters":']],
 ];
@@ -92,6 +96,12 @@ const REASONING_MARKS: readonly (readonly [ReasoningParser, readonly string[]])[
 export function answerFormatOf(template: string): AnswerFormat {
   const tools = OTHER_MARKS.some((mark) => template.includes(mark)) ? undefined : markedIn(template, TOOL_MARKS);
   return { tools, reasoning: markedIn(template, REASONING_MARKS) };
+}
+
+/** True if an answer has markup although nothing in it is reasoning or a call: headers say what is content. */
+export function isAddressed({ tools, reasoning }: AnswerFormat): boolean {
+  if (tools === 'harmony' || reasoning === 'harmony') return true;
+  return tools !== undefined && CALL_FORMATS[tools].isAddressed === true;
 }
 
 /** True if a chat template does anything with tools: where it does not, the model never hears of them. */

@@ -95,13 +95,15 @@ function* readTurn(reading: CallReading, { format, tools, start }: AnswerParserO
     yield* readHarmonyTurn(reading, { hasReasoning: format.reasoning === 'harmony', hasCalls });
     return;
   }
-  const calls = hasCalls && format.tools !== undefined ? CALL_FORMATS[format.tools] : NO_CALLS;
+  const known = format.tools && CALL_FORMATS[format.tools];
+  const calls = known !== undefined && (hasCalls || known.isAddressed) ? known : NO_CALLS;
   const marks = format.reasoning && REASONING_FORMATS[format.reasoning];
   const isOver = marks !== undefined && (yield* readReasoning(reading, marks, calls, start === 'reasoning'));
   if (isOver) return;
   // Some models end in a continuation what they take for their reasoning.
   let stray = start === 'continuation' ? marks?.end : undefined;
   if (marks?.answer !== undefined && (yield* readTag(reading, marks.answer.begin))) stray = marks.answer.end;
+  if (calls.isAddressed && start !== 'continuation') yield* reading.attempt(() => calls.read(reading, undefined));
   yield* readContent(reading, calls, stray);
 }
 

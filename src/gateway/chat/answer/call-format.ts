@@ -59,9 +59,11 @@ export interface CallFormat {
   readonly closers: readonly string[];
   /** True if an answer that begins with `{` may be a call. */
   readonly isBare?: boolean;
+  /** True if the turn begins with a recipient, behind an opener in the prompt, whether functions are offered or not. */
+  readonly isAddressed?: boolean;
   /** Names of special tokens that mean something to it, beside openers and closers. */
   readonly markers?: readonly string[];
-  /** Reads what stands behind an opener, or a bare call: calls {@link CallReading.begin}, or gives up. */
+  /** Reads what stands behind an opener, or a bare call or recipient: calls {@link CallReading.begin}, or gives up. */
   read(reading: CallReading, opener: string | undefined): Reading<void>;
 }
 

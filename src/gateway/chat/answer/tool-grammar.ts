@@ -105,6 +105,8 @@ const TEXTS: Readonly<Record<ToolParser, CallText>> = {
   },
   // Its reader takes JSON as well as what the model writes of its own.
   gemma4: { separator: '', call: (name) => [`<|tool_call>call:${name}`, '<tool_call|>'] },
+  // The prompt ends with the first `>>>`.
+  'functionary-v3.2': { separator: '>>>', call: (name) => [`${name}\n`, ''] },
   functionary: { separator: '', call: (name) => [`<function=${name}>`, '</function>'] },
   firefunction: {
     prefix: 'functools[',

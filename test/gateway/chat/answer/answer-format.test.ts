@@ -27,6 +27,11 @@ const TEMPLATES: readonly (readonly [string, string, AnswerFormat])[] = [
   ['gpt-oss', `{{- "<|channel|>final<|message|>" }}`, { tools: 'harmony', reasoning: 'harmony' }],
   ['functionary', `<function={{ name }}><|python_tag|>`, {}],
   ['Functionary 3.1', `{{ '<function=' + name + '>' + arguments + '</function>' }}`, { tools: 'functionary' }],
+  [
+    'Functionary 3.2',
+    `{{ '>>>all\\n' + content }}{{ '>>>' + name + '\\n' + arguments }}`,
+    { tools: 'functionary-v3.2' },
+  ],
   ['Firefunction 2', `{{ ' functools[' + calls | join(', ') + ']' }}`, { tools: 'firefunction' }],
   [
     'Seed-OSS',

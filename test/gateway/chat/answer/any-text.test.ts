@@ -66,6 +66,7 @@ const CALLS: Readonly<Record<ToolParser, readonly string[]>> = {
     '<｜tool▁call▁end｜>',
     '<｜tool▁calls▁end｜>',
   ],
+  'functionary-v3.2': ['>>>', 'weather\n', ...NAMED, '>>>', 'all\n', 'WORD'],
   functionary: ['<function=', 'weather', '>', ...NAMED, '</function>'],
   firefunction: ['functools', '[', ...JSON_CALL, ', ', ...JSON_CALL, ']'],
   harmony: [

@@ -19,6 +19,7 @@ const CALLS: Readonly<Record<ToolParser, string>> = {
     '<|tool_call>call:weather{place:<|"|>Rome<|"|>,days:2,tags:[true,{a:<|"|>b<|"|>}]}<tool_call|><|tool_call>call:clock{}<tool_call|>',
   deepseek:
     '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>weather\n```json\n{"place": "Rome"}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>',
+  'functionary-v3.2': 'weather\n{"place": "Rome"}>>>clock\n{}',
   functionary: '<function=weather>{"place": "Rome"}</function><function=clock>{}</function>',
   firefunction: `functools[${JSON_CALL}, ${JSON_CALL}]`,
   harmony:
