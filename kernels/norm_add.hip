@@ -7,7 +7,7 @@
 namespace {
 using namespace forge;
 
-// Where launches overlap a row is held whole; the simulated lanes run that, too.
+// A row is held whole on GPUs whose launches overlap; the simulated lanes run that, too.
 #if defined(__CUDACC__) || defined(FORGE_LANES)
 #define HOLDS_ROW 1
 #else
