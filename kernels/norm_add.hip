@@ -7,49 +7,28 @@
 namespace {
 using namespace forge;
 
-// A row is held whole on GPUs whose launches overlap; the simulated lanes run that, too.
-#if defined(__CUDACC__) || defined(FORGE_LANES)
-#define HOLDS_ROW 1
-#else
-#define HOLDS_ROW 0
-#endif
-// Pieces of four elements of a row that a thread holds.
-constexpr int HELD = 4;
-
-#if HOLDS_ROW
-// A row that the threads of the block hold: all of it is asked for at once, the weights before the inputs are there.
+// The weights are asked for before the inputs are there.
+template <int PIECES>
 DEVICE void norm_add_held(float* x, const float* y, const float* weight, float* parts, bool is_first, int hidden,
                           float eps) {
-  const int first = 4 * thread_id();
-  Floats4 weights[HELD], normed[HELD], own[HELD];
-  UNROLL
-  for (int p = 0; p < HELD; p++) {
-    if (first + p * 4 * BLOCK < hidden) weights[p] = load_aligned<Floats4>(weight + first + p * 4 * BLOCK);
-  }
+  HeldRow<PIECES> weights, normed, own;
+  load_held(weights, weight, hidden);
   wait_for_inputs();
-  UNROLL
-  for (int p = 0; p < HELD; p++) {
-    const int i = first + p * 4 * BLOCK;
-    if (i < hidden) normed[p] = load_aligned<Floats4>(y + i), own[p] = load_aligned<Floats4>(x + i);
-  }
+  load_held(normed, y, hidden);
+  load_held(own, x, hidden);
   SHARED(float, squares, NORM_PARTS);
+  const float scale = rms_of_held(normed, squares + 0, hidden, eps);
   UNROLL
-  for (int p = 0; p < HELD; p++) {
-    if (p * 4 * BLOCK < hidden) leave_part(squares + 0, first + p * 4 * BLOCK, hidden, normed[p]);
-  }
-  block_sync();
-  const float scale = rms_of_parts(squares + 0, hidden, eps);
-  UNROLL
-  for (int p = 0; p < HELD; p++) {
-    const int i = first + p * 4 * BLOCK;
+  for (int p = 0; p < PIECES; p++) {
+    const int i = held_at(p);
+    Floats4& sums = own.pieces[p];
     UNROLL
-    for (int k = 0; k < 4; k++) own[p].f[k] = own[p].f[k] + normed[p].f[k] * scale * weights[p].f[k];
-    if (i < hidden) store_aligned(x + i, own[p]);
+    for (int k = 0; k < 4; k++) sums.f[k] = sums.f[k] + normed.pieces[p].f[k] * scale * weights.pieces[p].f[k];
+    if (i < hidden) store_aligned(x + i, sums);
     // All threads of a block take part.
-    if (is_first && p * 4 * BLOCK < hidden) leave_part(parts, i, hidden, own[p]);
+    if (is_first && p * 4 * BLOCK < hidden) leave_part(parts, i, hidden, sums);
   }
 }
-#endif
 }  // namespace
 
 KERNEL(norm_add, float* __restrict x,   // [rows, hidden]
@@ -60,13 +39,15 @@ KERNEL(norm_add, float* __restrict x,   // [rows, hidden]
   const int block = BLOCK_INDEX_AHEAD.x;
   const size_t row = static_cast<size_t>(block) * hidden;
   const bool is_first = block == 0;
-#if HOLDS_ROW
-  let_next_begin();
-  if (hidden <= HELD * 4 * BLOCK) {
-    norm_add_held(x + row, y + row, weight, parts, is_first, hidden, eps);
-    return;
+  if constexpr (WAVE > 1) {
+    let_next_begin();
+    // Pieces that a thread holds.
+    constexpr int PIECES = 4;
+    if (hidden <= PIECES * 4 * BLOCK) {
+      norm_add_held<PIECES>(x + row, y + row, weight, parts, is_first, hidden, eps);
+      return;
+    }
   }
-#endif
   wait_for_inputs();
   const float scale = rms_scale(y + row, hidden, eps);
   for (int from = 0; from < hidden; from += HELD_OF_PART * BLOCK) {

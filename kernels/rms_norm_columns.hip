@@ -5,8 +5,8 @@
 namespace {
 using namespace forge;
 
-// Pieces of four elements of a row that a thread holds.
-constexpr int HELD = 8;
+// Pieces of a row that a thread holds.
+constexpr int PIECES = 8;
 
 // Normalizes rows that the threads of a block hold, with the sum in the order of rms_scale. The weights are loaded
 // first: they are there when the row is, and not a memory's wait later.
@@ -16,31 +16,20 @@ DEVICE void norm_held(int row, const float* __restrict x, const float* __restric
   struct alignas(8) Four {
     T elements[4];
   };
-  const int first = 4 * thread_id();
-  Floats4 weights[HELD], held[HELD];
-  UNROLL
-  for (int p = 0; p < HELD; p++) {
-    if (first + p * 4 * BLOCK < hidden) weights[p] = load_aligned<Floats4>(weight + first + p * 4 * BLOCK);
-  }
+  HeldRow<PIECES> weights, held;
+  load_held(weights, weight, hidden);
   wait_for_inputs();
-  UNROLL
-  for (int p = 0; p < HELD; p++) {
-    if (first + p * 4 * BLOCK < hidden) held[p] = load_aligned<Floats4>(x + first + p * 4 * BLOCK);
-  }
+  load_held(held, x, hidden);
   SHARED(float, parts, NORM_PARTS);
+  const float scale = rms_of_held(held, parts + 0, hidden, eps);
   UNROLL
-  for (int p = 0; p < HELD; p++) {
-    if (p * 4 * BLOCK < hidden) leave_part(parts, first + p * 4 * BLOCK, hidden, held[p]);
-  }
-  block_sync();
-  const float scale = rms_of_parts(parts, hidden, eps);
-  UNROLL
-  for (int p = 0; p < HELD; p++) {
-    const int i = first + p * 4 * BLOCK;
+  for (int p = 0; p < PIECES; p++) {
+    const int i = held_at(p);
     if (i >= hidden) continue;
     Four four;
     UNROLL
-    for (int j = 0; j < 4; j++) store_column(&four.elements[j], held[p].f[j] * scale * weights[p].f[j], saturated);
+    for (int j = 0; j < 4; j++)
+      store_column(&four.elements[j], held.pieces[p].f[j] * scale * weights.pieces[p].f[j], saturated);
     store_aligned(y + column_place(row, i, y_rows), four);
   }
 }
@@ -51,7 +40,7 @@ DEVICE void rms_norm_columns(int row, const float* __restrict x, const float* __
                              int32_t* __restrict saturated, int hidden, int y_rows, float eps) {
   let_next_begin();
   const float* source = x + static_cast<size_t>(row) * hidden;
-  if (hidden % CHUNK == 0 && hidden <= HELD * 4 * BLOCK) {
+  if (hidden % CHUNK == 0 && hidden <= PIECES * 4 * BLOCK) {
     norm_held(row, source, weight, y, saturated, hidden, y_rows, eps);
     return;
   }

@@ -130,6 +130,33 @@ DEVICE float rms_scale(const float* x, int hidden, float eps) {
 }
 #endif
 
+// A thread's part of a row of f32 that the block holds: pieces of four elements, all asked for at once. For GPUs.
+template <int PIECES>
+struct HeldRow {
+  Floats4 pieces[PIECES];
+};
+// Index of this thread's first element of piece p.
+DEVICE int held_at(int p) { return 4 * (thread_id() + p * BLOCK); }
+
+template <int PIECES>
+DEVICE void load_held(HeldRow<PIECES>& held, const float* row, int hidden) {
+  UNROLL
+  for (int p = 0; p < PIECES; p++) {
+    if (held_at(p) < hidden) held.pieces[p] = load_aligned<Floats4>(row + held_at(p));
+  }
+}
+
+// As rms_scale, to the bit; `parts` is shared memory.
+template <int PIECES, class Parts>
+DEVICE float rms_of_held(const HeldRow<PIECES>& held, Parts parts, int hidden, float eps) {
+  UNROLL
+  for (int p = 0; p < PIECES; p++) {
+    if (p * 4 * BLOCK < hidden) leave_part(parts, held_at(p), hidden, held.pieces[p]);
+  }
+  block_sync();
+  return rms_of_parts(parts, hidden, eps);
+}
+
 // Row `row` of y from that of x, which y may be: a thread reads and writes its own elements. One block a row.
 template <class T>
 DEVICE void normalize(int row, const T* x, const float* __restrict weight, T* y, int hidden, float eps) {

@@ -6,7 +6,7 @@ import { latentAppend } from './reference/latent_append.js';
 import { ropeTables } from './reference/rope.js';
 import { expectClose } from './support/compare.js';
 import { decode, type FloatArray } from './support/half.js';
-import { lastAndInner, PagedStep, pagedCases } from './support/paged-cases.js';
+import { PagedStep, pagedCases, someOfEach } from './support/paged-cases.js';
 import { onEachTarget } from './support/targets.js';
 import { fill, Random } from './support/values.js';
 
@@ -23,7 +23,7 @@ onEachTarget('latent_append', (target) => {
     target.check(shapes, async ({ drawn, sizes, adjacent, wanted }) => {
       const [latent, rotary] = sizes as [number, number];
       const headDim = latent + rotary;
-      const step = new PagedStep({ ...drawn, type, headDim, kvHeads: 1, group: 1 }, lastAndInner);
+      const step = new PagedStep({ ...drawn, type, headDim, kvHeads: 1, group: 1 }, someOfEach);
       const random = new Random(drawn.start);
       const x = fill(drawn.kind, step.rows.length * headDim, random);
       const weight = fill('normal', latent, random);
@@ -60,7 +60,7 @@ onEachTarget('latent_append', (target) => {
       async ([{ drawn, adjacent, wanted }, sizes]) => {
         const [latent, rotary] = sizes as [number, number];
         const headDim = latent + rotary;
-        const step = new PagedStep({ ...drawn, type: 'f32', headDim, kvHeads: 1, group: 1 }, lastAndInner);
+        const step = new PagedStep({ ...drawn, type: 'f32', headDim, kvHeads: 1, group: 1 }, someOfEach);
         const random = new Random(drawn.start);
         const x = fill(drawn.kind, step.rows.length * headDim, random);
         const weight = fill('normal', latent, random);

@@ -81,6 +81,12 @@ export const lastAndInner = (lengths: readonly number[], random: Random): Row[] 
     { slot, position: random.below(length) },
   ]);
 
+/** Some positions of each sequence, its last among them, each once: rows that write the cache are never two of one position. */
+export const someOfEach = (lengths: readonly number[], random: Random): Row[] =>
+  lengths.flatMap((length, slot) =>
+    [...new Set([length - 1, random.below(length)])].map((position) => ({ slot, position })),
+  );
+
 /** A step over a filled cache: what the attention kernels share of their arguments. */
 export class PagedStep {
   readonly heads: number;
