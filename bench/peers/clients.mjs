@@ -179,12 +179,11 @@ async function tryAgent(name) {
     mkdirSync(path.join(folder, 'home'), { recursive: true });
     const { program, args, env } = agent.start(stack.base, folder);
     const all = { PATH: process.env.PATH, HOME: path.join(folder, 'home'), ...env };
+    const agentRun = (given) =>
+      run(path.join(scratch, 'node_modules/.bin', program), given, { cwd: folder, env: all, limitMs: AGENT_LIMIT_MS });
+    if (agent.prepare) await agentRun(agent.prepare(stack.base));
     const begun = performance.now();
-    const said = await run(path.join(scratch, 'node_modules/.bin', program), args, {
-      cwd: folder,
-      env: all,
-      limitMs: AGENT_LIMIT_MS,
-    });
+    const said = await agentRun(args);
     check(existsSync(file) && readFileSync(file, 'utf8') === 'one\nthree\n', 'the file is not edited');
     return { said: said.trim(), ms: performance.now() - begun };
   };

@@ -112,4 +112,27 @@ export const AGENTS = {
       return { program: 'cn', args: ['-p', 'Edit the note.', '--config', file, '--auto'], env };
     },
   },
+  Cline: {
+    package: 'cline',
+    turns: (file) => [
+      'A title.',
+      call('editor', { path: file, new_text: 'one\ntwo\n' }),
+      call('read_files', { files: [{ path: file }] }),
+      call('editor', { path: file, old_text: 'two', new_text: 'three' }),
+      call('read_files', { files: [{ path: file }] }),
+      'Done: the file is edited.',
+    ],
+    prepare: (base) => [
+      'auth',
+      '--provider',
+      'openai',
+      '--apikey',
+      'none',
+      '--modelid',
+      'demo',
+      '--baseurl',
+      `${base}/v1`,
+    ],
+    start: () => ({ program: 'cline', args: ['Edit the note.'], env: { CLINE_TELEMETRY_DISABLED: '1' } }),
+  },
 };
