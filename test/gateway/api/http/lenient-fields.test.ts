@@ -33,6 +33,23 @@ describe('a chat in OpenAI’s form', () => {
     expect(turns[2]!.toolCalls).toEqual([{ id: 'a', name: 'f', argumentsJson: '{}' }]);
   });
 
+  it('has text parts on lines of their own, but for the pieces of an answer', () => {
+    const content = [
+      { type: 'text', text: 'a' },
+      { type: 'text', text: 'b' },
+    ];
+    const roles = ['system', 'user', 'assistant', 'tool'];
+    const turns = turnsOf(roles.map((role) => ({ role, content })));
+    expect(turns.map((turn) => turn.content)).toEqual(['a\nb', 'a\nb', 'ab', 'a\nb']);
+    const result = { type: 'tool_result', tool_use_id: 'x', content };
+    const messages = [
+      { role: 'user', content: [result, ...content] },
+      { role: 'assistant', content },
+    ];
+    const read = chatOf(anthropicMessage({ messages })).messages;
+    expect(read.map((turn) => turn.content)).toEqual(['a\nb', 'a\nb', 'ab']);
+  });
+
   it.each([
     ['{"a": ', '{"a": '],
     ['', ''],

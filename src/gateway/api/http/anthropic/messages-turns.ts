@@ -1,6 +1,7 @@
 import { jsonText } from '../../../../shared/exact-json.js';
 import { ChatMessage } from '../../../../shared/generated/rocmforge/v1/inference.js';
 import type { Fields } from '../fields.js';
+import { separatorOf } from '../text-parts.js';
 
 /** A line of Claude Code's that changes with each request and says nothing to the model. */
 const BILLING_HEADER = /^x-anthropic-billing-header:[^\n]*(?:\n|$)/i;
@@ -14,10 +15,10 @@ export function systemOf(fields: Fields): string {
   return texts.map((text) => text.replace(BILLING_HEADER, '')).join('');
 }
 
-/** A text, or blocks that are texts. */
-function textOf(fields: Fields, name: string): string {
-  if (typeof fields.any(name) === 'string') return fields.string(name) as string;
-  return (fields.objects(name) ?? []).map(textBlock).join('');
+/** A result of a call: a text, or blocks that are texts. */
+function resultOf(fields: Fields): string {
+  if (typeof fields.any('content') === 'string') return fields.string('content') as string;
+  return (fields.objects('content') ?? []).map(textBlock).join(separatorOf('tool'));
 }
 
 function textBlock(block: Fields): string {
@@ -58,7 +59,7 @@ export function turnsOf(message: Fields): ChatMessage[] {
 function readBlock(block: Fields, turn: ChatMessage, results: ChatMessage[]): void {
   const type = block.string('type');
   const isOf = (role: string): boolean => turn.role === role;
-  if (type === 'text') turn.content += textBlock(block);
+  if (type === 'text') turn.content += (turn.content === '' ? '' : separatorOf(turn.role)) + textBlock(block);
   else if (type === 'tool_use' && isOf('assistant')) {
     // Arguments that are not an object are returned unchanged, and those of a call that was cut as text.
     const input = block.any('input') ?? {};
@@ -79,7 +80,7 @@ function readBlock(block: Fields, turn: ChatMessage, results: ChatMessage[]): vo
     endBlock(block);
   } else if (type === 'tool_result' && isOf('user')) {
     const toolCallId = block.string('tool_use_id') ?? block.refuse('tool_use_id', 'is missing');
-    const content = block.any('content') === undefined ? '' : textOf(block, 'content');
+    const content = block.any('content') === undefined ? '' : resultOf(block);
     // No chat template has a place for it; what went wrong is in the text.
     block.boolean('is_error');
     endBlock(block);

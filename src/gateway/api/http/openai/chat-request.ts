@@ -5,6 +5,7 @@ import type { FieldPolicy } from '../field-policy.js';
 import { Fields } from '../fields.js';
 import type { FormDefaults, JsonGeneration } from '../request.js';
 import { maxTokensOf, messageOf, samplingOf, stopOf } from '../sampling-fields.js';
+import { separatorOf } from '../text-parts.js';
 import { streamOf } from './stream-fields.js';
 import { chosenTools, toolsOf } from './tool-fields.js';
 
@@ -114,9 +115,10 @@ function messagesOf(fields: Fields): ChatMessage[] {
   const messages = fields.objects('messages');
   if (messages === undefined) return fields.refuse('messages', 'is missing');
   return messages.map((message) => {
+    const role = message.string('role') ?? message.refuse('role', 'is missing');
     const turn: ChatMessage = {
-      role: message.string('role') ?? message.refuse('role', 'is missing'),
-      content: contentOf(message),
+      role,
+      content: contentOf(message, role),
       name: message.string('name') ?? '',
       toolCalls: (message.objects('tool_calls') ?? []).map(toolCallOf),
       toolCallId: message.string('tool_call_id') ?? '',
@@ -152,28 +154,26 @@ const TEXT_PARTS: ReadonlyMap<string | undefined, string> = new Map([
   ['refusal', 'refusal'],
 ]);
 
-/** A text, or parts that are texts: joined as they come. */
-function contentOf(message: Fields): string {
+/** A text, or parts that are texts. */
+function contentOf(message: Fields, role: string): string {
   const content = message.any('content');
   if (content === undefined || typeof content === 'string') return content ?? '';
-  const parts = message.objects('content') ?? [];
-  return parts
-    .map((part) => {
-      const type = part.string('type');
-      if (type === 'thinking') {
-        // See thoughtsOf; another server's signature says nothing here.
-        part.ignore('thinking', 'signature');
-        part.end();
-        return '';
-      }
-      const name = TEXT_PARTS.get(type);
-      if (name === undefined) return part.refuse('type', `is ${JSON.stringify(type)}; only text input is supported`);
-      const text = part.string(name) ?? part.refuse(name, 'is missing');
-      part.ignore('cache_control', 'annotations', 'logprobs');
+  const texts = (message.objects('content') ?? []).flatMap((part) => {
+    const type = part.string('type');
+    if (type === 'thinking') {
+      // See thoughtsOf; another server's signature says nothing here.
+      part.ignore('thinking', 'signature');
       part.end();
-      return text;
-    })
-    .join('');
+      return [];
+    }
+    const name = TEXT_PARTS.get(type);
+    if (name === undefined) return part.refuse('type', `is ${JSON.stringify(type)}; only text input is supported`);
+    const text = part.string(name) ?? part.refuse(name, 'is missing');
+    part.ignore('cache_control', 'annotations', 'logprobs');
+    part.end();
+    return [text];
+  });
+  return texts.join(separatorOf(role));
 }
 
 function toolCallOf(call: Fields): ToolCall {

@@ -1,5 +1,6 @@
 import { ChatMessage } from '../../../../shared/generated/rocmforge/v1/inference.js';
 import { Fields } from '../fields.js';
+import { separatorOf } from '../text-parts.js';
 import { CUSTOM_INPUT, type StoredContext } from './responses-form.js';
 
 /** The ids of items that an input refers to. */
@@ -70,7 +71,7 @@ function readItem(item: Fields, turns: Turns, stored: Pick<StoredContext, 'items
 const READERS: Readonly<Record<string, (item: Fields, turns: Turns) => void>> = {
   message: (item, turns) => {
     const role = item.string('role') ?? item.refuse('role', 'is missing');
-    const content = textOf(item, 'content');
+    const content = textOf(item, 'content', role);
     if (role !== 'assistant') turns.add({ role, content });
     else turns.assistant((turn) => turn.content === '' && turn.toolCalls.length === 0).content = content;
   },
@@ -102,7 +103,7 @@ function callOf(item: Fields): { readonly id: string; readonly name: string } {
 function outputOf(item: Fields): Partial<ChatMessage> {
   item.ignore('name');
   const toolCallId = item.string('call_id') ?? item.refuse('call_id', 'is missing');
-  return { role: 'tool', toolCallId, content: textOf(item, 'output') };
+  return { role: 'tool', toolCallId, content: textOf(item, 'output', 'tool') };
 }
 
 /** Types of parts that are texts, and the field of each. */
@@ -113,21 +114,19 @@ const TEXT_PARTS: ReadonlyMap<string | undefined, string> = new Map([
   ['refusal', 'refusal'],
 ]);
 
-/** A text, or parts that are texts: joined as they come. */
-function textOf(item: Fields, name: string): string {
+/** A text, or parts that are texts. */
+function textOf(item: Fields, name: string, role: string): string {
   const given = item.any(name);
   if (given === undefined || typeof given === 'string') return given ?? '';
-  return (item.objects(name) ?? [])
-    .map((part) => {
-      const type = part.string('type');
-      const of =
-        TEXT_PARTS.get(type) ?? part.refuse('type', `is ${JSON.stringify(type)}; only text input is supported`);
-      const text = part.string(of) ?? part.refuse(of, 'is missing');
-      part.ignore('annotations', 'logprobs');
-      part.end();
-      return text;
-    })
-    .join('');
+  const texts = (item.objects(name) ?? []).map((part) => {
+    const type = part.string('type');
+    const of = TEXT_PARTS.get(type) ?? part.refuse('type', `is ${JSON.stringify(type)}; only text input is supported`);
+    const text = part.string(of) ?? part.refuse(of, 'is missing');
+    part.ignore('annotations', 'logprobs');
+    part.end();
+    return text;
+  });
+  return texts.join(separatorOf(role));
 }
 
 /** Reasoning: the content, or its replacement if a client kept nothing else. */
