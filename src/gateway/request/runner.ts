@@ -119,7 +119,7 @@ export class RequestRunner {
       hiddenStates: (position, states) => sink.hiddenStates?.(position, states),
       prompt: (logprobs) => sink.prompt(logprobs),
       complete: (index, finish, counts) => {
-        observer.completionEnded(counts);
+        observer.completionEnded(isPromptOnly ? { ...counts, completionTokens: 0 } : counts);
         if (generation.done) end(finish.reason);
         sink.complete(index, finish, counts);
       },

@@ -66,6 +66,14 @@ describe('what a gateway tells of itself', () => {
       sums.generated += json.timings.predicted_n;
     }
     expect(sums.cached).toBeGreaterThan(0);
+    // Its prompts are computed, and nothing is generated.
+    const { status, json } = await ask(
+      named.gateway,
+      '/v1/embeddings',
+      JSON.stringify({ input: ['a fox', 'the woods'] }),
+    );
+    expect(status).toBe(200);
+    sums.computed += json.usage.prompt_tokens;
     const then = await metrics();
     const grown = (name: string) => then(name) - before(name);
     expect(grown('prompt_tokens_total')).toBe(sums.computed);
