@@ -114,17 +114,21 @@ function kinship(test, source) {
   return 3 * (differ < 0 ? a.length : differ);
 }
 
+/** Words of a mistake's name that a test file's name has, too. */
+const sharedWords = (file, name) => name.split(/[/-]/).filter((word) => word.length > 4 && file.includes(word)).length;
+
 /** The test files that a change may concern, those first that are likely to notice soonest. */
-function candidates(importers, target) {
+function candidates(importers, target, name) {
   const most = TIER_NAMES.findIndex((tier) => tier === options.tier);
   return [...distancesFrom(importers, target)]
     .map(([file, distance]) => ({
       file,
       distance: distance - kinship(file, target),
+      words: sharedWords(path.basename(file), name),
       tier: TIER_NAMES.indexOf(tierOf(file)),
     }))
     .filter(({ tier }) => tier >= 0 && tier <= most)
-    .sort((a, b) => a.tier - b.tier || a.distance - b.distance || a.file.localeCompare(b.file))
+    .sort((a, b) => b.words - a.words || a.tier - b.tier || a.distance - b.distance || a.file.localeCompare(b.file))
     .map(({ file }) => file);
 }
 
@@ -187,7 +191,7 @@ async function tryOne({ file, name, target }, importers) {
   await mustRun(`${name} does not apply`, 'git', ['apply', file], mutated);
   try {
     await build(name, mutated);
-    return await caughtBy(candidates(importers, target));
+    return await caughtBy(candidates(importers, target, name));
   } finally {
     cpSync(path.join(unchanged, target), path.join(mutated, target));
     cpSync(path.join(unchanged, 'dist'), path.join(mutated, 'dist'), { recursive: true });

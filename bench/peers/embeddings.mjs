@@ -2,10 +2,15 @@
  * Embeddings of a model file by a ROCmForge gateway and by llama.cpp (through node-llama-cpp) on this CPU: the largest cosine
  * distance between the two, and how many inputs each embeds in a second, in runs that alternate.
  *
- *   node embeddings.mjs --model M.gguf [--inputs 64] [--words 24] [--threads 2] [--rounds 3] [--json]
+ *   node bench/peers/embeddings.mjs [--model M.gguf] [--inputs 64] [--words 24] [--threads 2] [--rounds 3] [--json]
  *
- * The file must pool by the last token. Needs `npm run build` in the project and `npm ci` here.
+ * The file must pool by the last token; without one, random weights of the shape of Qwen3-Embedding-0.6B are written to the
+ * temporary folder (F16, 880 MB, a small vocabulary). Then it also embeds one input alone and among 16, whose bits must be equal.
+ * Run from the repository root after `npm run build`, `npm ci` here, and for the random weights
+ * `npx tsc -p tsconfig.json --noEmit false --outDir build/bench --rootDir . && cp package.json build/bench/`.
  */
+import { createHash } from 'node:crypto';
+import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { getLlama, LlamaLogLevel } from 'node-llama-cpp';
 import { startGateway } from '../../dist/gateway/main.js';
@@ -21,8 +26,10 @@ const { values: options } = parseArgs({
   },
 });
 if (!options.model) {
-  console.error('usage: embeddings.mjs --model M.gguf [--inputs 64] [--words 24] [--threads 2] [--rounds 3]');
-  process.exit(2);
+  const { writeRandomFamily } = await import(path.resolve('build/bench/test/support/random-model.js'));
+  const sizes = { heads: [16, 8, 128], ffn: 3072 };
+  const metadata = { 'qwen3.pooling_type': 3, 'tokenizer.ggml.add_eos_token': true };
+  options.model = writeRandomFamily('qwen3', { type: 'F16', hidden: 1024, layers: 28, sizes, metadata });
 }
 const [count, words, threads, rounds] = ['inputs', 'words', 'threads', 'rounds'].map((name) => Number(options[name]));
 const WORDS = ['the', 'a', 'fox', 'sea', 'and', 'ran', 'to', 'old', 'wind', 'sang', 'long', 'night'];
@@ -80,6 +87,9 @@ const cosineDistance = (a, b) => {
 const { vectors, tokens } = await ours(texts);
 const theirs = await peers(texts);
 const distances = vectors.map((vector, i) => cosineDistance(vector, theirs[i]));
+const hash = (vector) => createHash('sha256').update(Float32Array.from(vector)).digest('hex');
+const alone = hash((await ours([texts[0]])).vectors[0]);
+const among = hash((await ours(texts.slice(0, 16))).vectors[0]);
 const times = { ours: [], llama: [] };
 for (let round = 0; round < rounds; round++) {
   let began = performance.now();
@@ -94,6 +104,7 @@ const rate = { ours: (1000 * count) / median(times.ours), llama: (1000 * count) 
 const result = {
   inputs: count,
   tokens,
+  equalAloneAndAmong16: alone === among,
   largestCosineDistance: Math.max(...distances),
   inputsPerSecond: rate,
   ratio: rate.ours / rate.llama,
@@ -102,4 +113,4 @@ if (options.json) console.log(JSON.stringify(result));
 else console.log(result);
 await gateway.stop();
 await llama.dispose();
-process.exit(Math.max(...distances) <= 1e-5 ? 0 : 1);
+process.exit(Math.max(...distances) <= 1e-5 && alone === among ? 0 : 1);
