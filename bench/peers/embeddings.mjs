@@ -50,7 +50,7 @@ const gateway = await startGateway({
   httpListen: '127.0.0.1:0',
   executor: { spawn: { device: 'host', threads } },
   ...{
-    maxSequences: 16,
+    maxSequences: 64,
     maxStepTokens: 512,
     kvMemoryBytes: 0,
     kvCacheType: 'f32',
