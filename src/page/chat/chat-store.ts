@@ -54,6 +54,9 @@ function newConversationOf(settings: Settings): Conversation {
 async function changedElsewhere(id: string): Promise<void> {
   conversations.value = await kept(database.readConversations(), []);
   if (id !== current.value.id) return;
+  // A duplicated tab has a copy of what the first remembers: that one receives the answer, and saves it.
+  const copied = recall('answer');
+  if (copied !== undefined && !running.has(copied)) forget('answer');
   const saved = await kept(database.readConversation(id), undefined);
   if (saved === undefined) startConversation();
   else await show({ ...saved, leaf: isRunning.value && live.size > 0 ? current.value.leaf : saved.leaf });

@@ -63,6 +63,24 @@ describe.skipIf(browser === undefined)('the page', () => {
     await second.close();
   });
 
+  it('shows an answer as it comes in a copy of its tab', async () => {
+    const first = await chromium.tab(proxy.url);
+    proxy.answer = scripted(words(1200), 5);
+    await say(first, 'Copy me.');
+    await first.until(`document.querySelector('${content}')?.textContent.includes('word10 ')`);
+    const copied = await first.evaluate<string>('JSON.stringify({ ...sessionStorage })');
+    const second = await chromium.tab(proxy.url);
+    await second.evaluate(`Object.assign(sessionStorage, ${copied})`);
+    await second.reload();
+    await second.until("document.querySelector('#stop-answer') !== null");
+    await second.until(`document.querySelector('${content}')?.textContent.includes('word1199')`);
+    await second.until("document.querySelector('#send') !== null");
+    expect(await second.text(content)).toBe(await first.text(content));
+    expect([await first.count('.note'), await second.count('.note')]).toEqual([0, 0]);
+    await first.close();
+    await second.close();
+  });
+
   it('says that the network was lost, keeps the text, and continues when it is back', async () => {
     const page = await chromium.tab(proxy.url);
     proxy.answer = scripted(words(2000), 5);
@@ -132,7 +150,9 @@ describe.skipIf(browser === undefined)('the page of a server that requires token
   const [good, next] = [newToken('good'), newToken('next')];
   beforeAll(async () => {
     writeFileSync(file, `${good.line}\n${next.line}\n`);
-    server = await startFakeGateway({ httpListen: '127.0.0.1:0', tokenFile: file, httpMetrics: true });
+    const model = { chatTemplate: '{{ messages[-1].content }}' };
+    const script = Array.from({ length: 8 }, (_, i) => 262 + i);
+    server = await startFakeGateway({ httpListen: '127.0.0.1:0', tokenFile: file, httpMetrics: true, model, script });
   });
   afterAll(async () => {
     await page?.close();
@@ -156,5 +176,31 @@ describe.skipIf(browser === undefined)('the page of a server that requires token
     await page.until("document.querySelector('#server-view') !== null");
     expect(await page.evaluate('location.hash')).toBe(`#token=${next.token}`);
     expect(page.requests.some((url) => url.includes(next.token))).toBe(false);
+  });
+
+  it('keeps the conversation and what is being written when its token is withdrawn, and goes on with another', async () => {
+    writeFileSync(file, `${good.line}\n`);
+    const answered = `[...document.querySelectorAll('.message.assistant .content')].filter((one) => one.textContent !== '')`;
+    await page.goto('about:blank');
+    await page.goto(`${baseOf(server.gateway)}/#token=${good.token}`);
+    await page.until("document.querySelector('#server-view') !== null");
+    await page.fill('#prompt', 'Before.');
+    await page.click('#send');
+    await page.until(`${answered}.length === 1 && document.querySelector('#send') !== null`);
+    await page.fill('#prompt', 'A draft.');
+    writeFileSync(file, `${next.line}\n`);
+    await page.until("document.querySelector('#token-form') !== null");
+    expect(await page.count('#server-view')).toBe(0);
+    expect(await page.evaluate("document.querySelector('#prompt').value")).toBe('A draft.');
+    await page.click('#send');
+    await page.until("document.querySelector('.message.assistant .error') !== null");
+    expect(await page.evaluate(`${answered}.length`)).toBe(1);
+    await page.fill('#token-form input', next.token);
+    await page.click('#token-form button');
+    await page.until("document.querySelector('#token-form') === null");
+    await page.click('.message.assistant:last-child [aria-label=Regenerate]');
+    await page.until(`${answered}.length === 2`);
+    const users = "[...document.querySelectorAll('.message.user .content')].map((one) => one.textContent.trim())";
+    expect(await page.evaluate(users)).toEqual(['Before.', 'A draft.']);
   });
 });
