@@ -8,7 +8,7 @@
 // `npm run build:ts` and the network for the packages of clients/package.json; without it the run is skipped. Run from the
 // repository root.
 import { execFileSync, spawn } from 'node:child_process';
-import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
@@ -168,6 +168,18 @@ async function tryLibrary(name) {
   return row;
 }
 
+/** Ends what an agent left running, as Cline its hub. */
+function endDaemons() {
+  for (const pid of readdirSync('/proc').filter((entry) => /^\d+$/.test(entry))) {
+    try {
+      const [program] = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
+      if (program?.startsWith(path.join(scratch, 'node_modules'))) process.kill(Number(pid), 'SIGKILL');
+    } catch {
+      // It has ended, or is another user's.
+    }
+  }
+}
+
 async function tryAgent(name) {
   const agent = AGENTS[name];
   const row = { client: name, version: dependencies[agent.package] };
@@ -204,6 +216,7 @@ async function tryAgent(name) {
     failures.push(`${name}: ${error.message}`);
     row[row.edit === 'yes' ? 'kills' : 'edit'] = 'no';
   } finally {
+    endDaemons();
     await stack.stop();
   }
   return row;

@@ -161,9 +161,11 @@ export function newestLeaf(messages: Messages, id: string): string {
 }
 
 const MOST_TITLE_CHARACTERS = 60;
+/** Characters that a title is looked for in. */
+const TITLE_SOURCE = 2000;
 
 /** Title of a conversation that begins with a text. */
 export function titleOf(text: string): string {
-  const line = text.trim().replace(/\s+/g, ' ');
+  const line = text.trimStart().slice(0, TITLE_SOURCE).trimEnd().replace(/\s+/g, ' ');
   return line.length > MOST_TITLE_CHARACTERS ? `${line.slice(0, MOST_TITLE_CHARACTERS - 1)}…` : line || 'New chat';
 }

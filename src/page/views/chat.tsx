@@ -23,6 +23,9 @@ export function Chat() {
   );
 }
 
+/** Characters from which on a message is not wrapped while it is written: a browser takes seconds to break a line of 1 MB. */
+const MOST_WRAPPED = 50_000;
+
 /** `keyCode` of keys that an input method has taken. */
 const COMPOSING = 229;
 
@@ -52,6 +55,9 @@ function Composer() {
         aria-label="Message"
         placeholder="Message (Enter sends, Shift+Enter starts a new line)"
         value={text}
+        onBeforeInput={({ currentTarget, data }: InputEvent & { currentTarget: HTMLTextAreaElement }) =>
+          currentTarget.classList.toggle('unwrapped', currentTarget.value.length + (data?.length ?? 0) > MOST_WRAPPED)
+        }
         onInput={({ currentTarget }) => setText(currentTarget.value)}
         onKeyDown={(event) => {
           // Keys that belong to an input method; Safari reports the one that ends a composition as key 229 after it.
