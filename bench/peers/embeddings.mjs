@@ -2,15 +2,13 @@
  * Embeddings of a model file by a ROCmForge gateway and by llama.cpp (through node-llama-cpp) on this CPU: the largest cosine
  * distance between the two, and how many inputs each embeds in a second, in runs that alternate.
  *
- *   node bench/peers/embeddings.mjs [--model M.gguf] [--inputs 64] [--words 24] [--threads 2] [--rounds 3] [--json]
+ *   node bench/peers/embeddings.mjs --model M.gguf [--inputs 64] [--words 24] [--threads 2] [--rounds 3] [--json]
  *
- * The file must pool by the last token; without one, random weights of the shape of Qwen3-Embedding-0.6B are written to the
- * temporary folder (F16, 880 MB, a small vocabulary). Then it also embeds one input alone and among 16, whose bits must be equal.
- * Run from the repository root after `npm run build`, `npm ci` here, and for the random weights
- * `npx tsc -p tsconfig.json --noEmit false --outDir build/bench --rootDir . && cp package.json build/bench/`.
+ * The file must pool by the last token, as `npx rocmforge synth --shape qwen3-embedding-0.6b --type Q8_0 -o FILE` writes one. One
+ * input is also embedded alone and among 16, whose bits must be equal. Run from the repository root after `npm run build`, and
+ * `npm ci` here.
  */
 import { createHash } from 'node:crypto';
-import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { getLlama, LlamaLogLevel } from 'node-llama-cpp';
 import { startGateway } from '../../dist/gateway/main.js';
@@ -26,10 +24,8 @@ const { values: options } = parseArgs({
   },
 });
 if (!options.model) {
-  const { writeRandomFamily } = await import(path.resolve('build/bench/test/support/random-model.js'));
-  const sizes = { heads: [16, 8, 128], ffn: 3072 };
-  const metadata = { 'qwen3.pooling_type': 3, 'tokenizer.ggml.add_eos_token': true };
-  options.model = writeRandomFamily('qwen3', { type: 'F16', hidden: 1024, layers: 28, sizes, metadata });
+  console.error('usage: embeddings.mjs --model M.gguf [--inputs 64] [--words 24] [--threads 2] [--rounds 3] [--json]');
+  process.exit(2);
 }
 const [count, words, threads, rounds] = ['inputs', 'words', 'threads', 'rounds'].map((name) => Number(options[name]));
 const WORDS = ['the', 'a', 'fox', 'sea', 'and', 'ran', 'to', 'old', 'wind', 'sang', 'long', 'night'];

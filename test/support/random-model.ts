@@ -15,8 +15,6 @@ export interface RandomModelOptions {
   readonly layers?: number;
   /** Hidden size of the plain families, a multiple of 64: 256 for weights in blocks of as many. */
   readonly hidden?: number;
-  /** Heads of queries and of keys, their size, and the width of the feed-forward part, as they are in a published model. */
-  readonly sizes?: { readonly heads: readonly [number, number, number]; readonly ffn: number };
   /** 64: attention on a GPU is in matrix tiles, and split. */
   readonly headDim?: 16 | 64;
   readonly seed?: number;
@@ -67,12 +65,12 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
   const family: RandomFamily = RANDOM_FAMILIES[familyName];
   const scaled: Readonly<Record<string, number>> = { ...family.scaled, ...options.scaled };
   const hidden = options.hidden ?? family.hidden ?? 64;
-  const ffn = options.sizes?.ffn ?? (options.hidden === undefined ? 128 : 2 * hidden);
+  const ffn = options.hidden === undefined ? 128 : 2 * hidden;
   const shape =
     options.headDim === undefined ? (family.heads ?? [4, 2, 16]) : [...HEADS[options.headDim], options.headDim];
-  const [headsOf64, kvHeadsOf64, headDim] = options.sizes?.heads ?? (shape as [number, number, number]);
+  const [headsOf64, kvHeadsOf64, headDim] = shape as [number, number, number];
   const times = (options.hidden ?? 64) / 64;
-  const [heads, kvHeads] = options.sizes?.heads ?? [headsOf64 * times, kvHeadsOf64 * times];
+  const [heads, kvHeads] = [headsOf64 * times, kvHeadsOf64 * times];
   const { layerShape } = family;
   const shapes =
     layerShape &&

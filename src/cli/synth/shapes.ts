@@ -72,6 +72,10 @@ const qwen2 = {
   preTokenizer: 'qwen2',
 } as const;
 const qwen3 = { ...qwen2, architecture: 'qwen3', context: 40_960, parts: { headNorms: 'head' } } as const;
+const QWEN3_SMALL: ModelShape = {
+  ...qwen3,
+  ...{ layers: 28, hidden: 1024, ffn: 3072, heads: 16, kvHeads: 8, headDim: 128, vocabulary: 151_936, tied: true },
+};
 const POST_NORMS = ['attn_norm', 'post_attention_norm', 'ffn_norm', 'post_ffw_norm'] as const;
 const gemma = { ropeBase: 10_000, preTokenizer: 'llama-bpe', tied: true, headDim: 256 } as const;
 const scaled = (factor: number) => ({ factor, low: 1, high: 4, original: 8192 });
@@ -140,9 +144,11 @@ export const SHAPES: Readonly<Record<string, ModelShape>> = {
     ...qwen2,
     ...{ layers: 28, hidden: 3584, ffn: 18_944, heads: 28, kvHeads: 4, headDim: 128, vocabulary: 152_064, tied: false },
   },
-  'qwen3-0.6b': {
-    ...qwen3,
-    ...{ layers: 28, hidden: 1024, ffn: 3072, heads: 16, kvHeads: 8, headDim: 128, vocabulary: 151_936, tied: true },
+  'qwen3-0.6b': QWEN3_SMALL,
+  'qwen3-embedding-0.6b': {
+    ...{ ...QWEN3_SMALL, context: 32_768, vocabulary: 151_669 },
+    // Pooling by the last token.
+    parts: { ...QWEN3_SMALL.parts, keys: { pooling_type: 3 } },
   },
   'qwen3-8b': {
     ...qwen3,
