@@ -4,6 +4,7 @@ import { current, isRunning, path, send, stop } from '../chat/chat-store.js';
 import { canKillExecutor, killExecutor } from '../server/server-store.js';
 import { Icon } from './icon.js';
 import { MessageView } from './message-view.js';
+import { wrapOf } from './wrap.js';
 
 /** The conversation and the field for the next message. */
 export function Chat() {
@@ -22,9 +23,6 @@ export function Chat() {
     </div>
   );
 }
-
-/** Characters from which on a message is not wrapped while it is written: a browser takes seconds to break a line of 1 MB. */
-const MOST_WRAPPED = 50_000;
 
 /** `keyCode` of keys that an input method has taken. */
 const COMPOSING = 229;
@@ -55,9 +53,11 @@ function Composer() {
         aria-label="Message"
         placeholder="Message (Enter sends, Shift+Enter starts a new line)"
         value={text}
-        onBeforeInput={({ currentTarget, data }: InputEvent & { currentTarget: HTMLTextAreaElement }) =>
-          currentTarget.classList.toggle('unwrapped', currentTarget.value.length + (data?.length ?? 0) > MOST_WRAPPED)
-        }
+        class={wrapOf(text.length)}
+        onBeforeInput={({ currentTarget, data }: InputEvent & { currentTarget: HTMLTextAreaElement }) => {
+          // Before the text is laid out.
+          currentTarget.className = wrapOf(currentTarget.value.length + (data?.length ?? 0));
+        }}
         onInput={({ currentTarget }) => setText(currentTarget.value)}
         onKeyDown={(event) => {
           // Keys that belong to an input method; Safari reports the one that ends a composition as key 229 after it.

@@ -10,6 +10,7 @@ import { Icon } from './icon.js';
 import { StatsLine } from './stats-line.js';
 import { TokensView } from './tokens-view.js';
 import { ToolCalls } from './tool-calls.js';
+import { wrapOf } from './wrap.js';
 
 const ROLES = { user: 'You', assistant: 'Answer', tool: 'Tool result' } as const;
 
@@ -210,6 +211,7 @@ function Editor({ text, onDone }: { readonly text: string; readonly onDone: (tex
         rows={4}
         dir="auto"
         aria-label="Edit message"
+        class={wrapOf(edited.length)}
         value={edited}
         ref={(field) => field?.focus()}
         onInput={({ currentTarget }) => setEdited(currentTarget.value)}

@@ -138,6 +138,12 @@ describe.skipIf(browser === undefined)('the page', () => {
     // With line breaks 17 s; 0.5 s without.
     const spent = (await stop()).map(([, cpuMs]) => cpuMs);
     expect(Math.max(...spent)).toBeLessThan(4000);
+    proxy.answer = scriptedDeltas([{ content: 'Long.' }]);
+    await page.click('#send');
+    await expect.poll(() => page.text(content)).toBe('Long.');
+    expect(await page.count('#prompt.unwrapped')).toBe(0);
+    await page.click('.message.user [aria-label=Edit]');
+    await page.until("document.querySelector('.editor textarea.unwrapped') !== null");
     await page.close();
   });
 
