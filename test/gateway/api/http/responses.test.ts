@@ -168,12 +168,12 @@ describe('a conversation', () => {
     expect(await tokensOf({ input: large, previous_response_id: first.id })).toBe(whole + 1000 + 'user: \n'.length);
   });
 
-  it('reads parts and keeps instructions out of what is stored', async () => {
+  it('reads parts as lines and keeps instructions out of what is stored', async () => {
     const parts = [
       { type: 'input_text', text: 'a' },
       { type: 'input_text', text: 'b' },
     ];
-    expect(await tokensOf({ input: [{ role: 'user', content: parts }] })).toBe(await tokensOf({ input: 'ab' }));
+    expect(await tokensOf({ input: [{ role: 'user', content: parts }] })).toBe(await tokensOf({ input: 'a\nb' }));
     const first = await openai.responses.create({ ...base, input: 'q', instructions: 'i'.repeat(100) });
     const second = await tokensOf({ input: 'q', previous_response_id: first.id });
     expect(second).toBeLessThan(first.usage!.input_tokens + 200);
