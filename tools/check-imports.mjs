@@ -1,6 +1,6 @@
 // Which folder may import which. Imports of types count: what a file knows of is what it depends on.
 import path from 'node:path';
-import ts from 'typescript';
+import ts from '@typescript/typescript6';
 
 /** Folders of `src/gateway/`, and `router.ts`, each of which may import those before it. Files beside them may import all. */
 const GATEWAY_ORDER = ['tokenizer', 'chat', 'constraints', 'matching', 'trust', 'request', 'replica', 'router', 'api'];

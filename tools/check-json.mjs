@@ -1,6 +1,6 @@
 // Files that may call JSON.parse: it rounds numbers and reorders keys, so that what a client sends is read by
 // src/shared/exact-json.ts.
-import ts from 'typescript';
+import ts from '@typescript/typescript6';
 
 /** Files that call JSON.parse, by path from the repository's root, and why nothing of a client's is lost there. */
 export const MAY_PARSE = {

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
-import ts from 'typescript';
+import ts from '@typescript/typescript6';
 import { describe, expect, it } from 'vitest';
 import { ERROR_HELP } from '../../src/shared/error-help.js';
 import { packageRoot } from '../../src/shared/package.js';

@@ -1,7 +1,7 @@
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import ts from 'typescript';
+import ts from '@typescript/typescript6';
 
 const REPOSITORY = fileURLToPath(new URL('../../../../', import.meta.url));
 const SOURCES = ['src/shared', 'src/gateway/tokenizer', 'src/gateway/chat', 'src/gateway/request', 'src/gateway/api'];
