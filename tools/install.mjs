@@ -1,5 +1,5 @@
 // Script of `npm install`: the addon and the host's kernels that the package brings are used as they are where they run here;
-// where not, they are compiled, which needs g++. In a checkout the kernels are the build's affair (`npm run build`).
+// where not, they are compiled, which needs g++. In a checkout all is the build's affair (tools/prepare.mjs, `npm run build`).
 import { execFileSync } from 'node:child_process';
 import { existsSync, rmSync } from 'node:fs';
 import path from 'node:path';
@@ -24,22 +24,13 @@ async function whatIsWrong() {
   }
 }
 
-const isCheckout = existsSync(path.join(root, 'src'));
-// npx, asked for the command of a checkout, installs the checkout as a package: what it has built is what runs.
-if (
-  isCheckout &&
-  process.env.npm_command === 'exec' &&
-  existsSync(path.join(root, 'build', 'Release', 'rocmforge.node'))
-)
-  process.exit(0);
+if (existsSync(path.join(root, 'src'))) process.exit(0);
 process.env.JOBS ??= 'max';
 run(path.join(path.dirname(fileURLToPath(import.meta.resolve('node-gyp-build'))), 'bin.js'));
-if (!isCheckout) {
-  const wrong = await whatIsWrong();
-  if (wrong !== undefined) {
-    console.error(`install: compiling the kernels of the host: ${wrong}`);
-    // Not even what is what it was built as: it does not run here.
-    rmSync(path.join(root, 'build', 'kernels', 'host'), { recursive: true, force: true });
-    run(path.join(root, 'tools', 'build-kernels.mjs'), '--target', 'host');
-  }
+const wrong = await whatIsWrong();
+if (wrong !== undefined) {
+  console.error(`install: compiling the kernels of the host: ${wrong}`);
+  // Not even what is what it was built as: it does not run here.
+  rmSync(path.join(root, 'build', 'kernels', 'host'), { recursive: true, force: true });
+  run(path.join(root, 'tools', 'build-kernels.mjs'), '--target', 'host');
 }

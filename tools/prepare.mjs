@@ -6,7 +6,9 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
+const run = (...args) => execFileSync(process.execPath, args, { cwd: root, stdio: 'inherit' });
 const isBuilt = existsSync(path.join(root, 'dist', 'cli', 'main.js'));
 if (process.env.npm_command !== 'exec' || !isBuilt) {
-  execFileSync('npm', ['run', 'build:best'], { cwd: root, stdio: 'inherit' });
+  run('tools/build-code.mjs');
+  run('tools/build-kernels.mjs', '--target', 'host', '--best');
 }
