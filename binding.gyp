@@ -3,7 +3,6 @@
     {
       "target_name": "rocmforge",
       "sources": [
-        "native/addon.cc",
         "native/constraints/automaton.cc",
         "native/constraints/expression.cc",
         "native/constraints/grammar.cc",
@@ -14,19 +13,12 @@
         "native/device_object.cc",
         "native/device_thread.cc",
         "native/driver.cc",
-        "native/event_loop.cc",
         "native/fault_record.cc",
         "native/gpu_device.cc",
         "native/gpu_passage.cc",
         "native/host_device.cc",
-        "native/link_object.cc",
-        "native/mapped_file.cc",
-        "native/nvml.cc",
-        "native/probe_gpu.cc",
-        "native/service_manager.cc",
-        "native/shared_memory.cc",
-        "native/thread_pool.cc",
-        "native/vendor_blas.cc"
+        "native/objects_unity.cc",
+        "native/thread_pool.cc"
       ],
       "include_dirs": ["<!@(node -p \"require('node-addon-api').include\")"],
       "defines": ["NAPI_VERSION=8", "NODE_ADDON_API_DISABLE_DEPRECATED"],

@@ -52,9 +52,23 @@ function prepare() {
   const built = path.join(root, 'build/bench');
   // The compiler would take what it has written for sources.
   rmSync(built, { recursive: true, force: true });
-  execFileSync('npx', ['tsc', '-p', 'tsconfig.json', '--noEmit', 'false', '--outDir', built, '--rootDir', '.'], {
-    stdio: 'inherit',
-  });
+  execFileSync(
+    process.execPath,
+    [
+      'node_modules/typescript/bin/tsc',
+      '-p',
+      'tsconfig.json',
+      '--noEmit',
+      'false',
+      '--outDir',
+      built,
+      '--rootDir',
+      '.',
+    ],
+    {
+      stdio: 'inherit',
+    },
+  );
   cpSync(path.join(root, 'package.json'), path.join(built, 'package.json'));
   mkdirSync(scratch, { recursive: true });
   for (const name of ['package.json', 'library.mjs']) cpSync(path.join(source, name), path.join(scratch, name));

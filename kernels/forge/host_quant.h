@@ -150,7 +150,6 @@ DEVICE float dot_quant(const uint8_t* weight, const Q8Input& x, int in) {
   for (int v = 0; v < VECTORS; v++) sums[v] = _mm256_setzero_ps();
   const int groups = in / GROUP_ELEMENTS;
   for (int first = 0; first < groups; first += VECTORS) {
-#pragma GCC unroll 8
     for (int v = 0; v < VECTORS; v++) {
       const int g = first + v;
       if (VECTORS > 1 && g >= groups) break;
