@@ -1,16 +1,40 @@
 // matmul: y[t][n] = sum_k weight[n][k] * x[t][k]
 //
 // The linear layer for any number of rows. Each output element is one dot product in one fixed order, so a row's bits
-// do not depend on how many rows there are. A wave owns a row of the weight and reads it once for TOKENS rows of x.
+// do not depend on how many rows there are. A wave owns a row of the weight and reads it once for TOKENS rows of x; on
+// the host a block owns several rows.
 #include "forge/contract.h"
 #include "forge/dot.h"
 #include "forge/experts.h"
+#if WAVE == 1
+#include "forge/host_dots.h"
+#endif
 
 namespace {
 using namespace forge;
 
-// Rows of x that a wave multiplies in all, and in one pass over its row of the weight.
-constexpr int TOKENS = MATMUL_TOKENS, TOKENS_AT_ONCE = 4;
+// Rows of x that a block multiplies.
+constexpr int TOKENS = MATMUL_TOKENS;
+
+#if WAVE == 1
+
+// Grid: x = ceil(out / MATMUL_HOST_ROWS), y = ceil(tokens / TOKENS).
+template <class W>
+DEVICE void matmul(Dim3 block, const W* __restrict weight, const float* __restrict x, float* __restrict y,
+                   const int32_t* __restrict tokens, int out, int in, int x_stride, int y_stride) {
+  const int first = block.x * MATMUL_HOST_ROWS, last = min_of(out, first + MATMUL_HOST_ROWS);
+  const int end = min_of(*tokens, (block.y + 1) * TOKENS);
+  for (int t = block.y * TOKENS; t < end;) {
+    const float* row = x + static_cast<size_t>(t) * x_stride;
+    float* target = y + static_cast<size_t>(t) * y_stride;
+    t += host_dots::multiply(weight, row, target, end - t, first, last, in, x_stride, y_stride);
+  }
+}
+
+#else
+
+// Rows of x that a wave multiplies in one pass over its row of the weight.
+constexpr int TOKENS_AT_ONCE = 4;
 
 // Grid: x = ceil(out / WAVES), y = ceil(tokens / TOKENS).
 template <class W>
@@ -35,6 +59,8 @@ DEVICE void matmul(Dim3 block, const W* __restrict weight, const float* __restri
     if (lane_id() == 0) y[static_cast<size_t>(t) * y_stride + n] = sum;
   }
 }
+
+#endif
 }  // namespace
 
 KERNEL(matmul_f32, const float* __restrict weight,  // [out, in]
@@ -55,8 +81,7 @@ KERNEL(matmul_bf16, const forge::bfloat_t* __restrict weight, const float* __res
   matmul(BLOCK_INDEX, weight, x, y, tokens, out, in, x_stride, y_stride);
 }
 
-// Product of each expert's matrix and its run of rows. Grid: x = ceil(out / WAVES), y = ceil(tokens / TOKENS), z =
-// experts.
+// Product of each expert's matrix and its run of rows. Grid: x and y as of matmul, z = experts.
 #define MATMUL_EXPERTS(name, type)                                                                 \
   KERNEL(name, const type* __restrict weight, /* [experts, out, in] */                             \
          const float* __restrict x,           /* [places, in] */                                   \
@@ -74,8 +99,8 @@ MATMUL_EXPERTS(matmul_experts_f32, float)
 MATMUL_EXPERTS(matmul_experts_f16, forge::half_t)
 MATMUL_EXPERTS(matmul_experts_bf16, forge::bfloat_t)
 
-// Product of each head's matrix and its rows, which follow each other. Grid: x = ceil(out / WAVES), y = ceil(tokens /
-// TOKENS), z = heads.
+// Product of each head's matrix and its rows, which follow each other. Grid: x and y as of matmul, z =
+// heads.
 #define MATMUL_HEADS(name, type)                                                                         \
   KERNEL(name, const type* __restrict weight, /* [heads, out, in] */                                     \
          const float* __restrict x,           /* [heads, tokens, in] */                                  \

@@ -14,7 +14,7 @@ const output = path.resolve(options.output ?? path.join(root, 'clients', 'node',
 /** @type {Readonly<Record<string, { readonly type: string, readonly options: readonly string[] }>>} */
 const FORMATS = {
   esm: { type: 'module', options: ['--module', 'nodenext', '--moduleResolution', 'nodenext'] },
-  cjs: { type: 'commonjs', options: ['--module', 'commonjs', '--moduleResolution', 'node10', '--esModuleInterop'] },
+  cjs: { type: 'commonjs', options: ['--module', 'commonjs', '--moduleResolution', 'bundler', '--esModuleInterop'] },
 };
 
 rmSync(output, { recursive: true, force: true });
@@ -24,7 +24,7 @@ for (const [name, format] of Object.entries(FORMATS)) {
     process.execPath,
     [
       path.join(root, 'node_modules', 'typescript', 'bin', 'tsc'),
-      ...['--strict', '--target', 'es2022', '--skipLibCheck', '--types', 'node', '--declaration'],
+      ...['--ignoreConfig', '--strict', '--target', 'es2022', '--skipLibCheck', '--types', 'node', '--declaration'],
       ...['--rootDir', path.join(root, 'src'), '--outDir', folder, ...format.options],
       path.join(root, 'src', 'client', 'index.ts'),
     ],

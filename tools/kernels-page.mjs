@@ -24,7 +24,10 @@ function argumentRow(argument) {
 
 function gridText(grid) {
   const per = { waves: 'waves of a block', block: 'threads of a block' };
-  return grid.map(({ of, per: by }) => (by === undefined ? of : `⌈${of} / ${per[by] ?? by}⌉`)).join(' × ');
+  const divisor = (by, onHost) => `${per[by] ?? by}${onHost === undefined ? '' : `, on the host ${onHost}`}`;
+  return grid
+    .map(({ of, per: by, perOnHost }) => (by === undefined ? of : `⌈${of} / ${divisor(by, perOnHost)}⌉`))
+    .join(' × ');
 }
 
 /** A kernel without its name. */

@@ -32,37 +32,8 @@ DEVICE float dot(W w, const float* x, int n) {
 }
 #endif
 
+#if WAVE > 1
 // sums[t] = dot(w, x + t * stride, n) for T rows of x, to the bit, with each element of w brought once.
-#if WAVE == 1
-template <int T, class W>
-DEVICE void dots(float* sums, const W* w, const float* x, size_t stride, int n) {
-  Vector parts[T][4];
-#pragma GCC unroll 8
-  for (int t = 0; t < T; t++) {
-    for (int p = 0; p < 4; p++) parts[t][p] = vector_zero();
-  }
-  int i = 0;
-  for (; i + 4 * SIMD_WIDTH <= n; i += 4 * SIMD_WIDTH) {
-#pragma GCC unroll 4
-    for (int p = 0; p < 4; p++) {
-      const Vector weight = load_vector(w + i + p * SIMD_WIDTH);
-#pragma GCC unroll 8
-      for (int t = 0; t < T; t++) {
-        parts[t][p] = multiply_add(weight, load_vector(x + t * stride + i + p * SIMD_WIDTH), parts[t][p]);
-      }
-    }
-  }
-  for (int t = 0; t < T; t++) {
-    const float* row = x + t * stride;
-    int j = i;
-    for (; j + SIMD_WIDTH <= n; j += SIMD_WIDTH) {
-      parts[t][0] = multiply_add(load_vector(w + j), load_vector(row + j), parts[t][0]);
-    }
-    sums[t] = horizontal_sum(add(add(parts[t][0], parts[t][1]), add(parts[t][2], parts[t][3])));
-    for (; j < n; j++) sums[t] += to_float(w[j]) * row[j];
-  }
-}
-#else
 template <int T, class W>
 DEVICE void dots(float* sums, const W* w, const float* x, size_t stride, int n) {
   UNROLL

@@ -44,7 +44,9 @@ describe('a program that installed the package', () => {
   it('is checked against the client’s types, and runs with it', async () => {
     const folder = project({ 'program.mts': PROGRAM, 'package.json': '{ "type": "module" }' });
     const types = path.join(packageRoot, 'node_modules', '@types');
-    const compiled = await runProgram(path.join(packageRoot, 'node_modules', '.bin', 'tsc'), [
+    const compiled = await runProgram(process.execPath, [
+      path.join(packageRoot, 'node_modules', 'typescript', 'bin', 'tsc'),
+      '--ignoreConfig',
       ...['--strict', '--target', 'es2022', '--module', 'nodenext', '--typeRoots', types, '--types', 'node'],
       path.join(folder, 'program.mts'),
     ]);

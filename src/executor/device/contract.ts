@@ -68,6 +68,8 @@ export interface ScalarArgument<N extends string = string> {
 export interface GridDim {
   readonly of: string;
   readonly per?: number | 'waves' | 'block';
+  /** In place of `per` on the host, whose blocks are one thread. */
+  readonly perOnHost?: number;
   /** The most blocks. */
   readonly most?: number;
 }

@@ -199,7 +199,7 @@ function gridDim(
   dimensions: Readonly<Record<string, number | StepCount>>,
 ): NativeGridDim {
   const dim: GridDim = grid[d] ?? { of: '1' };
-  const per = dim.per ?? 1;
+  const per = (device.wave === 1 ? dim.perOnHost : undefined) ?? dim.per ?? 1;
   const divisor = per === 'waves' ? device.block / device.wave : per === 'block' ? device.block : per;
   const most = evaluate(dim.of, sizes);
   const blocks = Math.ceil(most / divisor);

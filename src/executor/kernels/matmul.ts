@@ -1,10 +1,15 @@
-import { defineKernel, i32, inout, input, type KernelContract, rowsApart } from '../device/contract.js';
+import { defineKernel, type GridDim, i32, inout, input, type KernelContract, rowsApart } from '../device/contract.js';
 import { roundings } from '../device/tolerance.js';
 import { WEIGHT_FLOAT_TYPES, type WeightFloatType } from './formats.js';
 import { ORDER } from './reduction-order.js';
 
 /** Rows of x that one block multiplies. */
 export const MATMUL_TOKENS = 64;
+/** Rows of the weight that one block multiplies on the host. */
+export const MATMUL_HOST_ROWS = 24;
+
+/** Blocks by rows of the weight. */
+export const matmulRows: GridDim = { of: 'out', per: 'waves', perOnHost: MATMUL_HOST_ROWS };
 
 export const matmul = (type: WeightFloatType) =>
   defineKernel({
@@ -23,10 +28,7 @@ export const matmul = (type: WeightFloatType) =>
       i32('x_stride'),
       i32('y_stride'),
     ],
-    grid: [
-      { of: 'out', per: 'waves' },
-      { of: 'rows', per: MATMUL_TOKENS },
-    ],
+    grid: [matmulRows, { of: 'rows', per: MATMUL_TOKENS }],
     order: ORDER.dot,
     tolerance: roundings(
       '(in / 32 + 24) · 2⁻²⁴ · sum |weight · x|: 32 or more partial sums of in / 32 terms, and a tail of at most 15',

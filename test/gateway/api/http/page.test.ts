@@ -23,6 +23,8 @@ describe('files of the page', () => {
     const page = await fetch(`${baseOf(server.gateway)}/`);
     expect(page.headers.get('content-encoding')).toBe('gzip');
     expect(page.headers.get('cache-control')).toBe('no-cache');
+    // A page that opened this one, or that it opens, does not reach its window.
+    expect(page.headers.get('cross-origin-opener-policy')).toBe('same-origin');
     const policy = page.headers.get('content-security-policy') ?? '';
     expect(policy).toContain("default-src 'none'");
     expect(policy).not.toMatch(/unsafe|https?:|\*/);

@@ -1,7 +1,7 @@
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import ts from '@typescript/typescript6';
 
 const REPOSITORY = fileURLToPath(new URL('../../../../', import.meta.url));
 const SOURCES = ['src/shared', 'src/gateway/tokenizer', 'src/gateway/chat', 'src/gateway/request', 'src/gateway/api'];
@@ -15,15 +15,14 @@ export function compileWorker(): { readonly file: string; readonly remove: () =>
   mkdirSync(join(REPOSITORY, 'build'), { recursive: true });
   const root = mkdtempSync(join(REPOSITORY, 'build/test-worker-'));
   for (const folder of SOURCES) {
-    for (const name of readdirSync(join(REPOSITORY, folder), { recursive: true, encoding: 'utf8' })) {
-      if (!name.endsWith('.ts')) continue;
-      const { outputText } = ts.transpileModule(readFileSync(join(REPOSITORY, folder, name), 'utf8'), {
-        compilerOptions: { module: ts.ModuleKind.ESNext, target: ts.ScriptTarget.ES2022, verbatimModuleSyntax: true },
-      });
-      const target = join(root, folder.replace('src/', ''), name.replace(/\.ts$/, '.js'));
-      mkdirSync(dirname(target), { recursive: true });
-      writeFileSync(target, outputText);
-    }
+    const names = readdirSync(join(REPOSITORY, folder), { recursive: true, encoding: 'utf8' });
+    const files = names.filter((name) => name.endsWith('.ts')).map((name) => join(REPOSITORY, folder, name));
+    // As a library it would leave a process behind.
+    execFileSync(join(REPOSITORY, 'node_modules/.bin/esbuild'), [
+      ...files,
+      ...[`--outbase=${join(REPOSITORY, 'src')}`, `--outdir=${root}`],
+      ...['--format=esm', '--target=node20', '--log-level=warning'],
+    ]);
   }
   return {
     file: join(root, 'gateway/api/encode-worker.js'),
