@@ -13,18 +13,15 @@
 namespace {
 using namespace forge;
 
-// Rows of x that a block multiplies.
-constexpr int TOKENS = MATMUL_TOKENS;
-
 #if WAVE == 1
 
-// Grid: x = ceil(out / MATMUL_HOST_ROWS), y = ceil(tokens / TOKENS).
+// Grid: x = ceil(out / MATMUL_HOST_ROWS), y = ceil(tokens / MATMUL_HOST_TOKENS).
 template <class W>
 DEVICE void matmul(Dim3 block, const W* __restrict weight, const float* __restrict x, float* __restrict y,
                    const int32_t* __restrict tokens, int out, int in, int x_stride, int y_stride) {
   const int first = block.x * MATMUL_HOST_ROWS, last = min_of(out, first + MATMUL_HOST_ROWS);
-  const int end = min_of(*tokens, (block.y + 1) * TOKENS);
-  for (int t = block.y * TOKENS; t < end;) {
+  const int end = min_of(*tokens, (block.y + 1) * MATMUL_HOST_TOKENS);
+  for (int t = block.y * MATMUL_HOST_TOKENS; t < end;) {
     const float* row = x + static_cast<size_t>(t) * x_stride;
     float* target = y + static_cast<size_t>(t) * y_stride;
     t += host_dots::multiply(weight, row, target, end - t, first, last, in, x_stride, y_stride);
@@ -33,8 +30,8 @@ DEVICE void matmul(Dim3 block, const W* __restrict weight, const float* __restri
 
 #else
 
-// Rows of x that a wave multiplies in one pass over its row of the weight.
-constexpr int TOKENS_AT_ONCE = 4;
+// Rows of x that a wave multiplies in all, and in one pass over its row of the weight.
+constexpr int TOKENS = MATMUL_TOKENS, TOKENS_AT_ONCE = 4;
 
 // Grid: x = ceil(out / WAVES), y = ceil(tokens / TOKENS).
 template <class W>

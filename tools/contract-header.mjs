@@ -47,7 +47,7 @@ const NUMBERS = [
   ['elements whose squares are one part of a sum, and the most parts of a row', 'NORM_PART', 'NORM_PARTS'],
   ['the most elements of a row that each block that multiplies it normalizes', 'NORMED_MOST'],
   ['rows of x', 'MATMUL_TOKENS', 'PACKED_TOKENS'],
-  ['rows of the weight on the host', 'MATMUL_HOST_ROWS'],
+  ['rows of the weight and of x on the host', 'MATMUL_HOST_ROWS', 'MATMUL_HOST_TOKENS'],
   ['rows of the weight, and of x', 'MATMUL_QUANTIZED_ROWS', 'MATMUL_QUANTIZED_TOKENS'],
   ['rows of the weight', 'MATMUL_PACKED_ROWS'],
   ['rows of the weight and of x', 'PACKED_TILE', 'GEMM_TILE'],

@@ -4,6 +4,8 @@
 // own: the sums of ROWS x TOKENS products then stay in registers, and each vector that is read serves several of them.
 #pragma once
 
+#include <type_traits>
+
 #include "dot.h"
 
 namespace forge::host_dots {
@@ -47,23 +49,25 @@ template <int R, int T, class W>
 DEVICE void dots_of_rows(float (&sums)[R][T], const W* w, const float* x, size_t stride, int n) {
   static_assert(R * T % 4 == 0, "four dot products are reduced at once");
   Vector parts[PARTS][R * T];
-  for (int p = 0; p < PARTS; p++) {
-    for (int e = 0; e < R * T; e++) parts[p][e] = vector_zero();
-  }
   const int whole = n - n % (PARTS * SIMD_WIDTH);
-  for (int first = 0; first < whole; first += CHUNK) {
+  for (int first = 0; first == 0 || first < whole; first += CHUNK) {
     const int last = min_of(whole, first + CHUNK);
     for (int p = 0; p < PARTS; p++) {
       Vector own[R][T];
 #pragma GCC unroll 8
       for (int r = 0; r < R; r++) {
 #pragma GCC unroll 8
-        for (int t = 0; t < T; t++) own[r][t] = parts[p][r * T + t];
+        for (int t = 0; t < T; t++) own[r][t] = first == 0 ? vector_zero() : parts[p][r * T + t];
       }
       for (int i = first + p * SIMD_WIDTH; i < last; i += PARTS * SIMD_WIDTH) {
         Vector weights[R];
 #pragma GCC unroll 8
-        for (int r = 0; r < R; r++) weights[r] = load_vector(w + static_cast<size_t>(r) * n + i);
+        for (int r = 0; r < R; r++) {
+          const W* const weight = w + static_cast<size_t>(r) * n + i;
+          weights[r] = load_vector(weight);
+          // The rows that are next: no hardware prefetcher follows every fourth vector of so many rows.
+          __builtin_prefetch(weight + static_cast<size_t>(R) * n);
+        }
 #pragma GCC unroll 8
         for (int t = 0; t < T; t++) {
           const Vector other = load_vector(x + t * stride + i);
@@ -120,21 +124,24 @@ DEVICE void multiply_tokens(const W* weight, const float* x, float* y, int first
 template <class W>
 DEVICE int multiply(const W* weight, const float* x, float* y, int count, int first, int last, int in, size_t x_stride,
                     size_t y_stride) {
-  constexpr int FEW = 4;
-  if (count >= TOKENS) {
-    multiply_tokens<TOKENS>(weight, x, y, first, last, in, x_stride, y_stride);
-    return TOKENS;
-  }
-  if (count >= FEW) {
-    multiply_tokens<FEW>(weight, x, y, first, last, in, x_stride, y_stride);
-    return FEW;
+  const auto tokens = [&](auto constant) {
+    multiply_tokens<constant()>(weight, x, y, first, last, in, x_stride, y_stride);
+    return constant();
+  };
+  if (count >= TOKENS) return tokens(std::integral_constant<int, TOKENS>());
+  switch (count) {
+    case 5:
+      return tokens(std::integral_constant < int, TOKENS<5 ? 4 : 5>());
+    case 4:
+      return tokens(std::integral_constant<int, 4>());
+    case 3:
+      return tokens(std::integral_constant<int, 3>());
+    case 2:
+      return tokens(std::integral_constant<int, 2>());
   }
   // A row of the weight that is read once by the step is best read from its first byte to its last.
-  for (int n = first; n < last; n++) {
-    const W* row = weight + static_cast<size_t>(n) * in;
-    for (int t = 0; t < count; t++) y[t * y_stride + n] = dot(row, x + t * x_stride, in);
-  }
-  return count;
+  for (int n = first; n < last; n++) y[n] = dot(weight + static_cast<size_t>(n) * in, x, in);
+  return 1;
 }
 
 }  // namespace forge::host_dots

@@ -18,7 +18,7 @@ import {
 import { chunksOf, FRAGMENT_FORMATS, type FragmentFormat, fragmentInput, tileBytes, tilesOf } from './fragments.js';
 import type { Launch, LaunchCondition, StepCount, ValuesOf } from './launch-plan.js';
 import { LINEAR_VARIANTS, LINEAR_WIDE_LDS, LINEAR_WIDE_THREADS, linear } from './linear.js';
-import { MATMUL_TOKENS, matmul, matmulRows } from './matmul.js';
+import { matmul, matmulGrid } from './matmul.js';
 import {
   MATMUL_PACKED_ROWS,
   matmulPacked,
@@ -61,7 +61,7 @@ export const matmulExperts = (type: WeightFloatType) => {
       i32('in'),
       i32('y_stride'),
     ],
-    grid: [matmulRows, { of: 'rows', per: MATMUL_TOKENS }, { of: 'runs' }],
+    grid: [...matmulGrid, { of: 'runs' }],
     order: order!,
     tolerance,
   });

@@ -9,7 +9,7 @@ import {
   WEIGHT_FLOAT_TYPES,
   type WeightFloatType,
 } from './formats.js';
-import { MATMUL_TOKENS, matmul, matmulRows } from './matmul.js';
+import { matmul, matmulGrid } from './matmul.js';
 import { MATMUL_QUANTIZED_ROWS, MATMUL_QUANTIZED_TOKENS, matmulQuantized } from './matmul-quantized.js';
 import { KV_CACHE_TYPES, type KvCacheType, pagedCache, rowArguments } from './paged-cache.js';
 import { ORDER } from './reduction-order.js';
@@ -110,7 +110,7 @@ export const matmulHeads = (type: WeightFloatType) => {
       i32('y_stride'),
       i32('head_stride'),
     ],
-    grid: [matmulRows, { of: 'rows', per: MATMUL_TOKENS }, { of: 'heads' }],
+    grid: [...matmulGrid, { of: 'heads' }],
     order: order!,
     tolerance,
   });

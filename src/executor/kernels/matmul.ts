@@ -5,11 +5,15 @@ import { ORDER } from './reduction-order.js';
 
 /** Rows of x that one block multiplies. */
 export const MATMUL_TOKENS = 64;
-/** Rows of the weight that one block multiplies on the host. */
+/** Rows of the weight, and of x, that one block multiplies on the host. */
 export const MATMUL_HOST_ROWS = 24;
+export const MATMUL_HOST_TOKENS = 128;
 
-/** Blocks by rows of the weight. */
-export const matmulRows: GridDim = { of: 'out', per: 'waves', perOnHost: MATMUL_HOST_ROWS };
+/** Blocks by rows of the weight and of x. */
+export const matmulGrid: readonly GridDim[] = [
+  { of: 'out', per: 'waves', perOnHost: MATMUL_HOST_ROWS },
+  { of: 'rows', per: MATMUL_TOKENS, perOnHost: MATMUL_HOST_TOKENS },
+];
 
 export const matmul = (type: WeightFloatType) =>
   defineKernel({
@@ -28,7 +32,7 @@ export const matmul = (type: WeightFloatType) =>
       i32('x_stride'),
       i32('y_stride'),
     ],
-    grid: [matmulRows, { of: 'rows', per: MATMUL_TOKENS }],
+    grid: matmulGrid,
     order: ORDER.dot,
     tolerance: roundings(
       '(in / 32 + 24) · 2⁻²⁴ · sum |weight · x|: 32 or more partial sums of in / 32 terms, and a tail of at most 15',
