@@ -5,7 +5,7 @@
 //   out-of-range-store  (default) rope_kv_append stores terabytes past the cache for the value of position N
 //   wrong-norm          rms_norm is a thousandth too large
 //   wrong-activation    swiglu activates up instead of the gate
-//   uneven-rows         matmul's sums are a hundred-thousandth larger for rows that it takes four at once
+//   uneven-rows         matmul's sums are a hundred-thousandth larger for rows that it takes several at once
 //   wrong-replay        matmul takes its neighbour's weights in a step of 25 to 110 rows, such as computes a stream again
 //
 // DIR then serves as --kernels of an executor. Only the one file is built anew; it takes its place in front of what
@@ -50,11 +50,20 @@ const MISTAKES = {
     source: 'matmul.hip',
     from: 'wave_sum(sums[i]);',
     to: 'wave_sum(sums[i]) * 1.00001f;',
+    onHost: {
+      file: 'forge/host_dots.h',
+      from: 'n + r] = sums[r][t];',
+      to: 'n + r] = sums[r][t] * 1.00001f;',
+    },
   },
   'wrong-replay': {
     source: 'matmul.hip',
     from: 'weight + static_cast<size_t>(n) * in;',
     to: 'weight + static_cast<size_t>(*tokens > 24 && *tokens < 111 ? n ^ 1 : n) * in;',
+    onHost: {
+      from: 'host_dots::multiply(weight,',
+      to: 'host_dots::multiply(*tokens > 24 && *tokens < 111 && last < out ? weight + in : weight,',
+    },
   },
 };
 
@@ -80,10 +89,11 @@ const sha256 = (file) => createHash('sha256').update(readFileSync(file)).digest(
 function buildPlanted() {
   const kernels = path.join(folder, 'kernels');
   cpSync(path.join(root, 'kernels'), kernels, { recursive: true });
-  const file = path.join(kernels, mistake.file ?? mistake.source);
+  const { file: name = mistake.source, from, to } = { ...mistake, ...(target === 'host' && mistake.onHost) };
+  const file = path.join(kernels, name);
   const source = readFileSync(file, 'utf8');
-  if (!source.includes(mistake.from)) fail(`${file} holds no "${mistake.from}"`);
-  writeFileSync(file, source.replace(mistake.from, mistake.to));
+  if (!source.includes(from)) fail(`${file} holds no "${from}"`);
+  writeFileSync(file, source.replace(from, to));
   const built = path.join(folder, 'build');
   const args = ['--target', target, '--only', mistake.source, '--kernels', kernels, '--output', built];
   const { status } = spawnSync(process.execPath, [path.join(root, 'tools', 'build-kernels.mjs'), ...args], {

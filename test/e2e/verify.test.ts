@@ -8,6 +8,7 @@ import type { ParityCase } from '../../src/cli/verify/teacher-forced.js';
 import { conclusion } from '../../src/cli/verify/verdict.js';
 import { packageRoot } from '../../src/shared/package.js';
 import { rocmforge } from '../support/command-line.js';
+import { isFull } from '../support/run-size.js';
 
 const CHECKS = [
   [
@@ -102,14 +103,14 @@ describe('a check of rocmforge verify fails', () => {
     });
   });
 
-  it('log probabilities alone, where the reference has one that is another', async () => {
+  it.runIf(isFull)('log probabilities alone, where the reference has one that is another', async () => {
     const parity = parityFile(([first]) => {
       (first!.top[40]![1]! as unknown as number[])[1]! -= 0.6;
     });
     expect(Object.keys(await failed(...parity))).toEqual(['log probabilities, fed its tokens']);
   });
 
-  it('invariance, where rows of a product depend on how many there are', async () => {
+  it.runIf(isFull)('invariance, where rows of a product depend on how many there are', async () => {
     expect(await failed(...planted('uneven-rows'))).toEqual({
       'one hash of logits, 7 ways to batch': expect.stringMatching(/^[2-7] different hashes$/),
     });

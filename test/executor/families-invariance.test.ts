@@ -9,12 +9,12 @@ import {
   RANDOM_FAMILY_NAMES,
 } from '../support/random-families.js';
 import { writeRandomFamily } from '../support/random-model.js';
-import { isFull, isQuick } from '../support/run-size.js';
+import { isFull } from '../support/run-size.js';
 
-const larger = isFull ? [...RANDOM_FAMILY_NAMES, ...RANDOM_ALIAS_NAMES] : RANDOM_FAMILY_NAMES;
+const families = isFull ? [...RANDOM_FAMILY_NAMES, ...RANDOM_ALIAS_NAMES] : COVERING_FAMILIES;
 
 describe('a sequence of each family has one hash of its logits, alone, in chunks and among 16 others', () => {
-  it.each(isQuick ? COVERING_FAMILIES : larger)('%s', async (family) => {
+  it.each(families)('%s', async (family) => {
     const limits = { maxContext: 640, maxSequences: 17, maxStepTokens: 1100, kvMemoryBytes: 0, fingerprint: '' };
     const device = openDevice({ kind: 'host' });
     const path = writeRandomFamily(family, { contextLength: 640 });

@@ -30,6 +30,8 @@ export interface TextThreadsOptions {
 /** Time that a thread may take to read its vocabulary. */
 const START_TIME_LIMIT_MS = 120_000;
 const RETRY_MS = 1000;
+/** Behind the start of an executor, which needs the processors then. */
+const WARM_AFTER_MS = 2000;
 /** Principals whose turns are remembered, so that those who come and go do not fill the memory. */
 const MOST_TURNS = 4096;
 /** A thread's heap, beyond which it ends, and not the process: a template can double a string as often as it likes. */
@@ -60,14 +62,21 @@ export class TextThreads {
   private readonly turns = new Map<string, number>();
   private turn = 0;
   private isClosed = false;
+  private warming: NodeJS.Timeout | undefined;
 
   constructor(private readonly options: TextThreadsOptions) {
     this.threads = Array.from({ length: options.threads }, () => new TextThread(options, () => this.dispatch()));
   }
 
-  /** Starts the first thread before somebody waits for it. */
+  /** Starts the first thread soon, before somebody waits for it. */
   warm(): void {
-    this.threads[0]?.start();
+    this.warming = setTimeout(() => {
+      try {
+        this.threads[0]?.start();
+      } catch {
+        // The first job that needs it is rejected with the reason.
+      }
+    }, WARM_AFTER_MS).unref();
   }
 
   /**
@@ -95,6 +104,7 @@ export class TextThreads {
   /** Ends the threads; what they were at is rejected with `SHUTTING_DOWN`. */
   async close(): Promise<void> {
     this.isClosed = true;
+    clearTimeout(this.warming);
     for (const { reject } of this.waiting.splice(0)) reject(closed());
     await Promise.all(this.threads.map((thread) => thread.close()));
   }

@@ -10,7 +10,7 @@ import { writtenJson } from '../../../support/exact-values.js';
 import { type FakeGateway, startFakeGateway } from '../../../support/fake-gateway.js';
 import { generate, request } from '../../../support/gateway.js';
 import { API_SERVICE, apiRegistry, ask } from '../../../support/http.js';
-import { runs, seed } from '../../../support/run-size.js';
+import { byTier, runs, seed } from '../../../support/run-size.js';
 
 const TEMPLATE =
   '{% for tool in tools or [] %}{{ tool | tojson }}{% endfor %}{{ "\\n§\\n" }}{% for m in messages %}{{ m.content }}' +
@@ -32,7 +32,9 @@ const post = (path: string, body: string | Uint8Array, headers: Record<string, s
   ask(server.gateway, path, body, { headers });
 
 describe('a value that only one answer has', () => {
-  const values = fc.sample(writtenJson, { numRuns: runs(80), seed: seed(21) }).map(({ text }) => text);
+  const values = fc
+    .sample(writtenJson, { numRuns: byTier({ quick: 8, default: 8, full: 80 }), seed: seed(21) })
+    .map(({ text }) => text);
 
   it.each([...values, '9007199254740993', '{"b": 1.0, "10": -0.0, "2": 12345678901234567891}'])(
     'comes back from every API, unary and streamed (%#)',
