@@ -35,7 +35,7 @@ DEVICE __m128 horizontal_sums(Vector a, Vector b, Vector c, Vector d) {
 DEVICE __m128 horizontal_sums(Vector a, Vector b, Vector c, Vector d) {
   const Vector ab = add(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));
   const Vector cd = add(_mm256_permute2f128_ps(c, d, 0x20), _mm256_permute2f128_ps(c, d, 0x31));
-  // Of each half, lanes 0 and 1 and lanes 2 and 3 of ab, then of cd.
+  // Lanes 0 and 1 of each half of ab and cd, plus lanes 2 and 3.
   const Vector pairs = add(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xee));
   const Vector sums = add(pairs, _mm256_permute_ps(pairs, 0xb1));
   // Halves: a and c, then b and d.

@@ -25,7 +25,7 @@ const load = (file: string, options: Pick<LoadOptions, 'kvCacheType' | 'maxSeque
   loadModel(device, { path: file, maxContext: 320, kvMemoryBytes: 0, fingerprint: '', ...options }, () => {});
 
 const each = (isFull ? [...RANDOM_FAMILY_NAMES, ...RANDOM_ALIAS_NAMES] : COVERING_FAMILIES).flatMap((family) =>
-  // Of one family in every type, of the others in one: the types are the same code for all.
+  // Every type for one family, and one type for the others: their code is the same for all families.
   FAMILY_QUANTIZATIONS.filter((weights) => isFull || family === 'llama' || weights === 'Q4_K_M').map(
     (weights) => [family, weights] as const,
   ),
