@@ -1,9 +1,29 @@
 import { Random } from './random.js';
 
+const draw = (random: Random): number =>
+  Math.sqrt(-2 * Math.log(1 - random.next())) * Math.cos(2 * Math.PI * random.next());
+
+/** Numbers that are kept of each seed: most random models have one of three, and drawing numbers takes most of their time. */
+const MOST_KEPT = 1 << 20;
+const kept = new Map<number, { readonly random: Random; readonly values: Float64Array; count: number }>();
+
 /** Standard normal numbers (Box-Muller). */
 export function gaussian(seed: number): () => number {
-  const random = new Random(seed);
-  return () => Math.sqrt(-2 * Math.log(1 - random.next())) * Math.cos(2 * Math.PI * random.next());
+  const first = kept.get(seed) ?? { random: new Random(seed), values: new Float64Array(MOST_KEPT), count: 0 };
+  kept.set(seed, first);
+  let at = 0;
+  let own: Random | undefined;
+  return () => {
+    if (at < first.count) return first.values[at++]!;
+    if (at === MOST_KEPT) {
+      own ??= first.random.copy();
+      return draw(own);
+    }
+    const value = draw(first.random);
+    first.values[first.count++] = value;
+    at += 1;
+    return value;
+  };
 }
 
 /** f32 to f16 bits, rounded to nearest even; the values here are normal numbers of moderate size. */

@@ -2,6 +2,11 @@
 export class Random {
   constructor(private state: number) {}
 
+  /** A generator that goes on as this one does. */
+  copy(): Random {
+    return new Random(this.state);
+  }
+
   /** Uniform in [0, 1). */
   next(): number {
     this.state = (this.state + 0x6d2b79f5) | 0;
