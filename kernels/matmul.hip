@@ -1,95 +1,41 @@
 // matmul: y[t][n] = sum_k weight[n][k] * x[t][k]
 //
 // The linear layer for any number of rows. Each output element is one dot product in one fixed order, so a row's bits
-// do not depend on how many rows there are. A wave owns a row of the weight and reads it once for TOKENS rows of x; on
-// the host a block owns several rows.
-#include "forge/contract.h"
-#include "forge/dot.h"
+// do not depend on how many rows there are. A wave owns a row of the weight and reads it once for MATMUL_TOKENS rows of
+// x; on the host a block owns several rows.
 #include "forge/experts.h"
-#if WAVE == 1
-#include "forge/host_dots.h"
-#endif
-
-namespace {
-using namespace forge;
-
-#if WAVE == 1
-
-// Grid: x = ceil(out / MATMUL_HOST_ROWS), y = ceil(tokens / MATMUL_HOST_TOKENS).
-template <class W>
-DEVICE void matmul(Dim3 block, const W* __restrict weight, const float* __restrict x, float* __restrict y,
-                   const int32_t* __restrict tokens, int out, int in, int x_stride, int y_stride) {
-  const int first = block.x * MATMUL_HOST_ROWS, last = min_of(out, first + MATMUL_HOST_ROWS);
-  const int end = min_of(*tokens, (block.y + 1) * MATMUL_HOST_TOKENS);
-  for (int t = block.y * MATMUL_HOST_TOKENS; t < end;) {
-    const float* row = x + static_cast<size_t>(t) * x_stride;
-    float* target = y + static_cast<size_t>(t) * y_stride;
-    t += host_dots::multiply(weight, row, target, end - t, first, last, in, x_stride, y_stride);
-  }
-}
-
-#else
-
-// Rows of x that a wave multiplies in all, and in one pass over its row of the weight.
-constexpr int TOKENS = MATMUL_TOKENS, TOKENS_AT_ONCE = 4;
-
-// Grid: x = ceil(out / WAVES), y = ceil(tokens / TOKENS).
-template <class W>
-DEVICE void matmul(Dim3 block, const W* __restrict weight, const float* __restrict x, float* __restrict y,
-                   const int32_t* __restrict tokens, int out, int in, int x_stride, int y_stride) {
-  const int n = block.x * WAVES + wave_id();
-  if (n >= out) return;
-  const W* w = weight + static_cast<size_t>(n) * in;
-  const int end = min_of(*tokens, (block.y + 1) * TOKENS);
-  int t = block.y * TOKENS;
-  for (; t + TOKENS_AT_ONCE <= end; t += TOKENS_AT_ONCE) {
-    float sums[TOKENS_AT_ONCE];
-    dots<TOKENS_AT_ONCE>(sums, w, x + static_cast<size_t>(t) * x_stride, x_stride, in);
-    UNROLL
-    for (int i = 0; i < TOKENS_AT_ONCE; i++) {
-      const float sum = wave_sum(sums[i]);
-      if (lane_id() == 0) y[static_cast<size_t>(t + i) * y_stride + n] = sum;
-    }
-  }
-  for (; t < end; t++) {
-    const float sum = wave_sum(dot(w, x + static_cast<size_t>(t) * x_stride, in));
-    if (lane_id() == 0) y[static_cast<size_t>(t) * y_stride + n] = sum;
-  }
-}
-
-#endif
-}  // namespace
+#include "forge/matmul.h"
 
 KERNEL(matmul_f32, const float* __restrict weight,  // [out, in]
        const float* __restrict x,                   // [tokens, in], rows x_stride apart
        float* __restrict y,                         // [tokens, out], rows y_stride apart
        const int32_t* __restrict tokens,            // [1]
        int out, int in, int x_stride, int y_stride) {
-  matmul(BLOCK_INDEX, weight, x, y, tokens, out, in, x_stride, y_stride);
+  forge::matmul(BLOCK_INDEX, weight, x, y, tokens, out, in, x_stride, y_stride);
 }
 
 KERNEL(matmul_f16, const forge::half_t* __restrict weight, const float* __restrict x, float* __restrict y,
        const int32_t* __restrict tokens, int out, int in, int x_stride, int y_stride) {
-  matmul(BLOCK_INDEX, weight, x, y, tokens, out, in, x_stride, y_stride);
+  forge::matmul(BLOCK_INDEX, weight, x, y, tokens, out, in, x_stride, y_stride);
 }
 
 KERNEL(matmul_bf16, const forge::bfloat_t* __restrict weight, const float* __restrict x, float* __restrict y,
        const int32_t* __restrict tokens, int out, int in, int x_stride, int y_stride) {
-  matmul(BLOCK_INDEX, weight, x, y, tokens, out, in, x_stride, y_stride);
+  forge::matmul(BLOCK_INDEX, weight, x, y, tokens, out, in, x_stride, y_stride);
 }
 
 // Product of each expert's matrix and its run of rows. Grid: x and y as of matmul, z = experts.
-#define MATMUL_EXPERTS(name, type)                                                                 \
-  KERNEL(name, const type* __restrict weight, /* [experts, out, in] */                             \
-         const float* __restrict x,           /* [places, in] */                                   \
-         float* __restrict y,                 /* [places, out], rows y_stride apart */             \
-         const int32_t* __restrict runs,      /* [experts, 3], see experts.h */                    \
-         int out, int in, int y_stride) {                                                          \
-    const forge::Dim3 block = BLOCK_INDEX;                                                         \
-    const forge::Run run = forge::run_at(runs, block.z);                                           \
-    matmul(forge::Dim3{block.x, block.y, 0}, weight + static_cast<size_t>(run.expert) * out * in,  \
-           x + static_cast<size_t>(run.first) * in, y + static_cast<size_t>(run.first) * y_stride, \
-           forge::run_count(runs, block.z), out, in, in, y_stride);                                \
+#define MATMUL_EXPERTS(name, type)                                                                        \
+  KERNEL(name, const type* __restrict weight, /* [experts, out, in] */                                    \
+         const float* __restrict x,           /* [places, in] */                                          \
+         float* __restrict y,                 /* [places, out], rows y_stride apart */                    \
+         const int32_t* __restrict runs,      /* [experts, 3], see experts.h */                           \
+         int out, int in, int y_stride) {                                                                 \
+    const forge::Dim3 block = BLOCK_INDEX;                                                                \
+    const forge::Run run = forge::run_at(runs, block.z);                                                  \
+    forge::matmul(forge::Dim3{block.x, block.y, 0}, weight + static_cast<size_t>(run.expert) * out * in,  \
+                  x + static_cast<size_t>(run.first) * in, y + static_cast<size_t>(run.first) * y_stride, \
+                  forge::run_count(runs, block.z), out, in, in, y_stride);                                \
   }
 
 MATMUL_EXPERTS(matmul_experts_f32, float)
@@ -106,8 +52,8 @@ MATMUL_EXPERTS(matmul_experts_bf16, forge::bfloat_t)
          int out, int in, int y_stride, int head_stride) {                                               \
     const forge::Dim3 block = BLOCK_INDEX;                                                               \
     const size_t head = block.z;                                                                         \
-    matmul(forge::Dim3{block.x, block.y, 0}, weight + head * out * in, x + head * *tokens * in,          \
-           y + head * head_stride, tokens, out, in, in, y_stride);                                       \
+    forge::matmul(forge::Dim3{block.x, block.y, 0}, weight + head * out * in, x + head * *tokens * in,   \
+                  y + head * head_stride, tokens, out, in, in, y_stride);                                \
   }
 
 MATMUL_HEADS(matmul_heads_f32, float)

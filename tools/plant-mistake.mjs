@@ -48,6 +48,7 @@ const MISTAKES = {
   },
   'uneven-rows': {
     source: 'matmul.hip',
+    file: 'forge/matmul.h',
     from: 'wave_sum(sums[i]);',
     to: 'wave_sum(sums[i]) * 1.00001f;',
     onHost: {
@@ -58,6 +59,7 @@ const MISTAKES = {
   },
   'wrong-replay': {
     source: 'matmul.hip',
+    file: 'forge/matmul.h',
     from: 'weight + static_cast<size_t>(n) * in;',
     to: 'weight + static_cast<size_t>(*tokens > 24 && *tokens < 111 ? n ^ 1 : n) * in;',
     onHost: {
