@@ -52,23 +52,9 @@ function prepare() {
   const built = path.join(root, 'build/bench');
   // The compiler would take what it has written for sources.
   rmSync(built, { recursive: true, force: true });
-  execFileSync(
-    process.execPath,
-    [
-      'node_modules/typescript/bin/tsc',
-      '-p',
-      'tsconfig.json',
-      '--noEmit',
-      'false',
-      '--outDir',
-      built,
-      '--rootDir',
-      '.',
-    ],
-    {
-      stdio: 'inherit',
-    },
-  );
+  const compiler = path.join(root, 'node_modules', 'typescript', 'bin', 'tsc');
+  const args = ['-p', 'tsconfig.json', '--noEmit', 'false', '--outDir', built, '--rootDir', '.'];
+  execFileSync(process.execPath, [compiler, ...args], { cwd: root, stdio: 'inherit' });
   cpSync(path.join(root, 'package.json'), path.join(built, 'package.json'));
   mkdirSync(scratch, { recursive: true });
   for (const name of ['package.json', 'library.mjs']) cpSync(path.join(source, name), path.join(scratch, name));

@@ -4,8 +4,6 @@
 // own: the sums of ROWS x TOKENS products then stay in registers, and each vector that is read serves several of them.
 #pragma once
 
-#include <type_traits>
-
 #include "dot.h"
 
 namespace forge::host_dots {
@@ -119,29 +117,19 @@ DEVICE void multiply_tokens(const W* weight, const float* x, float* y, int first
   }
 }
 
-// y[t][n] of as many of `count` rows of x as are multiplied at once, and rows first .. last - 1 of the weight. Returns
-// the number of rows of x.
-template <class W>
+// y[t][n] of as many of `count` rows of x as are multiplied at once, at most T, and rows first .. last - 1 of the
+// weight. Returns the number of rows of x.
+template <int T = TOKENS, class W>
 DEVICE int multiply(const W* weight, const float* x, float* y, int count, int first, int last, int in, size_t x_stride,
                     size_t y_stride) {
-  const auto tokens = [&](auto constant) {
-    multiply_tokens<constant()>(weight, x, y, first, last, in, x_stride, y_stride);
-    return constant();
-  };
-  if (count >= TOKENS) return tokens(std::integral_constant<int, TOKENS>());
-  switch (count) {
-    case 5:
-      return tokens(std::integral_constant < int, TOKENS<5 ? 4 : 5>());
-    case 4:
-      return tokens(std::integral_constant<int, 4>());
-    case 3:
-      return tokens(std::integral_constant<int, 3>());
-    case 2:
-      return tokens(std::integral_constant<int, 2>());
+  if constexpr (T > 1) {
+    if (count < T) return multiply<T - 1>(weight, x, y, count, first, last, in, x_stride, y_stride);
+    multiply_tokens<T>(weight, x, y, first, last, in, x_stride, y_stride);
+  } else {
+    // A row of the weight that is read once by the step is best read from its first byte to its last.
+    for (int n = first; n < last; n++) y[n] = dot(weight + static_cast<size_t>(n) * in, x, in);
   }
-  // A row of the weight that is read once by the step is best read from its first byte to its last.
-  for (int n = first; n < last; n++) y[n] = dot(weight + static_cast<size_t>(n) * in, x, in);
-  return 1;
+  return T;
 }
 
 }  // namespace forge::host_dots

@@ -2,7 +2,7 @@
 export class Random {
   constructor(private state: number) {}
 
-  /** A generator that goes on as this one does. */
+  /** A generator that continues as this one does. */
   copy(): Random {
     return new Random(this.state);
   }

@@ -68,7 +68,7 @@ export class TextThreads {
     this.threads = Array.from({ length: options.threads }, () => new TextThread(options, () => this.dispatch()));
   }
 
-  /** Starts the first thread soon, before somebody waits for it. */
+  /** Starts the first thread soon, before a request needs it. */
   warm(): void {
     this.warming = setTimeout(() => {
       try {
