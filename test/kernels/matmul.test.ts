@@ -41,33 +41,28 @@ onEachTarget('matmul', (target) => {
       },
     ));
 
-  it('gives a row the same bits alone and among others', async () => {
-    const random = new Random(7);
-    const [rows, out, inner] = [17, 19, 333];
-    const weight = fill('normal', out * inner, random);
-    const x = fill('normal', rows * inner, random);
-    const run = async (part: Float32Array) => {
-      const count = part.length / inner;
-      const { y } = await target.launch(
-        contractOf('f32'),
-        {
-          weight,
-          x: part,
-          y: new Float32Array(count * out),
-          tokens: Int32Array.of(count),
-          out,
-          in: inner,
-          x_stride: inner,
-          y_stride: out,
-        },
-        { rows: count },
-      );
-      return y as Float32Array;
-    };
-    const together = await run(x);
-    for (const row of [0, 5, 16]) {
-      const alone = await run(x.slice(row * inner, (row + 1) * inner));
-      expect(alone).toEqual(together.slice(row * out, (row + 1) * out));
-    }
-  });
+  it('gives a row the same bits alone and among others', () =>
+    target.check(
+      fc.tuple(
+        fc.constantFrom('f32' as const, 'f16' as const),
+        fc.record({ rows: size(17), out: size(50), inner: size(1200) }),
+        seed,
+      ),
+      async ([type, { rows, out, inner }, start]) => {
+        const random = new Random(start);
+        const weight = encode(type, fill('normal', out * inner, random));
+        const x = fill('normal', rows * inner, random);
+        const run = async (part: Float32Array) => {
+          const count = part.length / inner;
+          const given = { tokens: Int32Array.of(count), out, in: inner, x_stride: inner, y_stride: out };
+          const y = new Float32Array(count * out);
+          return (await target.launch(contractOf(type), { weight, x: part, y, ...given }, { rows: count })).y!;
+        };
+        const together = await run(x);
+        for (let row = 0; row < rows; row++) {
+          const alone = await run(x.slice(row * inner, (row + 1) * inner));
+          expect(alone).toEqual(together.slice(row * out, (row + 1) * out));
+        }
+      },
+    ));
 });
