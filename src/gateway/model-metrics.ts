@@ -217,7 +217,20 @@ export function observeModels(
   const histogram = (name: string, help: string, buckets: number[]) =>
     new Histogram({ name: `rocmforge_${name}`, help, labelNames: ofModel, buckets, registers });
   const promptTokens = counter('prompt_tokens_total', 'Tokens of prompts');
-  const generationTokens = counter('generation_tokens_total', 'Tokens generated');
+  // A token is one addition here; the counter has them when it is read.
+  const newTokens = models.map(({ name }) => ({ labels: { model_name: name }, count: 0 }));
+  new Counter({
+    name: 'rocmforge_generation_tokens_total',
+    help: 'Tokens generated',
+    labelNames: ofModel,
+    registers,
+    collect() {
+      for (const tokens of newTokens) {
+        this.inc(tokens.labels, tokens.count);
+        tokens.count = 0;
+      }
+    },
+  });
   const requests = new Counter({
     name: 'rocmforge_request_total',
     help: 'Requests by how they ended',
@@ -245,22 +258,23 @@ export function observeModels(
     buckets: LATENCY_BUCKETS,
     registers,
   });
-  return models.map((model): ModelObserver => {
+  return models.map((model, i): ModelObserver => {
     const labels = { model_name: model.name };
     // With a label a metric is there once it has a value: from the start it is 0.
-    for (const zero of [promptTokens, generationTokens]) zero.inc(labels, 0);
+    promptTokens.inc(labels, 0);
     for (const zero of [queueTime, timeToFirstToken, interTokenLatency, requestLatency]) zero.zero(labels);
     if (labelNames.length > 0) recovery.zero(labelsOf(model));
     // A series that begins at 1 does not show that it rose.
     for (const reason of USUAL_ENDS) restarts.inc({ ...labelsOf(model), reason }, 0);
-    // Labels for counts at each token.
-    const [tokens, latency] = [generationTokens.labels(labels), interTokenLatency.labels(labels)];
+    const tokens = newTokens[i] as (typeof newTokens)[number];
+    // Labels for what is observed at each token.
+    const latency = interTokenLatency.labels(labels);
     return {
       requestStarted: (count) => promptTokens.inc(labels, count),
       queued: (seconds) => queueTime.observe(labels, seconds),
       firstToken: (seconds) => timeToFirstToken.observe(labels, seconds),
       tokens: (count, secondsSinceLast) => {
-        tokens.inc(count);
+        tokens.count += count;
         if (secondsSinceLast !== undefined) latency.observe(secondsSinceLast);
       },
       completionEnded: (counts: CompletionCounts) => completions.add(counts),

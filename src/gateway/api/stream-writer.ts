@@ -25,7 +25,8 @@ export interface StreamWriterOptions {
  * one chunk. The first one of a stream never waits, and neither does what ends a completion.
  */
 export class StreamWriter implements FlushTarget {
-  private readonly held = new Map<number, GenerateChunk>();
+  /** Of each completion that has one: an array, as a map that is filled and cleared for each token costs more than a search. */
+  private held: GenerateChunk[] = [];
   private heldTokens = 0;
   private completes: GenerateComplete[] = [];
   private ended = false;
@@ -48,12 +49,11 @@ export class StreamWriter implements FlushTarget {
     logprobs: readonly TokenLogprobs[],
     beside?: AnswerParts | undefined,
   ): void {
-    const chunk = this.heldChunk(index);
+    const chunk = this.heldChunk(index, tokenIds);
     if (beside !== undefined) {
       chunk.reasoning += beside.reasoning;
       for (const delta of beside.toolCalls) addDelta(chunk.toolCalls, delta);
     }
-    chunk.tokenIds.push(...tokenIds);
     chunk.text += text;
     chunk.logprobs.push(...logprobs);
     this.heldTokens += tokenIds.length;
@@ -135,9 +135,10 @@ export class StreamWriter implements FlushTarget {
 
   private writeHeld(): void {
     const { requestId } = this.options;
-    this.hasWritten ||= this.held.size > 0;
-    for (const chunk of this.held.values()) this.stream.write({ requestId, event: { $case: 'chunk', value: chunk } });
-    this.held.clear();
+    const { held } = this;
+    this.held = [];
+    this.hasWritten ||= held.length > 0;
+    for (const chunk of held) this.stream.write({ requestId, event: { $case: 'chunk', value: chunk } });
     this.heldTokens = 0;
     for (const complete of this.completes) {
       this.stream.write({ requestId, event: { $case: 'complete', value: complete } });
@@ -145,12 +146,25 @@ export class StreamWriter implements FlushTarget {
     this.completes = [];
   }
 
-  private heldChunk(index: number): GenerateChunk {
-    let chunk = this.held.get(index);
-    if (chunk === undefined) {
-      chunk = { index, tokenIds: [], text: '', logprobs: [], promptLogprobs: [], reasoning: '', toolCalls: [] };
-      this.held.set(index, chunk);
+  /** The chunk of a completion, with more tokens. */
+  private heldChunk(index: number, tokenIds: readonly number[] = []): GenerateChunk {
+    for (const chunk of this.held) {
+      if (chunk.index !== index) continue;
+      chunk.tokenIds.push(...tokenIds);
+      return chunk;
     }
+    // A copy is as long as its tokens; an array that grows has room for 17.
+    const chunk: GenerateChunk = {
+      index,
+      tokenIds: [...tokenIds],
+      text: '',
+      logprobs: [],
+      promptLogprobs: [],
+      reasoning: '',
+      toolCalls: [],
+    };
+    if (this.held.length === 0) this.held = [chunk];
+    else this.held.push(chunk);
     return chunk;
   }
 

@@ -22,8 +22,10 @@ export interface Limits {
 const NAMES: readonly LimitName[] = ['requests_per_minute', 'tokens_per_minute', 'streams', 'queue_share'];
 const MOST = 1e12;
 
+const UNLIMITED: PrincipalLimits = {};
+
 /** Nobody is limited. */
-export const NO_LIMITS: Limits = { of: () => ({}) };
+export const NO_LIMITS: Limits = { of: () => UNLIMITED };
 
 /**
  * Reads a file of limits: `{"default": LIMITS, "principals": {"token:NAME": LIMITS, …}}`. Who is named has the limits that

@@ -92,14 +92,16 @@ export class Bodies {
         return;
       }
       request.on('data', take);
+      const ended = () => {
+        settle();
+        reject(new RocmForgeError('MALFORMED_MESSAGE', 'the connection ended before the request did'));
+      };
       request.once('end', () => {
+        request.off('close', ended);
         settle();
         resolve(body.subarray(0, bytes));
       });
-      request.once('close', () => {
-        settle();
-        reject(new RocmForgeError('MALFORMED_MESSAGE', 'the connection ended before the request did'));
-      });
+      request.once('close', ended);
     });
   }
 

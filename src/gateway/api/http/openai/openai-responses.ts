@@ -160,16 +160,14 @@ export class OpenAiResponse implements ResponseWriter {
     const message = this.form.includeReasoning === false ? { ...given, reasoning: '' } : given;
     const { index, text, tokenIds, logprobs, promptLogprobs, reasoning, toolCalls } = message;
     const { first, chunk } = this.shape;
-    const events: string[] = [];
-    if (first !== undefined && !this.begun.has(index)) events.push(this.choice(index, first));
+    const events = first === undefined || this.begun.has(index) ? [] : [this.choice(index, first)];
     this.begun.add(index);
     this.begin();
     this.streamed += tokenIds.length;
     const tokens = [...promptLogprobs, ...logprobs];
     if (text === '' && tokens.length === 0 && reasoning === '' && toolCalls.length === 0) return events;
     const probabilities = this.form.logprobs === undefined ? 'null' : JSON.stringify(this.logprobs(tokens, index));
-    events.push(this.choice(index, chunk(message), probabilities));
-    return events;
+    return [...events, this.choice(index, chunk(message), probabilities)];
   }
 
   private complete({ index, finishReason, usage, promptText }: GenerateComplete): readonly string[] {
