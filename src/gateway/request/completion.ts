@@ -102,8 +102,8 @@ export class Completion {
   /** The name of a token that is no text, where it is one of the stop strings. */
   private stopNameOf(tokenId: number): string | undefined {
     const { tokenizer, stop } = this;
-    const isText = stop.includeSpecialTokens || tokenizer.isRendered(tokenId);
-    if (stop.strings.texts.size === 0 || isText || this.tokens < stop.minTokens) return undefined;
+    if (stop.strings.texts.size === 0 || this.tokens < stop.minTokens) return undefined;
+    if (stop.includeSpecialTokens || tokenizer.isRendered(tokenId)) return undefined;
     const name = tokenizer.tokenText(tokenId);
     return stop.strings.texts.has(name) ? name : undefined;
   }

@@ -159,12 +159,21 @@ export interface Found {
   readonly matched: readonly string[];
 }
 
-/** The routes of a path, whatever their method, with what it matched. */
-const routesAt = (path: string): readonly (readonly [Route, readonly string[]])[] =>
+type MatchedRoutes = readonly (readonly [Route, readonly string[]])[];
+
+const matchRoutes = (path: string): MatchedRoutes =>
   ROUTES.flatMap((route) => {
     const match = typeof route.path === 'string' ? (route.path === path ? [path] : null) : route.path.exec(path);
     return match === null ? [] : [[route, match] as const];
   });
+
+/** Routes of the paths that are texts: nearly all requests have one of them. */
+const KNOWN_PATHS: ReadonlyMap<string, MatchedRoutes> = new Map(
+  ROUTES.flatMap(({ path }) => (typeof path === 'string' ? [[path, matchRoutes(path)]] : [])),
+);
+
+/** The routes of a path, whatever their method, with what it matched. */
+const routesAt = (path: string): MatchedRoutes => KNOWN_PATHS.get(path) ?? matchRoutes(path);
 
 /** The methods of a path, for the `allow` header. */
 export const methodsAt = (path: string): readonly string[] => [
