@@ -63,6 +63,37 @@ describe.skipIf(browser === undefined)('the page', () => {
     await second.close();
   });
 
+  it('loses no message where two tabs send in one conversation at once', async () => {
+    const first = await chromium.tab(proxy.url);
+    const second = await chromium.tab(proxy.url);
+    proxy.answer = scriptedDeltas([{ content: 'Begun.' }]);
+    await say(first, 'Shared.');
+    await second.until("document.querySelector('.conversations .title')?.textContent === 'Shared.'");
+    await second.evaluate("document.querySelector('.conversations .title').click()");
+    for (const page of [first, second])
+      await page.until(`document.querySelector('${content}')?.textContent === 'Begun.'`);
+    proxy.answer = scripted(words(200), 5);
+    await Promise.all([say(first, 'From the first.'), say(second, 'From the second.')]);
+    const texts = "[...document.querySelectorAll('.message')].map((message) => message.textContent).join(' ')";
+    for (const page of [first, second]) {
+      await page.until(`${texts}.includes('word199') && document.querySelector('#send') !== null`);
+    }
+    // Two messages to one answer are branches of it: both are there, whichever tab shows them.
+    await first.reload();
+    await first.until(`${texts}.includes('word199')`);
+    const shown = new Set<string>();
+    for (let i = 0; i < 2; i += 1) {
+      shown.add((await first.evaluate<string>(texts)).match(/From the (?:first|second)\./)?.[0] ?? '');
+      await first.evaluate(
+        '[...document.querySelectorAll(\'[aria-label="Previous version"], [aria-label="Next version"]\')].find((button) => !button.disabled)?.click()',
+      );
+      await new Promise((resolve) => setTimeout(resolve, 200));
+    }
+    expect([...shown].toSorted()).toEqual(['From the first.', 'From the second.']);
+    await first.close();
+    await second.close();
+  });
+
   it('shows an answer as it comes in a copy of its tab', async () => {
     const first = await chromium.tab(proxy.url);
     proxy.answer = scripted(words(1200), 5);
