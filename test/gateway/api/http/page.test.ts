@@ -130,6 +130,11 @@ describe.skipIf(browser === undefined)('the page, in a headless browser', () => 
 
   it('sends its settings', async () => {
     await page.click('#settings-button');
+    // The server's defaults, where nothing is entered.
+    const { params } = (await (await fetch(`${proxy.url}props`)).json()).default_generation_settings;
+    for (const name of ['temperature', 'top_k', 'top_p', 'min_p']) {
+      await page.until(`document.querySelector('#${name}').placeholder === '${params[name]}'`);
+    }
     await page.fill('#system', 'Be brief.');
     await page.fill('#temperature', '0.25');
     await page.fill('#seed', '12345678901234567890');
