@@ -7,6 +7,7 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
+import { gridMap } from './heat-map.mjs';
 import { contractsPage, kernelsPage } from './kernels-page.mjs';
 import { protocolsPage } from './protocols-page.mjs';
 import { plots, speedPage } from './speed-page.mjs';
@@ -182,6 +183,7 @@ const pages = [
   ['docs/targets.md', targetsPage(executed)],
   ['docs/evidence/targets.md', executedPage(executed)],
   ['docs/evidence/speed.md', speedPage(speeds, predicted)],
+  ['docs/evidence/grid.svg', gridMap(readJson('docs', 'evidence', 'data', 'grid.json'))],
   ...plots(speeds, plot).map(({ name, svg }) => [`docs/evidence/${name}`, svg]),
 ];
 mkdirSync(path.join(root, 'build', 'docs'), { recursive: true });

@@ -13,18 +13,19 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 
 const SHAPES = {
-  'llama-3.1-8b': ['Q4_K_M', '512,8192,32768'],
-  'qwen3-8b': ['Q4_K_M', '512,8192,32768'],
+  'llama-3.1-8b': ['Q4_K_M', '512,8192,32000'],
+  'qwen3-8b': ['Q4_K_M', '512,8192,32000'],
   'gemma-2-2b': ['Q4_K_M', '512,7900'],
-  'gemma-3-4b': ['Q4_K_M', '512,8192'],
-  'phi-4-mini': ['Q4_K_M', '512,8192'],
-  'glm-4-9b-0414': ['Q4_K_M', '512,8192'],
+  'gemma-3-4b': ['Q4_K_M', '512,8192,32000'],
+  'phi-4-mini': ['Q4_K_M', '512,8192,32000'],
+  'glm-4-9b-0414': ['Q4_K_M', '512,8192,32000'],
   'olmo-2-7b': ['Q4_K_M', '512,3700'],
-  'smollm3-3b': ['Q4_K_M', '512,8192'],
-  'qwen3.5-0.8b': ['Q4_K_M', '512,8192'],
-  'gpt-oss-20b': ['MXFP4_MOE', '512,8192'],
-  'qwen3-30b-a3b': ['Q4_K_M', '512,8192'],
-  'mixtral-8x7b': ['Q4_K_M', '512,8192'],
+  'smollm3-3b': ['Q4_K_M', '512,8192,32000'],
+  'qwen3.5-0.8b': ['Q4_K_M', '512,8192,32000'],
+  'gpt-oss-20b': ['MXFP4_MOE', '512,8192,32000'],
+  'qwen3-30b-a3b': ['Q4_K_M', '512,8192,32000'],
+  'qwen3.5-27b': ['Q4_K_M', '512,8192,32000'],
+  'mixtral-8x7b': ['Q4_K_M', '512,8192,32000'],
 };
 const { values: options } = parseArgs({
   options: {
@@ -35,7 +36,7 @@ const { values: options } = parseArgs({
     device: { type: 'string', default: 'cuda' },
     seconds: { type: 'string', default: '100000' },
     repeats: { type: 'string', default: '3' },
-    prefill: { type: 'string', default: '512,2048,8192' },
+    prefill: { type: 'string', default: '512,2048,8192,32000' },
     streams: { type: 'string', default: '8,64' },
     depths: { type: 'string' },
     tokens: { type: 'string', default: '64' },

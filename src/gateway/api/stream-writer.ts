@@ -25,7 +25,7 @@ export interface StreamWriterOptions {
  * one chunk. The first one of a stream never waits, and neither does what ends a completion.
  */
 export class StreamWriter implements FlushTarget {
-  /** Of each completion that has one: an array, as a map that is filled and cleared for each token costs more than a search. */
+  /** Chunks by completion: an array, as a map that is filled and cleared for each token costs more than a search. */
   private held: GenerateChunk[] = [];
   private heldTokens = 0;
   private completes: GenerateComplete[] = [];
