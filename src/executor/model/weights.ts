@@ -9,7 +9,7 @@ import { type NotedWeights, notedWeights, noteWeights } from './noted-weights.js
 import { stageTensors } from './stages.js';
 import { type Chunk, type OnChunk, TensorReader } from './tensor-reader.js';
 import { type MatrixRef, pitchOf, type VectorRef } from './tensors.js';
-import { type Experts, expertMatrices, type StageGraph } from './values.js';
+import { type Experts, expertMatrices, type StageGraph, valuesOf } from './values.js';
 import { ALIGNMENT, WeightPlaces } from './weight-places.js';
 
 /**
@@ -207,11 +207,19 @@ export class Weights {
     return this.content.largest;
   }
 
-  /** Bytes that one token's step reads: all tensors, but one row of tables that are not multiplied too. */
+  /**
+   * Bytes that one token's step reads: all tensors, but one row of tables that are not multiplied too, and of experts those that a
+   * token is sent to.
+   */
   get bytesReadPerToken(): number {
     const { embedding } = this.graph;
     const tables = [this.places.tied === undefined ? embedding : undefined, this.graph.layerInputs?.table];
     const unread = tables.map((table) => (table === undefined ? 0 : table.tensor.bytes * (1 - 1 / table.rows)));
+    for (const value of valuesOf(this.graph)) {
+      if (value.kind !== 'experts') continue;
+      const { used, weight } = value.router;
+      for (const { tensor } of expertMatrices(value)) unread.push(tensor.bytes * (1 - used / weight.rows));
+    }
     return unread.reduce((left, bytes) => left - bytes, this.bytes);
   }
 
