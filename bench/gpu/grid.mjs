@@ -71,10 +71,8 @@ function modelFile(shape) {
 /** Prompts no longer than the shape's context. */
 const prompts = (shape) => {
   const longest = Math.max(...SHAPES[shape][1].split(',').map(Number));
-  return prefill
-    .split(',')
-    .map((length) => Math.min(Number(length), Math.max(longest, 512)))
-    .join();
+  const lengths = prefill.split(',').map((length) => Math.min(Number(length), Math.max(longest, 512)));
+  return [...new Set(lengths)].join();
 };
 const depthsOf = (shape) => options.depths ?? SHAPES[shape][1];
 const llama = (shape, program, ...args) =>

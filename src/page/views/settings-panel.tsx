@@ -1,9 +1,8 @@
 import { X } from 'lucide';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useRef } from 'preact/hooks';
 import { changeSettings, current } from '../chat/chat-store.js';
 import { SAMPLING, type SamplingName, type Settings } from '../chat/conversation.js';
 import { settingProblem } from '../server/failures.js';
-import { json } from '../server/requests.js';
 import { Icon } from './icon.js';
 import { areSettingsOpen } from './view-state.js';
 
@@ -70,27 +69,13 @@ export function SettingsPanel() {
   );
 }
 
-/** Values of sampling parameters that a request has without them, as llama.cpp's `/props` lists them; empty until they have come. */
-function useDefaults(): Readonly<Record<string, unknown>> {
-  const [defaults, setDefaults] = useState<Readonly<Record<string, unknown>>>({});
-  useEffect(() => {
-    json<{ default_generation_settings: { params: Record<string, unknown> } }>('props').then(
-      ({ default_generation_settings: { params } }) => setDefaults(params),
-      () => setDefaults({}),
-    );
-  }, []);
-  return defaults;
-}
-
 function Sampling() {
   const { sampling } = current.value.settings;
-  const { temperature, top_k, top_p, min_p } = useDefaults();
-  const defaults: Partial<Record<SamplingName, unknown>> = { temperature, top_k, top_p, min_p };
   const change = (name: SamplingName, value: string) => changeSettings({ sampling: { ...sampling, [name]: value } });
   return (
     <fieldset>
       <legend>Sampling</legend>
-      <p class="hint">An empty field has the server’s default, which is shown in gray.</p>
+      <p class="hint">An empty field has the server’s default.</p>
       <div class="grid">
         {SAMPLING.map(([name, label]) => (
           // biome-ignore lint/a11y/noLabelWithoutControl: it contains one of two fields
@@ -109,7 +94,6 @@ function Sampling() {
                 id={name}
                 inputMode="decimal"
                 autocomplete="off"
-                placeholder={defaults[name] === undefined ? '' : String(defaults[name])}
                 value={sampling[name] ?? ''}
                 onInput={({ currentTarget }) => change(name, currentTarget.value)}
               />
