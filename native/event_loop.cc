@@ -35,10 +35,8 @@ struct EventLoopMonitor::State {
   // included.
   void turn() {
     uint64_t now = uv_hrtime(), waited = uv_metrics_idle_time(prepare.loop);
-    if (at != 0) {
-      double busy = (static_cast<double>(now - at) - static_cast<double>(waited - idle)) * NS;
-      if (busy > 0) add(busy);
-    }
+    double busy = (static_cast<double>(now - at) - static_cast<double>(waited - idle)) * NS;
+    if (busy > 0) add(busy);
     at = now;
     idle = waited;
   }
@@ -67,7 +65,10 @@ Napi::Function EventLoopMonitor::define(Napi::Env env) {
 EventLoopMonitor::EventLoopMonitor(const Napi::CallbackInfo& info) : ObjectWrap(info), state_(new State) {
   uv_loop_t* loop = nullptr;
   if (napi_get_uv_event_loop(info.Env(), &loop) != napi_ok) throw Napi::Error::New(info.Env(), "no event loop");
-  state_->clear(uv_hrtime());
+  // The turn that creates the monitor counts from here on.
+  state_->at = uv_hrtime();
+  state_->idle = uv_metrics_idle_time(loop);
+  state_->clear(state_->at);
   uv_prepare_init(loop, &state_->prepare);
   state_->prepare.data = state_;
   uv_prepare_start(&state_->prepare, [](uv_prepare_t* prepare) { static_cast<State*>(prepare->data)->turn(); });
