@@ -1,5 +1,5 @@
-import { type Automaton, setsOfClasses } from './automaton.js';
-import { type CodePointSet, unionOf } from './code-points.js';
+import type { Automaton } from './automaton.js';
+import type { CodePointSet } from './code-points.js';
 import { choice, type Expression, type Grammar, IMPOSSIBLE, NOTHING, repeat, sequence } from './grammar.js';
 
 /** Form of an automaton's character in the text: itself, or as JSON writes it inside of a string. */
@@ -17,8 +17,14 @@ export function automatonExpression(automaton: Automaton, writing: Writing, key:
   return new Translation(automaton, writing, key, grammar).from(0, 0);
 }
 
+/** Characters that lead from one state to another. */
+interface Edge {
+  readonly to: number;
+  readonly set: CodePointSet;
+}
+
 class Translation {
-  readonly #edges: { readonly to: number; readonly set: CodePointSet }[][];
+  readonly #edges: readonly Edge[][];
   readonly #uses: number[];
 
   constructor(
@@ -27,18 +33,9 @@ class Translation {
     readonly key: string,
     readonly grammar: Grammar,
   ) {
-    const { alphabet, next, accepting } = automaton;
-    const sets = setsOfClasses(alphabet);
     const useful = usefulStates(automaton);
-    this.#uses = Array.from(accepting, () => 0);
-    this.#edges = Array.from(accepting, (_, state) => {
-      const targets = new Map<number, CodePointSet[]>();
-      for (let of = 0; of < alphabet.classes; of++) {
-        const to = next[state * alphabet.classes + of]!;
-        if (useful[to] === 1) targets.set(to, [...(targets.get(to) ?? []), sets[of]!]);
-      }
-      return [...targets].map(([to, parts]) => ({ to, set: unionOf(parts) }));
-    });
+    this.#uses = Array.from(automaton.accepting, () => 0);
+    this.#edges = Array.from(automaton.accepting, (_, state) => edgesOf(automaton, state, useful));
     this.#edges.forEach((edges, state) => {
       for (const { to } of edges) if (to !== state) this.#uses[to]!++;
     });
@@ -76,7 +73,7 @@ class Translation {
     for (;;) {
       const edge = single(state);
       if (edge === undefined || edge.to === state || this.automaton.accepting[state] !== isAccepting) break;
-      if (edge.set.join() !== set.join() || (state !== first && this.#uses[state]! > 1)) break;
+      if (!isSameSet(edge.set, set) || (state !== first && this.#uses[state]! > 1)) break;
       state = edge.to;
       length++;
     }
@@ -85,6 +82,25 @@ class Translation {
     return isLast(state) ? { read: repeat(this.writing(set), 0, length), end: undefined } : undefined;
   }
 }
+
+/** The edges of a state to useful ones, one for each of these. */
+function edgesOf({ alphabet, next }: Automaton, state: number, useful: Uint8Array): Edge[] {
+  const { starts, classOf, classes } = alphabet;
+  const sets = new Map<number, number[]>();
+  for (let interval = 0; interval < starts.length; interval++) {
+    const to = next[state * classes + classOf[interval]!]!;
+    if (classOf[interval]! < 0 || useful[to] === 0) continue;
+    const [first, last] = [starts[interval]!, (starts[interval + 1] ?? 0x110000) - 1];
+    const set = sets.get(to);
+    if (set === undefined) sets.set(to, [first, last]);
+    else if (set.at(-1) === first - 1) set[set.length - 1] = last;
+    else set.push(first, last);
+  }
+  return Array.from(sets, ([to, set]) => ({ to, set }));
+}
+
+const isSameSet = (a: CodePointSet, b: CodePointSet): boolean =>
+  a.length === b.length && a.every((bound, index) => bound === b[index]);
 
 /** 1 for the states from which a text may still end. */
 function usefulStates({ alphabet, next, accepting }: Automaton): Uint8Array {

@@ -1,6 +1,9 @@
 import type { Budget } from './budget.js';
-import { type CodePointSet, ofRanges, pairs } from './code-points.js';
+import { type CodePointSet, pairs } from './code-points.js';
 import { CONSTRAINT_LIMITS } from './limits.js';
+
+/** The last scalar value. */
+const LAST = 0x10ffff;
 
 /** The scalar values cut into intervals, each of a class: what no automaton tells apart has one class. */
 export interface Alphabet {
@@ -24,7 +27,7 @@ export interface Automaton {
 export function alphabetOf(sets: readonly CodePointSet[]): Alphabet {
   const surrogates: CodePointSet = [0xd800, 0xdfff];
   const starts = [...new Set([0, ...[surrogates, ...sets].flatMap(pairs).flatMap(([a, b]) => [a, b + 1])])]
-    .filter((start) => start <= 0x10ffff)
+    .filter((start) => start <= LAST)
     .sort((a, b) => a - b);
   const signatures: string[] = starts.map(() => '');
   sets.forEach((set, index) => {
@@ -53,15 +56,6 @@ export function classAt({ starts, classOf }: Alphabet, codePoint: number): numbe
     else high = middle - 1;
   }
   return classOf[low]!;
-}
-
-/** Characters of each class of an alphabet. */
-export function setsOfClasses({ starts, classOf, classes }: Alphabet): CodePointSet[] {
-  const found: [number, number][][] = Array.from({ length: classes }, () => []);
-  starts.forEach((start, interval) => {
-    if (classOf[interval]! >= 0) found[classOf[interval]!]!.push([start, (starts[interval + 1] ?? 0x110000) - 1]);
-  });
-  return found.map((ranges) => ofRanges(ranges));
 }
 
 export function accepts({ alphabet, next, accepting }: Automaton, text: string): boolean {
@@ -121,30 +115,40 @@ export function explore<State>(
 
 /** The texts that both accept (`both`), or at least one (`either`). */
 export function combine(a: Automaton, b: Automaton, how: 'both' | 'either', work: Budget): Automaton {
-  const starts = [...new Set([...a.alphabet.starts, ...b.alphabet.starts])].sort((x, y) => x - y);
-  const classes = new Map<number, number>();
+  const starts: number[] = [];
+  const classOf: number[] = [];
   const ofA: number[] = [];
   const ofB: number[] = [];
-  const classOf = starts.map((start) => {
-    const [x, y] = [classAt(a.alphabet, start), classAt(b.alphabet, start)];
-    if (x < 0) return -1;
+  const classes = new Map<number, number>();
+  for (let [i, j, start] = [0, 0, 0]; start <= LAST; ) {
+    const [x, y] = [a.alphabet.classOf[i]!, b.alphabet.classOf[j]!];
     const pair = x * b.alphabet.classes + y;
-    if (!classes.has(pair)) {
+    if (x >= 0 && !classes.has(pair)) {
       classes.set(pair, classes.size);
       ofA.push(x);
       ofB.push(y);
     }
-    return classes.get(pair)!;
-  });
+    starts.push(start);
+    classOf.push(x < 0 ? -1 : classes.get(pair)!);
+    const [nextA, nextB] = [a.alphabet.starts[i + 1] ?? LAST + 1, b.alphabet.starts[j + 1] ?? LAST + 1];
+    start = Math.min(nextA, nextB);
+    if (nextA === start) i++;
+    if (nextB === start) j++;
+  }
   const alphabet = { starts, classOf, classes: classes.size };
-  const product = explore<readonly [number, number]>(
+  // A state is a pair of theirs, as one number.
+  const statesOfB = b.accepting.length;
+  const product = explore<number>(
     alphabet,
-    [0, 0],
+    0,
     {
-      key: ([x, y]) => x * b.accepting.length + y,
-      next: ([x, y], of) => [a.next[x * a.alphabet.classes + ofA[of]!]!, b.next[y * b.alphabet.classes + ofB[of]!]!],
-      accepts: ([x, y]) => {
-        const [isX, isY] = [a.accepting[x] === 1, b.accepting[y] === 1];
+      key: (pair) => pair,
+      next: (pair, of) => {
+        const [x, y] = [Math.floor(pair / statesOfB), pair % statesOfB];
+        return a.next[x * a.alphabet.classes + ofA[of]!]! * statesOfB + b.next[y * b.alphabet.classes + ofB[of]!]!;
+      },
+      accepts: (pair) => {
+        const [isX, isY] = [a.accepting[Math.floor(pair / statesOfB)] === 1, b.accepting[pair % statesOfB] === 1];
         return how === 'both' ? isX && isY : isX || isY;
       },
     },
@@ -165,22 +169,16 @@ export function isEmpty({ accepting }: Automaton): boolean {
 export function minimized(automaton: Automaton, work: Budget): Automaton {
   const { alphabet, next, accepting } = automaton;
   const states = accepting.length;
-  let block: number[] = [...accepting];
+  let block: Int32Array = Int32Array.from(accepting);
   let count = new Set(block).size;
   const row = 1 + alphabet.classes;
   for (let cost = 0; ; cost += states * row) {
     if (cost > 3_000_000) return automaton;
     work.spend(states * row);
-    const ids = new Map<string, number>();
-    const refined = block.map((own, state) => {
-      let key = `${own}`;
-      for (let of = 0; of < alphabet.classes; of++) key += `,${block[next[state * alphabet.classes + of]!]}`;
-      if (!ids.has(key)) ids.set(key, ids.size);
-      return ids.get(key)!;
-    });
+    const [refined, blocks] = refinedBlocks(block, next, alphabet.classes);
     block = refined;
-    if (ids.size === count) break;
-    count = ids.size;
+    if (blocks === count) break;
+    count = blocks;
   }
   if (count === states) return automaton;
   // Blocks are numbered as they are met, from state 0 on, so the start stays 0.
@@ -195,6 +193,36 @@ export function minimized(automaton: Automaton, work: Budget): Automaton {
     }
   });
   return { alphabet, next: merged, accepting: Uint8Array.from(representative, (state) => accepting[state]!) };
+}
+
+/** Blocks of states that are of one block and lead to the same ones, numbered as they are met, and their number. */
+function refinedBlocks(block: Int32Array, next: Int32Array, classes: number): [blocks: Int32Array, count: number] {
+  const states = block.length;
+  const isSame = (a: number, b: number): boolean => {
+    if (block[a] !== block[b]) return false;
+    for (let of = 0; of < classes; of++) {
+      if (block[next[a * classes + of]!] !== block[next[b * classes + of]!]) return false;
+    }
+    return true;
+  };
+  // A hash table of the first state of each block, at most half full: 0 is a free place.
+  const mask = 2 ** Math.ceil(Math.log2(2 * states + 1)) - 1;
+  const table = new Int32Array(mask + 1);
+  const refined = new Int32Array(states);
+  let count = 0;
+  for (let state = 0; state < states; state++) {
+    let hash = block[state]!;
+    for (let of = 0; of < classes; of++) hash = Math.imul(hash ^ block[next[state * classes + of]!]!, 0x9e3779b1) + of;
+    let place = (hash ^ (hash >>> 15)) & mask;
+    while (table[place] !== 0 && !isSame(table[place]! - 1, state)) place = (place + 1) & mask;
+    if (table[place] === 0) {
+      table[place] = state + 1;
+      refined[state] = count++;
+    } else {
+      refined[state] = refined[table[place]! - 1]!;
+    }
+  }
+  return [refined, count];
 }
 
 /** The texts of so many characters. */
@@ -212,27 +240,42 @@ export function lengthAutomaton(min: number, max: number, work: Budget): Automat
   );
 }
 
-/** Exactly these texts: a tree of their characters. */
+/** Exactly these texts: a tree of their characters, in which equal branches are one. */
 export function textsAutomaton(texts: readonly string[], work: Budget): Automaton {
   const characters = [...new Set(texts.flatMap((text) => [...text]))];
   const alphabet = alphabetOf(characters.map((character) => [character.codePointAt(0)!, character.codePointAt(0)!]));
-  type Branch = { readonly children: Map<number, Branch>; readonly id: number; isEnd: boolean };
-  const none: Branch = { children: new Map(), id: -1, isEnd: false };
-  const root: Branch = { children: new Map(), id: 0, isEnd: false };
-  let ids = 1;
+  const classes = new Map(characters.map((character) => [character, classAt(alphabet, character.codePointAt(0)!)]));
+  type Branch = { readonly children: Map<number, Branch>; id: number; isEnd: boolean };
+  const branch = (): Branch => ({ children: new Map(), id: -1, isEnd: false });
+  const [root, none] = [branch(), branch()];
+  // Each branch before its children.
+  const branches = [root, none];
   for (const text of texts) {
-    let branch = root;
+    let at = root;
     for (const character of text) {
-      const of = classAt(alphabet, character.codePointAt(0)!);
-      if (!branch.children.has(of)) branch.children.set(of, { children: new Map(), id: ids++, isEnd: false });
-      branch = branch.children.get(of)!;
+      const of = classes.get(character)!;
+      let child = at.children.get(of);
+      if (child === undefined) {
+        child = branch();
+        at.children.set(of, child);
+        branches.push(child);
+        work.spend(1);
+      }
+      at = child;
     }
-    branch.isEnd = true;
+    at.isEnd = true;
+  }
+  const known = new Map<string, number>();
+  for (const at of branches.reverse()) {
+    const children = [...at.children].map(([of, { id }]) => `${of}:${id}`).sort();
+    const key = `${at.isEnd} ${children.join()}`;
+    at.id = known.get(key) ?? known.size;
+    known.set(key, at.id);
   }
   const steps = {
     key: ({ id }: Branch) => id,
     next: ({ children }: Branch, of: number) => children.get(of) ?? none,
     accepts: ({ isEnd }: Branch) => isEnd,
   };
-  return minimized(explore(alphabet, root, steps, work), work);
+  return explore(alphabet, root, steps, work);
 }

@@ -14,41 +14,76 @@ export function codePoints(...ranges: readonly (readonly [number, number])[]): C
 
 /** The same of a list, which may be longer than a call has arguments. */
 export function ofRanges(ranges: readonly (readonly [number, number])[]): CodePointSet {
-  const merged: number[] = [];
-  for (const [first, last] of [...ranges].sort((a, b) => a[0] - b[0])) {
-    const end = merged.length - 1;
-    if (end > 0 && first <= merged[end]! + 1) merged[end] = Math.max(merged[end]!, last);
-    else merged.push(first, last);
-  }
-  return merged;
+  return merged([...ranges].sort((a, b) => a[0] - b[0]).flat());
 }
 
 export function union(...sets: readonly CodePointSet[]): CodePointSet {
   return unionOf(sets);
 }
 
+/** Each half of the sets on its own, so that a range is merged once for each doubling of their number. */
 export function unionOf(sets: readonly CodePointSet[]): CodePointSet {
-  return ofRanges(sets.flatMap(pairs));
+  if (sets.length <= 1) return sets[0] ?? [];
+  const middle = sets.length >> 1;
+  return unionOfTwo(unionOf(sets.slice(0, middle)), unionOf(sets.slice(middle)));
+}
+
+function unionOfTwo(a: CodePointSet, b: CodePointSet): CodePointSet {
+  if (a.length === 0) return b;
+  if (b.length === 0) return a;
+  const ranges: number[] = [];
+  for (let [i, j] = [0, 0]; i < a.length || j < b.length; ) {
+    if (j >= b.length || (i < a.length && a[i]! <= b[j]!)) ranges.push(a[i++]!, a[i++]!);
+    else ranges.push(b[j++]!, b[j++]!);
+  }
+  return merged(ranges);
+}
+
+/** Ranges by their first value, with those in one that overlap or touch. */
+function merged(ranges: CodePointSet): CodePointSet {
+  const apart: number[] = [];
+  for (let index = 0; index < ranges.length; index += 2) {
+    const [first, last] = [ranges[index]!, ranges[index + 1]!];
+    const end = apart.length - 1;
+    if (end > 0 && first <= apart[end]! + 1) apart[end] = Math.max(apart[end]!, last);
+    else apart.push(first, last);
+  }
+  return apart;
 }
 
 /** Every scalar value that is not in the set. */
 export function complement(set: CodePointSet): CodePointSet {
-  const outside: [number, number][] = [];
+  const outside: number[] = [];
+  const inside = unionOfTwo(set, SURROGATES);
   let next = 0;
-  for (const [first, last] of pairs(union(set, SURROGATES))) {
-    if (first > next) outside.push([next, first - 1]);
-    next = last + 1;
+  for (let index = 0; index < inside.length; index += 2) {
+    if (inside[index]! > next) outside.push(next, inside[index]! - 1);
+    next = inside[index + 1]! + 1;
   }
-  if (next <= LAST) outside.push([next, LAST]);
-  return ofRanges(outside);
+  if (next <= LAST) outside.push(next, LAST);
+  return outside;
 }
 
+/** Scalar values in both. */
 export function intersection(a: CodePointSet, b: CodePointSet): CodePointSet {
-  return complement(union(complement(a), complement(b)));
+  const both: number[] = [];
+  for (let [i, j] = [0, 0]; i < a.length && j < b.length; ) {
+    const [first, last] = [Math.max(a[i]!, b[j]!), Math.min(a[i + 1]!, b[j + 1]!)];
+    if (first <= last) both.push(first, last);
+    if (a[i + 1]! < b[j + 1]!) i += 2;
+    else j += 2;
+  }
+  return both;
 }
 
 export function has(set: CodePointSet, codePoint: number): boolean {
-  return pairs(set).some(([first, last]) => first <= codePoint && codePoint <= last);
+  let [low, high] = [0, set.length / 2];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (set[2 * middle + 1]! < codePoint) low = middle + 1;
+    else high = middle;
+  }
+  return low < set.length / 2 && set[2 * low]! <= codePoint;
 }
 
 export function pairs(set: CodePointSet): [number, number][] {

@@ -26,10 +26,12 @@ export const sequence = (...parts: readonly Expression[]) => sequenceOf(parts);
 
 /** The same of a list, which may be longer than a call has arguments. */
 export function sequenceOf(parts: readonly Expression[]): Expression {
-  const flat = parts
-    .flatMap((part) => (part.kind === 'sequence' ? part.parts : [part]))
-    .filter((part) => part !== NOTHING);
-  if (flat.includes(IMPOSSIBLE)) return IMPOSSIBLE;
+  const flat: Expression[] = [];
+  for (const part of parts) {
+    if (part === IMPOSSIBLE) return IMPOSSIBLE;
+    if (part.kind === 'sequence') for (const inner of part.parts) flat.push(inner);
+    else if (part !== NOTHING) flat.push(part);
+  }
   return flat.length === 0 ? NOTHING : flat.length === 1 ? flat[0]! : { kind: 'sequence', parts: flat };
 }
 
@@ -37,13 +39,13 @@ export const choice = (...options: readonly Expression[]) => choiceOf(options);
 
 /** The same of a list. */
 export function choiceOf(options: readonly Expression[]): Expression {
-  const flat = options.flatMap((option) => (option.kind === 'choice' ? option.options : [option]));
-  const distinct = [...new Set(flat)];
-  return distinct.length === 0
-    ? IMPOSSIBLE
-    : distinct.length === 1
-      ? distinct[0]!
-      : { kind: 'choice', options: distinct };
+  const distinct = new Set<Expression>();
+  for (const option of options) {
+    if (option.kind === 'choice') for (const inner of option.options) distinct.add(inner);
+    else distinct.add(option);
+  }
+  if (distinct.size === 0) return IMPOSSIBLE;
+  return distinct.size === 1 ? [...distinct][0]! : { kind: 'choice', options: [...distinct] };
 }
 
 export function repeat(what: Expression, min: number, max: number): Expression {
@@ -133,7 +135,7 @@ export class Grammar {
     const reached = new Set(['root']);
     for (const name of reached) {
       const content = pruned(this.#rules.get(name)!, finishable);
-      for (const other of rulesIn(content)) reached.add(other);
+      eachRule(content, (other) => reached.add(other));
       size += sizeOf(content);
       if (size > CONSTRAINT_LIMITS.grammarSize) {
         this.work.exceed(`its grammar is larger than ${CONSTRAINT_LIMITS.grammarSize}; ask for less at once`);
@@ -147,11 +149,11 @@ export class Grammar {
   #finishable(): Set<string> {
     const users = new Map<string, string[]>();
     for (const [name, content] of this.#rules) {
-      for (const used of new Set(rulesIn(content))) {
+      eachRule(content, (used) => {
         const known = users.get(used);
         if (known === undefined) users.set(used, [name]);
-        else known.push(name);
-      }
+        else if (known.at(-1) !== name) known.push(name);
+      });
     }
     const finishable = new Set<string>();
     const open = [...this.#rules.keys()];
@@ -186,34 +188,44 @@ function canFinish(expression: Expression, finishable: ReadonlySet<string>): boo
 /** Without the alternatives that cannot be finished; the expression itself can be. */
 function pruned(expression: Expression, finishable: ReadonlySet<string>): Expression {
   switch (expression.kind) {
-    case 'sequence':
-      return sequenceOf(expression.parts.map((part) => pruned(part, finishable)));
-    case 'choice':
-      return choiceOf(
-        expression.options
-          .filter((option) => canFinish(option, finishable))
-          .map((option) => pruned(option, finishable)),
-      );
-    case 'repeat':
+    case 'sequence': {
+      const parts = expression.parts.map((part) => pruned(part, finishable));
+      return parts.every((part, index) => part === expression.parts[index]) ? expression : sequenceOf(parts);
+    }
+    case 'choice': {
+      const options = expression.options
+        .filter((option) => canFinish(option, finishable))
+        .map((option) => pruned(option, finishable));
+      const isSame =
+        options.length === expression.options.length &&
+        options.every((option, index) => option === expression.options[index]);
+      return isSame ? expression : choiceOf(options);
+    }
+    case 'repeat': {
       if (!canFinish(expression.what, finishable)) return NOTHING;
-      return repeat(pruned(expression.what, finishable), expression.min, expression.max);
+      const what = pruned(expression.what, finishable);
+      return what === expression.what ? expression : repeat(what, expression.min, expression.max);
+    }
     default:
       return expression;
   }
 }
 
-function rulesIn(expression: Expression): string[] {
+/** Visits the name of each rule that an expression refers to, as often as it does. */
+function eachRule(expression: Expression, visit: (name: string) => void): void {
   switch (expression.kind) {
     case 'rule':
-      return [expression.name];
+      visit(expression.name);
+      break;
     case 'sequence':
-      return expression.parts.flatMap(rulesIn);
+      for (const part of expression.parts) eachRule(part, visit);
+      break;
     case 'choice':
-      return expression.options.flatMap(rulesIn);
+      for (const option of expression.options) eachRule(option, visit);
+      break;
     case 'repeat':
-      return rulesIn(expression.what);
-    default:
-      return [];
+      eachRule(expression.what, visit);
+      break;
   }
 }
 

@@ -38,6 +38,19 @@ export function writtenInJson(set: CodePointSet, grammar: Grammar): Expression {
   const plain = intersection(set, plainIn(grammar));
   const options = plain.length > 0 ? [characters(plain)] : [];
   if (grammar.strings !== 'plain' && has(set, ANGLE)) options.push(text('\\u003c'));
+  const escaped = intersection(set, ESCAPED);
+  if (escaped.length === ESCAPED.length && escaped.every((bound, index) => bound === ESCAPED[index])) {
+    return choice(...options, ...ALL_ESCAPES);
+  }
+  return choice(...options, ...(escaped.length === 0 ? [] : escapesOf(escaped)));
+}
+
+/** Characters that a string of JSON holds only behind a backslash. */
+const ESCAPED = complement(PLAIN);
+const ALL_ESCAPES = escapesOf(ESCAPED);
+
+function escapesOf(set: CodePointSet): Expression[] {
+  const options: Expression[] = [];
   const letters = [...SHORT].filter(([codePoint]) => has(set, codePoint)).map(([, letter]) => letter);
   if (letters.length > 0) options.push(sequence(text('\\'), characters(oneOf(letters.join('')))));
   for (const high of [0, 1]) {
@@ -47,7 +60,7 @@ export function writtenInJson(set: CodePointSet, grammar: Grammar): Expression {
     });
     if (digits.length > 0) options.push(sequence(text(`\\u00${high}`), characters(oneOf(digits.join('')))));
   }
-  return choice(...options);
+  return options;
 }
 
 /** A constant as JSON writes it. */

@@ -1,4 +1,4 @@
-import { type Automaton, alphabetOf, bothOf, classAt, complementOf, explore, minimized } from './automaton.js';
+import { type Alphabet, type Automaton, alphabetOf, bothOf, complementOf, explore, minimized } from './automaton.js';
 import type { Budget } from './budget.js';
 import { type CodePointSet, EVERYTHING } from './code-points.js';
 import { type Pattern, PatternError, parsePattern } from './regex-syntax.js';
@@ -51,30 +51,47 @@ export function ofPattern(pattern: Pattern, work: Budget): Automaton {
   const sets = machine.sets;
   work.spend(sets.length * sets.reduce((sum, set) => sum + set.length, 0));
   const alphabet = alphabetOf(sets);
-  const classesOf = sets.map((set) => {
-    const found = new Set<number>();
-    for (let index = 0; index < set.length; index += 2) {
-      for (let interval = 0; interval < alphabet.starts.length; interval++) {
-        const start = alphabet.starts[interval]!;
-        if (start >= set[index]! && start <= set[index + 1]!) found.add(classAt(alphabet, start));
-      }
-    }
-    return found;
-  });
+  const classesOf = sets.map((set) => classesIn(alphabet, set));
   type Subset = { readonly states: readonly number[]; readonly isStart: boolean };
+  /** Where a subset leads, by class: of one subset at a time, as they are explored. */
+  let row: { readonly of: Subset; readonly targets: readonly Subset[] } | undefined;
+  const targetsOf = (subset: Subset): readonly Subset[] => {
+    const reached: number[][] = Array.from({ length: alphabet.classes }, () => []);
+    for (const state of subset.states) {
+      for (const { set, to } of machine.reads[state]!) for (const of of classesOf[set]!) reached[of]!.push(to);
+    }
+    // Many classes lead to the same states.
+    const known = new Map<string, Subset>();
+    return reached.map((states) => {
+      const key = states.join();
+      const found = known.get(key) ?? { states: machine.closure(states), isStart: false };
+      known.set(key, found);
+      return found;
+    });
+  };
   const steps = {
     key: ({ states, isStart }: Subset) => `${isStart ? '^' : ''}${states.join()}`,
-    next: ({ states }: Subset, of: number): Subset => {
-      const targets: number[] = [];
-      for (const state of states) {
-        for (const { set, to } of machine.reads[state]!) if (classesOf[set]!.has(of)) targets.push(to);
-      }
-      return { states: machine.closure(targets, { isStart: false, isEnd: false }), isStart: false };
+    next: (subset: Subset, of: number): Subset => {
+      if (row?.of !== subset) row = { of: subset, targets: targetsOf(subset) };
+      return row.targets[of]!;
     },
     accepts: ({ states, isStart }: Subset) => machine.closure(states, { isStart, isEnd: true }).includes(final),
   };
-  const start: Subset = { states: machine.closure([0], { isStart: true, isEnd: false }), isStart: true };
+  const start: Subset = { states: machine.closure([0], { isStart: true }), isStart: true };
   return minimized(explore(alphabet, start, steps, work), work);
+}
+
+/** Classes of an alphabet whose characters a set has; the alphabet tells its members from the others. */
+function classesIn({ starts, classOf }: Alphabet, set: CodePointSet): ReadonlySet<number> {
+  const found = new Set<number>();
+  let interval = 0;
+  for (let index = 0; index < set.length; index += 2) {
+    while (starts[interval]! < set[index]!) interval++;
+    for (; interval < starts.length && starts[interval]! <= set[index + 1]!; interval++) {
+      if (classOf[interval]! >= 0) found.add(classOf[interval]!);
+    }
+  }
+  return found;
 }
 
 /** Free steps of a state: always, only before the first character (^), only after the last one ($). */
@@ -90,6 +107,9 @@ class Machine {
   readonly reads: { readonly set: number; readonly to: number }[][] = [];
   readonly sets: CodePointSet[] = [];
   readonly #setIds = new Map<string, number>();
+  /** Round in which {@link closure} last met a state. */
+  #seen: Uint32Array | undefined;
+  #round = 0;
 
   constructor(readonly work: Budget) {}
 
@@ -164,16 +184,31 @@ class Machine {
     return id;
   }
 
-  /** Every state reached for free, ascending. */
-  closure(states: readonly number[], { isStart, isEnd }: { isStart: boolean; isEnd: boolean }): number[] {
-    const found = new Set(states);
-    for (const state of found) {
+  /** States that are reached for free, ascending: those that something follows, and the last one. */
+  closure(from: readonly number[], { isStart = false, isEnd = false } = {}): number[] {
+    this.#seen ??= new Uint32Array(this.reads.length);
+    const [seen, round] = [this.#seen, ++this.#round];
+    const open: number[] = [];
+    const reach = (states: readonly number[]): void => {
+      for (const state of states) {
+        if (seen[state] === round) continue;
+        seen[state] = round;
+        open.push(state);
+      }
+    };
+    const found: number[] = [];
+    let visited = 0;
+    reach(from);
+    for (let state = open.pop(); state !== undefined; state = open.pop()) {
+      visited++;
       const { always, atStart, atEnd } = this.free[state]!;
-      for (const to of always) found.add(to);
-      if (isStart) for (const to of atStart) found.add(to);
-      if (isEnd) for (const to of atEnd) found.add(to);
+      reach(always);
+      if (isStart) reach(atStart);
+      if (isEnd) reach(atEnd);
+      const isPassed = this.reads[state]!.length === 0 && atEnd.length === 0 && atStart.length === 0;
+      if (!isPassed || always.length === 0) found.push(state);
     }
-    this.work.spend(found.size);
-    return [...found].sort((a, b) => a - b);
+    this.work.spend(visited);
+    return found.sort((a, b) => a - b);
   }
 }
