@@ -53,7 +53,7 @@ export function ofPattern(pattern: Pattern, work: Budget): Automaton {
   const alphabet = alphabetOf(sets);
   const classesOf = sets.map((set) => classesIn(alphabet, set));
   type Subset = { readonly states: readonly number[]; readonly isStart: boolean };
-  /** Where a subset leads, by class: of one subset at a time, as they are explored. */
+  /** Targets of the subset that is being explored, by class. */
   let row: { readonly of: Subset; readonly targets: readonly Subset[] } | undefined;
   const targetsOf = (subset: Subset): readonly Subset[] => {
     const reached: number[][] = Array.from({ length: alphabet.classes }, () => []);
