@@ -75,7 +75,7 @@ export const TIERS = {
     '!test/e2e/{demo,generation,kernels-run}.test.ts',
     'test/executor/{code-object-targets,decode-launches,expert-launches,families-quantized}.test.ts',
     'test/executor/{launched-kernels,layer-split,memory,single-token,parity,qwen3,rope-forms,router-ties}.test.ts',
-    'test/executor/{tensor-split,tensor-split-families,unfused-attention,window-eviction}.test.ts',
+    'test/executor/{tensor-split,tensor-split-families,unfused-attention,unquantized,window-eviction}.test.ts',
     'test/faults/*.test.ts',
     '!test/faults/kills.test.ts',
     'test/gateway/{admission,constrained-streams,metrics,structured-reasoning,tool-calls}.test.ts',
