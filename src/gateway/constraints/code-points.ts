@@ -17,10 +17,6 @@ export function ofRanges(ranges: readonly (readonly [number, number])[]): CodePo
   return merged([...ranges].sort((a, b) => a[0] - b[0]).flat());
 }
 
-export function union(...sets: readonly CodePointSet[]): CodePointSet {
-  return unionOf(sets);
-}
-
 /** Each half of the sets on its own, so that a range is merged once for each doubling of their number. */
 export function unionOf(sets: readonly CodePointSet[]): CodePointSet {
   if (sets.length <= 1) return sets[0] ?? [];
