@@ -114,13 +114,14 @@ const { values: args } = parseArgs({
     steps: { type: 'string', default: '64' },
     tolerance: { type: 'string', default: '1e-4' },
     out: { type: 'string', short: 'o' },
+    help: { type: 'boolean', default: false },
   },
 });
-if (!args.model || !(args.verify || (args.prompts && args.out))) {
+if (args.help || !args.model || !(args.verify || (args.prompts && args.out))) {
   console.error(
     'usage: make-parity.mjs --model M.gguf (--prompts P.json -o OUT.json [--steps 64] | --verify REF.json)',
   );
-  process.exit(2);
+  process.exit(args.help ? 0 : 2);
 }
 if (args.verify) {
   const reference = JSON.parse(readFileSync(args.verify, 'utf8')).cases;

@@ -14,6 +14,7 @@ import {
   kvCacheTypeOption,
   kvCacheTypeOptionOf,
   modelOptions,
+  oneExecutorSplitOptions,
   splitOptions,
   stateSnapshotsOption,
   testOptions,
@@ -47,7 +48,7 @@ addServeCommand(
 );
 
 const keeper = program.command('keeper', { hidden: true });
-for (const option of [...deviceOptions, ...splitOptions]) keeper.addOption(option);
+for (const option of [...deviceOptions, ...oneExecutorSplitOptions]) keeper.addOption(option);
 keeper
   .description('keep weights and KV blocks in device memory for the executors of a gateway, which starts this command')
   .requiredOption('--listen <path>')
@@ -56,7 +57,7 @@ keeper
     await runKeeper({ listen, device: { kind: device, gpu, gpus, kernels } });
   });
 
-command('executor', [...deviceOptions, ...splitOptions, ...testOptions])
+command('executor', [...deviceOptions, ...oneExecutorSplitOptions, ...testOptions])
   .description('run an executor without a gateway, for serve --executor on this or another machine')
   .addOption(
     new Option('--listen <address>', 'HOST:PORT or unix:PATH for the gateway').argParser(address).helpGroup(REQUIRED),
@@ -223,7 +224,7 @@ program
     writeText(`${options.output}: ${bytes} bytes\n`);
   });
 
-command('inspect', splitOptions)
+command('inspect', oneExecutorSplitOptions)
   .description('describe a model and whether it loads, or with --fit how much of its context fits on a GPU')
   .argument(
     '<model>',

@@ -1,7 +1,6 @@
-import path from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { type ParityCase, readParityCases, teacherForced } from '../../src/cli/verify/teacher-forced.js';
-import { packageRoot } from '../../src/shared/package.js';
+import { type ParityCase, teacherForced } from '../../src/cli/verify/teacher-forced.js';
+import { llamaCases } from '../support/family-answers.js';
 import { type Float64Options, float64Forward } from '../support/float64-forward.js';
 import {
   COVERING_FAMILIES,
@@ -14,10 +13,6 @@ import { isFull, isQuick } from '../support/run-size.js';
 
 // f32 weights and an f32 cache; what differs is the order of sums.
 const BOUND = 1e-5;
-
-/** llama.cpp's answers, made by bench/peers/make-parity.mjs of the very files that the seed gives. */
-const llamaCases = (family: RandomFamilyName | 'gemma-1-layer'): readonly ParityCase[] =>
-  readParityCases(path.join(packageRoot, 'test', 'fixtures', 'families', `${family}.json`));
 
 /** The same texts with the log probabilities that double precision gives. */
 function float64Cases(file: string, cases: readonly ParityCase[], options: Float64Options = {}): ParityCase[] {

@@ -152,7 +152,7 @@ export const modelOptions = [
     ).argParser(wholeNumber(1)),
     new Option(
       '--kv-memory <bytes>',
-      'memory for the KV cache, such as 2G (default: context length × sequences)',
+      'memory for the KV cache, such as 2G (default: context length × sequences on the CPU, the memory left on a GPU)',
     ).argParser(byteCount),
   ]),
   kvCacheTypeOption,
@@ -189,21 +189,25 @@ export const deviceOptions = grouped('Device:', [
     .default('fused'),
 ]);
 
-/** Options of commands that start an executor which may split a model over several devices. */
-export const splitOptions = grouped('Several GPUs:', [
-  new Option(
-    '--gpus <numbers>',
-    'indices of several GPUs, such as 0,1: a replica on each, or with --split one model over all of them',
-  ).argParser(listOf(wholeNumber(0))),
-  new Option(
-    '--split <kind>',
-    'layer: pipeline parallel, for memory; tensor: tensor parallel over 2, 4 or 8 GPUs, for speed',
-  ).choices(SPLIT_KINDS),
-  new Option(
-    '--tensor-split <shares>',
-    'with --split layer: share of the model on each GPU, such as 3,1 (default: by free memory)',
-  ).argParser(listOf(positive)),
-]);
+const gpusOption = (meaning: string): Option =>
+  new Option('--gpus <numbers>', `indices of several GPUs, such as 0,1: ${meaning}`).argParser(listOf(wholeNumber(0)));
+
+const splitOptionsOf = (meaning: string) =>
+  grouped('Several GPUs:', [
+    gpusOption(meaning),
+    new Option(
+      '--split <kind>',
+      'layer: pipeline parallel, for memory; tensor: tensor parallel over 2, 4 or 8 GPUs, for speed',
+    ).choices(SPLIT_KINDS),
+    new Option(
+      '--tensor-split <shares>',
+      'with --split layer: share of the model on each GPU, such as 3,1 (default: by free memory)',
+    ).argParser(listOf(positive)),
+  ]);
+/** Options of commands that start executors, each of which may split a model over several devices. */
+export const splitOptions = splitOptionsOf('a replica on each, or with --split one model over all of them');
+/** The same of commands with one executor. */
+export const oneExecutorSplitOptions = splitOptionsOf('one model over all of them, with --split');
 
 /** Authentication, limits and TLS of a gateway. */
 export const trustOptions = grouped('Access:', [

@@ -120,7 +120,9 @@ export function formatFitReport(report: FitReport): string {
 
 function describeFit({ device, freeBytes, granted, refusal, longestContext, mostSequences }: Fit): [string, string][] {
   const most = ({ whole, shared }: Most, unit: string): string =>
-    shared === 0 ? 'none' : `${whole} ${unit} with room for each at its longest, ${shared} that share what there is`;
+    shared === 0
+      ? 'none'
+      : `${whole} ${unit} if each sequence may use its whole context, ${shared} if they share the KV cache`;
   return [
     ['GPU', `${device}, ${formatBytes(freeBytes)} free`],
     ...(granted === null
@@ -129,9 +131,9 @@ function describeFit({ device, freeBytes, granted, refusal, longestContext, most
           ['granted', `${sizeOf(granted.sequences, granted.context)}, ${granted.kvTokens} tokens in all`],
           ['', sizesOf(granted)],
           ...(granted.cpuExperts === 0 ? [] : [['', hostSizesOf(granted)] satisfies [string, string]]),
-          ...(granted.stages ?? []).map(({ device, weightBytes, kvBytes, workspaceBytes }): [string, string] => [
+          ...(granted.stages ?? []).map(({ weightBytes, kvBytes, workspaceBytes }, part): [string, string] => [
             '',
-            `${device}: ${formatBytes(weightBytes)} of weights, ${formatBytes(kvBytes)} of KV cache, ` +
+            `part ${part}: ${formatBytes(weightBytes)} of weights, ${formatBytes(kvBytes)} of KV cache, ` +
               `${formatBytes(workspaceBytes)} besides`,
           ]),
         ] satisfies [string, string][])),

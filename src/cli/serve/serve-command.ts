@@ -64,7 +64,7 @@ export function addServeCommand(serve: Command): void {
     )
     .option('--admin-listen <address>', 'unix:PATH for rocmforge admin and rocmforge report')
     .optionsGroup('Model names:')
-    .option('--model-name <name>', 'model name in requests (default: the name of the file)')
+    .option('--model-name <name>', 'model name in requests (default: the name of the file without .gguf)')
     .option('--any-model-name', 'accept any model name in requests, as a name of the first model')
     .option('--model-alias <names...>', 'further model names; with several models ALIAS=NAME')
     .option(

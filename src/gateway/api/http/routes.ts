@@ -141,7 +141,7 @@ export const ROUTES: readonly Route[] = [
   { ...posted('/api/delete', ollamaForm, unsupported), method: 'DELETE' },
 ];
 
-/** Error for a request with another path. */
+/** The paths that clients ask for most: the error for another one names them. */
 const SUPPORTED_PATHS = [
   ...['/v1/chat/completions', '/v1/completions', '/v1/responses', '/v1/messages', '/v1/messages/count_tokens'],
   ...['/v1/models', '/completion', '/infill', '/tokenize', '/detokenize', '/apply-template', '/props', '/health'],
@@ -196,7 +196,11 @@ export function routeOf(method: string, path: string): Found | RocmForgeError {
     const message = `"${path}" supports ${there.join(' and ')}, not ${method}${cors}`;
     return new RocmForgeError('METHOD_NOT_ALLOWED', message, { field });
   }
-  return new RocmForgeError('PATH_NOT_FOUND', `"${path}" is not found; supported: ${SUPPORTED_PATHS}`, { field });
+  return new RocmForgeError(
+    'PATH_NOT_FOUND',
+    `"${path}" is not found; supported, among others (docs/http.md lists all): ${SUPPORTED_PATHS}`,
+    { field },
+  );
 }
 
 function decoded(part: string): string {

@@ -1,0 +1,31 @@
+import { copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { type ParityCase, readParityCases } from '../../src/cli/verify/teacher-forced.js';
+import { packageRoot } from '../../src/shared/package.js';
+import type { RandomFamilyName } from './random-families.js';
+import { writeRandomFamily } from './random-model.js';
+
+const FIXTURES = path.join('test', 'fixtures', 'families');
+const MADE = path.join('build', 'families');
+const STEPS = 64;
+
+/**
+ * Answers of llama.cpp, made by bench/peers/make-parity.mjs of the very files that the seed gives.
+ *
+ * @throws Error where there are none yet: the model and the prompts are in build/families/ then, and the message has the command
+ */
+export function llamaCases(family: RandomFamilyName | 'gemma-1-layer'): readonly ParityCase[] {
+  const answers = path.join(FIXTURES, `${family}.json`);
+  if (existsSync(path.join(packageRoot, answers)) || family === 'gemma-1-layer') {
+    return readParityCases(path.join(packageRoot, answers));
+  }
+  const [model, prompts] = [path.join(MADE, `${family}.gguf`), path.join(MADE, 'prompts.json')];
+  mkdirSync(path.join(packageRoot, MADE), { recursive: true });
+  copyFileSync(writeRandomFamily(family), path.join(packageRoot, model));
+  const { cases } = JSON.parse(readFileSync(path.join(packageRoot, FIXTURES, 'llama.json'), 'utf8'));
+  writeFileSync(path.join(packageRoot, prompts), JSON.stringify(cases.map(({ prompt }: { prompt: string }) => prompt)));
+  throw new Error(
+    `${family} has no answers of llama.cpp; run: ` +
+      `node bench/peers/make-parity.mjs --model ${model} --prompts ${prompts} --steps ${STEPS} -o ${answers}`,
+  );
+}
