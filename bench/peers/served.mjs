@@ -8,7 +8,8 @@
  *   node bench/peers/served.mjs --url http://127.0.0.1:8080 [--model NAME] [--clients 1,8,64,128] [--requests 6] [--prompts 128:512]
  *       [--tokens 128] [--first-token 300] [--last-token ID] [--seed 1] [--json]
  *
- * `requests` are per client: 1,206 with the defaults; on a CPU use `--clients 1,8`. The last token of prompts is 30,000, or the
+ * `requests` are per client: 1,206 with the defaults; on a CPU use `--clients 1,8`, and give both servers room for 8
+ * (`--max-sequences 8`, `-np 8 -c 8192`, no `-ngl`). Prompts are random ids from `--first-token`, behind the special ones. The last token of prompts is 30,000, or the
  * vocabulary's last one if `/v1/models` reports a smaller vocabulary. A key comes from OPENAI_API_KEY. Ends with code 1 when a request fails or returns another number of tokens.
  */
 import { argumentsOf } from '../arguments.mjs';

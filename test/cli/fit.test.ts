@@ -61,8 +61,8 @@ describe('inspect --fit', () => {
     expect(fit!.granted!.weightBytes).toBe(report.withoutLimit.weightBytes);
     expect(fit!.granted!.workspaceBytes).toBe(report.withoutLimit.workspaceBytes);
     const text = formatFitReport(report);
-    expect(text).toMatch(/^context +of 4 sequences: 15520 tokens with room for each .*, 28304 that share/m);
-    expect(text).toMatch(/^sequences +of 4096 tokens: 21 sequences with room for each .*, 317 that share/m);
+    expect(text).toMatch(/^context +of 4 sequences: 15520 tokens if each sequence .*, 28304 if they share/m);
+    expect(text).toMatch(/^sequences +of 4096 tokens: 21 sequences if each sequence .*, 317 if they share/m);
   });
 
   it('is text for a terminal without --json', async () => {

@@ -36,6 +36,8 @@ export const FIELD_NAMES: ReadonlyMap<string, string> = new Map([
   ['chat', 'messages'],
   ['constraint.json_schema', 'response_format'],
   ['constraint.grammar', 'grammar'],
+  ['constraint.regex', 'structured_outputs'],
+  ['constraint.choice', 'structured_outputs'],
 ]);
 
 /** The fields that OpenAI's requests share, and those that vLLM and llama.cpp added: how tokens are chosen. */
