@@ -157,12 +157,28 @@ export class Page {
     return page;
   }
 
+  /** Resolves when the document is there: until then, expressions would be evaluated in the one before it. */
   async goto(url: string): Promise<void> {
-    await this.send('Page.navigate', { url });
+    const { loaderId } = await this.send('Page.navigate', { url });
+    // Without one only the hash has changed.
+    if (loaderId !== undefined) await this.loaded((current) => current === loaderId);
   }
 
+  /** Resolves when the new document is there. */
   async reload(): Promise<void> {
+    const before = await this.loaderId();
     await this.send('Page.reload', {});
+    await this.loaded((current) => current !== before);
+  }
+
+  private async loaded(isNew: (loaderId: unknown) => boolean): Promise<void> {
+    while (!isNew(await this.loaderId())) await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+
+  /** Identifies the document that is shown. */
+  private async loaderId(): Promise<unknown> {
+    const { frameTree } = await this.send('Page.getFrameTree', {});
+    return (frameTree as { readonly frame: Json }).frame.loaderId;
   }
 
   /** The value of an expression in the page; of a promise, its value. */
