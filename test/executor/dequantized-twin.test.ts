@@ -2,38 +2,18 @@ import { mkdtempSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { expect, it } from 'vitest';
-import { RandomWeights } from '../../src/cli/synth/random-weights.js';
 import { promptOf } from '../../src/cli/verify/invariance.js';
 import { StepDriver } from '../../src/cli/verify/step-driver.js';
 import { BLOCK_TYPES, type BlockType } from '../../src/executor/kernels/index.js';
 import { loadModel } from '../../src/executor/load/loaded-model.js';
 import { openDevice } from '../../src/executor/load/open-device.js';
-import { readBlocks } from '../kernels/reference/blocks.js';
 import type { GgufBuilder } from '../support/gguf-builder.js';
-import { Random } from '../support/random.js';
-import { randomModel } from '../support/random-model.js';
+import { quantizedTwins } from '../support/quantized-twins.js';
 
 const [PROMPT, DECODED] = [40, 8];
 const folder = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-'));
 
-/** A llama whose matrices are random blocks, and one whose matrices are the F32 numbers that these stand for. */
-function twins(type: BlockType): readonly [quantized: GgufBuilder, plain: GgufBuilder] {
-  const [quantized, plain] = [randomModel({ hidden: 256 }), randomModel({ hidden: 256 })];
-  const random = new Random(23);
-  const weights = new RandomWeights((bytes) => {
-    for (let i = 0; i < bytes.length; i++) bytes[i] = random.below(256);
-  });
-  const name = type.toUpperCase() as Uppercase<BlockType>;
-  for (const tensor of quantized.read().tensors.values()) {
-    if (tensor.dims.length !== 2) continue;
-    const data = Uint8Array.from(Buffer.concat([...weights.bytes(name, tensor.dims)]));
-    const { products, minimums } = readBlocks(type, data);
-    const values = Float32Array.from(products, (product, i) => product - minimums[i]!);
-    quantized.retype(tensor.name, name, data);
-    plain.retype(tensor.name, 'F32', new Uint8Array(values.buffer));
-  }
-  return [quantized, plain];
-}
+const twins = (type: BlockType) => quantizedTwins(type, 23, 'F32', ({ buffer }) => new Uint8Array(buffer));
 
 async function drive(builder: GgufBuilder) {
   const file = path.join(folder, 'twin.gguf');

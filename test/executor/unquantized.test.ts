@@ -2,7 +2,6 @@ import { mkdtempSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { RandomWeights } from '../../src/cli/synth/random-weights.js';
 import { distance } from '../../src/cli/verify/beside-host.js';
 import { promptOf } from '../../src/cli/verify/invariance.js';
 import { StepDriver } from '../../src/cli/verify/step-driver.js';
@@ -12,10 +11,8 @@ import { type LoadedModel, loadModel, loadOpened } from '../../src/executor/load
 import { openDevice } from '../../src/executor/load/open-device.js';
 import { MappedModel } from '../../src/executor/model/mapped-model.js';
 import { ModelFiles } from '../../src/shared/gguf/model-files.js';
-import { readBlocks } from '../kernels/reference/blocks.js';
 import { toHalf } from '../kernels/support/half.js';
-import { Random } from '../support/random.js';
-import { randomModel } from '../support/random-model.js';
+import { quantizedTwins } from '../support/quantized-twins.js';
 import { isFull, seed } from '../support/run-size.js';
 
 const TYPES: readonly BlockType[] = isFull ? BLOCK_TYPES : ['q8_0', 'q4_k', 'mxfp4'];
@@ -23,20 +20,8 @@ const LIMITS = { maxContext: 64, maxSequences: 1, maxStepTokens: 64, kvMemoryByt
 
 /** Paths of a model whose matrices are random blocks, and of one whose matrices are the f16 values that these stand for. */
 function files(type: BlockType): readonly [quantized: string, plain: string] {
-  const [quantized, plain] = [randomModel({ hidden: 256 }), randomModel({ hidden: 256 })];
-  const random = new Random(seed(23));
-  const weights = new RandomWeights((bytes) => {
-    for (let i = 0; i < bytes.length; i++) bytes[i] = random.below(256);
-  });
-  const name = type.toUpperCase() as Uppercase<BlockType>;
-  for (const tensor of quantized.read().tensors.values()) {
-    if (tensor.dims.length !== 2) continue;
-    const data = Uint8Array.from(Buffer.concat([...weights.bytes(name, tensor.dims)]));
-    const { products, minimums } = readBlocks(type, data);
-    const values = Uint16Array.from(products, (product, i) => toHalf(Math.fround(product - minimums[i]!)));
-    quantized.retype(tensor.name, name, data);
-    plain.retype(tensor.name, 'F16', new Uint8Array(values.buffer));
-  }
+  const halves = (values: Float32Array) => new Uint8Array(Uint16Array.from(values, toHalf).buffer);
+  const [quantized, plain] = quantizedTwins(type, seed(23), 'F16', halves);
   const folder = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-'));
   const written = (name: string, builder: typeof plain): string => {
     writeFileSync(path.join(folder, name), builder.build());
@@ -82,7 +67,7 @@ describe('the distance of logits', () => {
     expect(distance(expected, actual, 1 / 4)).toBe(0.25);
   });
 
-  it('is no number where a row has none, however many others are near', () => {
+  it('is NaN where a row has one, however many others are near', () => {
     const actual = rows(0, 0, 0, 0, 0, 0, 0, Number.NaN);
     expect(distance(expected, actual, 1 / 4)).toBeNaN();
   });

@@ -189,12 +189,11 @@ export const deviceOptions = grouped('Device:', [
     .default('fused'),
 ]);
 
-const gpusOption = (meaning: string): Option =>
-  new Option('--gpus <numbers>', `indices of several GPUs, such as 0,1: ${meaning}`).argParser(listOf(wholeNumber(0)));
-
 const splitOptionsOf = (meaning: string) =>
   grouped('Several GPUs:', [
-    gpusOption(meaning),
+    new Option('--gpus <numbers>', `indices of several GPUs, such as 0,1: ${meaning}`).argParser(
+      listOf(wholeNumber(0)),
+    ),
     new Option(
       '--split <kind>',
       'layer: pipeline parallel, for memory; tensor: tensor parallel over 2, 4 or 8 GPUs, for speed',
