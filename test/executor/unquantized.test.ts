@@ -61,14 +61,14 @@ describe('the distance of logits', () => {
   const rows = (...values: number[]) => values.map((value) => Float32Array.of(1, value));
   const expected = rows(0, 0, 0, 0, 0, 0, 0, 0);
 
-  it('is the largest of all rows, or what a share of them is within', () => {
-    const actual = rows(0.5, 0.25, 8, 4, 2, 1, 0.125, 16);
-    expect(distance(expected, actual, 1)).toBe(16);
-    expect(distance(expected, actual, 1 / 4)).toBe(0.25);
+  it('is the mean of all rows, or half of the largest, or what a quarter of the rows is within', () => {
+    expect(distance(expected, rows(0.5, 0.25, 8, 4, 2, 1, 0.125, 16), false)).toBe(8);
+    expect(distance(expected, rows(3, 4, 3, 4, 3, 4, 3, 4), false)).toBe(Math.sqrt(12.5));
+    expect(distance(expected, rows(0.5, 0.25, 8, 4, 2, 1, 0.125, 16), true)).toBe(0.25);
   });
 
   it('is NaN where a row has one, however many others are near', () => {
     const actual = rows(0, 0, 0, 0, 0, 0, 0, Number.NaN);
-    expect(distance(expected, actual, 1 / 4)).toBeNaN();
+    expect(distance(expected, actual, true)).toBeNaN();
   });
 });

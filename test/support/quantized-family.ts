@@ -27,7 +27,7 @@ export function writeQuantizedFamily(name: RandomFamilyName, weights: FamilyQuan
     layers: shape.layers,
     hidden,
     seed: 7,
-    metadata: { ...layerLists(name, hidden), ...metadata },
+    metadata: { ...statedSizes(name, hidden), ...metadata },
     ...experts,
   });
   const random = new RandomWeights(fill);
@@ -44,13 +44,16 @@ export function writeQuantizedFamily(name: RandomFamilyName, weights: FamilyQuan
   return file;
 }
 
-/** Sizes that a family lists by layer, for a model of another width than the 64 that the lists are for. */
-function layerLists(name: RandomFamilyName, hidden: number): NonNullable<RandomModelOptions['metadata']> {
+/** Sizes that a family's file states, for a model of another width than the 64 that they are for. */
+function statedSizes(name: RandomFamilyName, hidden: number): NonNullable<RandomModelOptions['metadata']> {
   const { metadata } = randomModel({ family: name, layers: layersOf(name) }).read();
   const keys = ['attention.head_count', 'attention.head_count_kv', 'feed_forward_length'].map(
     (key) => `${architectureOf(name)}.${key}`,
   );
-  return Object.fromEntries(
+  const shared = `${architectureOf(name)}.expert_shared_feed_forward_length`;
+  const sharedSize = metadata.get(shared);
+  const ofShared = typeof sharedSize === 'number' ? { [shared]: (sharedSize * hidden) / 64 } : {};
+  const ofLayers = Object.fromEntries(
     keys.flatMap((key) => {
       const value = metadata.get(key);
       if (typeof value !== 'object' || !('length' in value)) return [];
@@ -58,6 +61,7 @@ function layerLists(name: RandomFamilyName, hidden: number): NonNullable<RandomM
       return [[key, typed.arrayOf(typed.i32, sizes)] as const];
     }),
   );
+  return { ...ofShared, ...ofLayers };
 }
 
 /**

@@ -55,9 +55,11 @@ export class StreamWriter implements FlushTarget {
       for (const delta of beside.toolCalls) addDelta(chunk.toolCalls, delta);
     }
     chunk.text += text;
-    chunk.logprobs.push(...logprobs);
     this.heldTokens += tokenIds.length;
-    for (const { top } of logprobs) this.heldTokens += top.length;
+    for (const logprob of logprobs) {
+      chunk.logprobs.push(logprob);
+      this.heldTokens += logprob.top.length;
+    }
     if (!this.hasWritten || chunk.tokenIds.length >= (this.options.streamInterval ?? 1)) this.schedule();
   }
 

@@ -49,6 +49,8 @@ const SHAPES: Readonly<Record<'chat' | 'completion', Shape>> = {
 };
 
 const DONE = '[DONE]';
+const NONE: readonly string[] = [];
+const NO_TOKENS: readonly TokenLogprobs[] = [];
 
 /** Answers as OpenAI's chat completions and completions have them. */
 export class OpenAiResponse implements ResponseWriter {
@@ -156,18 +158,25 @@ export class OpenAiResponse implements ResponseWriter {
     return `${JSON.stringify(head).slice(0, -1)},"choices":[`;
   }
 
+  /** Once a token and stream: a list is made for what has entries. */
   private chunk(given: GenerateChunk): readonly string[] {
     const message = this.form.includeReasoning === false ? { ...given, reasoning: '' } : given;
     const { index, text, tokenIds, logprobs, promptLogprobs, reasoning, toolCalls } = message;
     const { first, chunk } = this.shape;
-    const events = first === undefined || this.begun.has(index) ? [] : [this.choice(index, first)];
-    this.begun.add(index);
-    this.begin();
+    const isFirst = !this.begun.has(index);
+    if (isFirst) {
+      this.begun.add(index);
+      this.begin();
+    }
+    const firstEvent = isFirst && first !== undefined ? this.choice(index, first) : undefined;
     this.streamed += tokenIds.length;
-    const tokens = [...promptLogprobs, ...logprobs];
-    if (text === '' && tokens.length === 0 && reasoning === '' && toolCalls.length === 0) return events;
+    const hasTokens = logprobs.length > 0 || promptLogprobs.length > 0;
+    const isEmpty = text === '' && !hasTokens && reasoning === '' && toolCalls.length === 0;
+    if (isEmpty) return firstEvent === undefined ? NONE : [firstEvent];
+    const tokens = hasTokens ? [...promptLogprobs, ...logprobs] : NO_TOKENS;
     const probabilities = this.form.logprobs === undefined ? 'null' : JSON.stringify(this.logprobs(tokens, index));
-    return [...events, this.choice(index, chunk(message), probabilities)];
+    const event = this.choice(index, chunk(message), probabilities);
+    return firstEvent === undefined ? [event] : [firstEvent, event];
   }
 
   private complete({ index, finishReason, usage, promptText }: GenerateComplete): readonly string[] {
