@@ -26,7 +26,7 @@ interface Compared {
   readonly decoded: number;
 }
 const COMPARED: Compared = { sequences: 1, decoded: 32 };
-/** Of a model with experts: a row that went to another expert changes all that follow it in its sequence. */
+/** Several with experts: a row that went to another expert changes all that follow it in its sequence. */
 const COMPARED_WITH_EXPERTS: Compared = { sequences: 16, decoded: 4 };
 /** Share of the host's free memory that unquantized weights may take. */
 const HOST_SHARE = 0.8;
@@ -128,7 +128,7 @@ async function loadOnHost(host: Device, files: ModelFiles, load: LoadOptions, is
 }
 
 interface Results {
-  /** Of each sequence behind its prompt, then of each of its decoded tokens. */
+  /** Logits of each sequence behind its prompt, then of its decoded tokens. */
   readonly logits: readonly Float32Array[];
   readonly layers: number;
   readonly isRecurrent: boolean;
