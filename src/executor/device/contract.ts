@@ -104,6 +104,22 @@ export function defineKernel<const A extends readonly Argument[]>(contract: Kern
   return contract;
 }
 
+/** Contracts of a kernel's variants, each made once: a plan names them for every launch. */
+export function variants<A extends readonly (string | number | undefined | readonly string[])[], K>(
+  define: (...of: A) => K,
+): (...of: A) => K {
+  const made = new Map<string, K>();
+  return (...of) => {
+    const key = of.join();
+    let contract = made.get(key);
+    if (contract === undefined) {
+      contract = define(...of);
+      made.set(key, contract);
+    }
+    return contract;
+  };
+}
+
 /** True if nothing but tests launches the kernel: then it is in no package, and no device must have it. */
 export function isTwin({ source }: Pick<KernelContract, 'source'>): boolean {
   return source.startsWith('twins/');
@@ -135,27 +151,32 @@ const INDEX_END = 2 ** 31;
 
 /** Elements a buffer argument must at least have, for the given values of scalars and dimensions. */
 export function requiredElements(argument: BufferArgument, values: ReadonlyMap<string, number>): number {
-  const sizes = argument.shape.map((size) => Math.max(0, evaluate(size, values)));
-  if (argument.stride === undefined) return sizes.reduce((product, size) => product * size, 1);
-  const [rows, columns] = sizes as [number, number];
+  const { shape } = argument;
+  const size = (d: number): number => Math.max(0, evaluate(shape[d] as string, values));
+  if (argument.stride === undefined) {
+    let elements = 1;
+    for (let d = 0; d < shape.length; d++) elements *= size(d);
+    return elements;
+  }
+  const [rows, columns] = [size(0), size(1)];
   return rows === 0 ? 0 : (rows - 1) * evaluate(argument.stride, values) + columns;
 }
 
 /** Throws unless everything that the kernel computes in 32 bits fits: {@link INDEX_RULE}. */
 export function checkIndices(contract: KernelContract, values: ReadonlyMap<string, number>): void {
-  const check = (what: string, value: number) => {
-    if (value >= INDEX_END) throw new RangeError(`${contract.name}: ${what} = ${value} does not fit in 31 bits`);
-  };
-  for (const [name, value] of values) if (Number.isInteger(value)) check(name, value);
+  const tooLarge = (what: string, value: number) =>
+    new RangeError(`${contract.name}: ${what} = ${value} does not fit in 31 bits`);
+  for (const [name, value] of values) if (value >= INDEX_END && Number.isInteger(value)) throw tooLarge(name, value);
   for (const argument of contract.arguments) {
     if (argument.kind === 'scalar') continue;
-    const inner = argument.shape.slice(1);
-    check(
-      `a row of ${argument.name}, ${inner.join(' · ')}`,
-      inner.reduce((product, size) => product * evaluate(size, values), 1),
-    );
+    let row = 1;
+    for (let d = 1; d < argument.shape.length; d++) row *= evaluate(argument.shape[d] as string, values);
+    if (row >= INDEX_END) throw tooLarge(`a row of ${argument.name}, ${argument.shape.slice(1).join(' · ')}`, row);
   }
-  for (const offset of contract.offsets32 ?? []) check(offset, evaluate(offset, values));
+  for (const offset of contract.offsets32 ?? []) {
+    const value = evaluate(offset, values);
+    if (value >= INDEX_END) throw tooLarge(offset, value);
+  }
 }
 
 /** Throws unless sizes are the multiples that the contract states, and rows that lie apart do not overlap. */

@@ -1,4 +1,4 @@
-import { aligned, defineKernel, i32, input, type KernelContract, output } from '../device/contract.js';
+import { aligned, defineKernel, i32, input, type KernelContract, output, variants } from '../device/contract.js';
 import type { DeviceBuffer } from '../device/device.js';
 import { exact, roundings, stored } from '../device/tolerance.js';
 import { COLUMNS_MULTIPLE, columnsOf, convertColumns } from './columns.js';
@@ -45,7 +45,7 @@ export const attentionCombine = defineKernel({
   ),
 });
 
-export const attentionCombineColumns = (type: TileType) =>
+export const attentionCombineColumns = variants((type: TileType) =>
   defineKernel({
     name: `attention_combine_columns_${type}`,
     source: 'attention_combine_columns.hip',
@@ -69,9 +69,10 @@ export const attentionCombineColumns = (type: TileType) =>
     ],
     order: ORDER.splits,
     tolerance: stored(type, attentionCombine.tolerance),
-  });
+  }),
+);
 
-export const attentionCombineConvert = (type: TileType) =>
+export const attentionCombineConvert = variants((type: TileType) =>
   defineKernel({
     name: `attention_combine_convert_${type}`,
     source: 'attention_combine_convert.hip',
@@ -90,7 +91,8 @@ export const attentionCombineConvert = (type: TileType) =>
     grid: COMBINE_GRID,
     order: ORDER.splits,
     tolerance: stored(type, attentionCombine.tolerance),
-  });
+  }),
+);
 
 /** Dimension `blocks`: heads · head_dim / 32, of a row. `rows` is written on the way. */
 export const attentionCombineQuantize = defineKernel({

@@ -1,4 +1,4 @@
-import { aligned, defineKernel, f32, i32, inout, input } from '../device/contract.js';
+import { aligned, defineKernel, f32, i32, inout, input, variants } from '../device/contract.js';
 import { exact } from '../device/tolerance.js';
 import type { LaunchCondition, ValuesOf } from './launch-plan.js';
 import { pagedCache, qkvOf, rowArguments, scoringArguments } from './paged-cache.js';
@@ -33,17 +33,18 @@ export const rotatedVariant = {
 } as const;
 
 /** {@link attentionTileSplit} of one row whose q is not rotated yet, and whose key and value are not in the cache. */
-export const attentionTileSplitRotated = (headDim: number) =>
+export const attentionTileSplitRotated = variants((headDim: number) =>
   defineKernel({
     name: `attention_tile_split_rotated_f16_d${headDim}`,
     ...rotatedVariant,
     summary: 'rope_kv_append, then attention_tile_split, of one row',
     arguments: [...rotatedInputs(headDim), partsOf(headDim), ...rowArguments, ...rotatedHeads, ...scoringArguments],
     tolerance: exact('the very bits of rope_kv_append and attention_tile_split'),
-  });
+  }),
+);
 
 /** {@link attentionTileSplitRotated} of heads that are normalized first. */
-export const attentionTileSplitNormed = (headDim: number) =>
+export const attentionTileSplitNormed = variants((headDim: number) =>
   defineKernel({
     name: `attention_tile_split_normed_f16_d${headDim}`,
     ...rotatedVariant,
@@ -59,7 +60,8 @@ export const attentionTileSplitNormed = (headDim: number) =>
       ...scoringArguments,
     ],
     tolerance: exact('the very bits of norm_rope_kv_append and attention_tile_split'),
-  });
+  }),
+);
 
 /** Rotation of one row's q and k inside attention, in single-token steps. */
 export interface RotatedSingleToken {

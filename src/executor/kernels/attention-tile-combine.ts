@@ -1,4 +1,14 @@
-import { aligned, defineKernel, f32, i32, inout, input, type KernelContract, output } from '../device/contract.js';
+import {
+  aligned,
+  defineKernel,
+  f32,
+  i32,
+  inout,
+  input,
+  type KernelContract,
+  output,
+  variants,
+} from '../device/contract.js';
 import type { DeviceBuffer } from '../device/device.js';
 import { exact } from '../device/tolerance.js';
 import { type RotatedSingleToken, rotatedHeads, rotatedInputs, rotatedVariant } from './attention-rotated.js';
@@ -35,7 +45,7 @@ const combinedOut = (form: CombinedEncoding, headDim: number) =>
 const combinedBits = 'attention_combine_quantize or _convert';
 
 /** {@link attentionTileSplitRotated}, and what combines its parts. */
-export const attentionTileCombineRotated = (form: CombinedEncoding, headDim: number) =>
+export const attentionTileCombineRotated = variants((form: CombinedEncoding, headDim: number) =>
   defineKernel({
     ...rotatedVariant,
     name: `attention_tile_combine_rotated_${form}_d${headDim}`,
@@ -51,10 +61,11 @@ export const attentionTileCombineRotated = (form: CombinedEncoding, headDim: num
       ...scoringArguments,
     ],
     tolerance: exact(`the very bits of rope_kv_append, attention_tile_split and ${combinedBits}`),
-  });
+  }),
+);
 
 /** {@link attentionTileCombineRotated} of heads that are normalized first. */
-export const attentionTileCombineNormed = (form: CombinedEncoding, headDim: number) =>
+export const attentionTileCombineNormed = variants((form: CombinedEncoding, headDim: number) =>
   defineKernel({
     ...rotatedVariant,
     name: `attention_tile_combine_normed_${form}_d${headDim}`,
@@ -73,10 +84,11 @@ export const attentionTileCombineNormed = (form: CombinedEncoding, headDim: numb
       ...scoringArguments,
     ],
     tolerance: exact(`the very bits of norm_rope_kv_append, attention_tile_split and ${combinedBits}`),
-  });
+  }),
+);
 
 /** {@link attentionTileSplit} over a cache in q8_0, and what combines its parts. */
-export const attentionTileCombineQ8 = (form: CombinedEncoding, headDim: number) =>
+export const attentionTileCombineQ8 = variants((form: CombinedEncoding, headDim: number) =>
   defineKernel({
     name: `attention_tile_combine_q8_0_${form}_d${headDim}`,
     source: 'attention_tile_combine_q8_0.hip',
@@ -101,7 +113,8 @@ export const attentionTileCombineQ8 = (form: CombinedEncoding, headDim: number) 
     multiples: [['heads', 'kv_heads']],
     order: ORDER.chunks,
     tolerance: exact(`the very bits of attention_tile_split and ${combinedBits}`),
-  });
+  }),
+);
 
 /** Launch that combines one row's splits. */
 export interface Combining {

@@ -1,4 +1,4 @@
-import { aligned, defineKernel, f32, i32, inout, input, type KernelContract } from '../device/contract.js';
+import { aligned, defineKernel, f32, i32, inout, input, type KernelContract, variants } from '../device/contract.js';
 import { exact, stored } from '../device/tolerance.js';
 import { TILE_TYPES, type TileType } from './formats.js';
 import { FRAGMENT_CHUNK } from './fragments.js';
@@ -24,7 +24,7 @@ export const saturatedCount = inout('saturated', 'i32', '1');
 
 const multiples = [['y_rows', `${COLUMNS_MULTIPLE}`]] as const;
 
-export const convertColumns = (type: TileType) =>
+export const convertColumns = variants((type: TileType) =>
   defineKernel({
     name: `convert_columns_${type}`,
     source: 'convert_columns.hip',
@@ -40,9 +40,10 @@ export const convertColumns = (type: TileType) =>
     grid: [{ of: 'in', per: COLUMNS_PART }, { of: 'rows' }],
     multiples,
     tolerance: exact('one rounding'),
-  });
+  }),
+);
 
-export const rmsNormColumns = (type: TileType) =>
+export const rmsNormColumns = variants((type: TileType) =>
   defineKernel({
     name: `rms_norm_columns_${type}`,
     source: 'rms_norm_columns.hip',
@@ -61,9 +62,10 @@ export const rmsNormColumns = (type: TileType) =>
     multiples,
     order: ORDER.row,
     tolerance: stored(type, rmsNorm.tolerance),
-  });
+  }),
+);
 
-export const swigluColumns = (type: TileType) =>
+export const swigluColumns = variants((type: TileType) =>
   defineKernel({
     name: `swiglu_columns_${type}`,
     source: 'swiglu_columns.hip',
@@ -79,7 +81,8 @@ export const swigluColumns = (type: TileType) =>
     grid: [{ of: 'ffn', per: COLUMNS_PART }, { of: 'rows' }],
     multiples,
     tolerance: stored(type, swiglu.tolerance),
-  });
+  }),
+);
 
 export const columnsContracts: readonly KernelContract[] = [
   ...TILE_TYPES.flatMap((type) => [convertColumns(type), rmsNormColumns(type), swigluColumns(type)]),

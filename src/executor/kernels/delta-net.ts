@@ -1,4 +1,14 @@
-import { defineKernel, f32, i32, inout, input, type KernelContract, output, rowsApart } from '../device/contract.js';
+import {
+  defineKernel,
+  f32,
+  i32,
+  inout,
+  input,
+  type KernelContract,
+  output,
+  rowsApart,
+  variants,
+} from '../device/contract.js';
 import { elementwise, moved, roundings } from '../device/tolerance.js';
 import { ORDER } from './reduction-order.js';
 
@@ -77,7 +87,7 @@ export const deltaConv = defineKernel({
  * Gated delta net with states of `dim` rows and columns; Yang, Kautz & Hatamizadeh (2025). `grouped`: the value heads of a key head
  * follow each other, and their betas stand before their alphas, `[rows, key_heads, 2, value_heads / key_heads]`.
  */
-export const deltaNet = (dim: number) =>
+export const deltaNet = variants((dim: number) =>
   defineKernel({
     name: `delta_net_d${dim}`,
     source: 'delta_net.hip',
@@ -103,7 +113,8 @@ export const deltaNet = (dim: number) =>
       `(${dim} / 8 + 40) · (rows + 1) · 2⁻²⁴ · what the reference names: dot products of ${dim}, once a row`,
       ({ rows }) => (dim / 8 + 40) * (rows! + 1),
     ),
-  });
+  }),
+);
 
 export const keepDeltaRows = defineKernel({
   name: 'keep_delta_rows',

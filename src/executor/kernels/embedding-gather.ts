@@ -1,4 +1,4 @@
-import { defineKernel, i32, input, type KernelContract, output } from '../device/contract.js';
+import { defineKernel, i32, input, type KernelContract, output, variants } from '../device/contract.js';
 import { exact, moved } from '../device/tolerance.js';
 import {
   BLOCK_TYPES,
@@ -21,7 +21,7 @@ export const embeddingArguments = [
   i32('hidden'),
 ] as const;
 
-export const embeddingGather = (type: WeightFloatType) =>
+export const embeddingGather = variants((type: WeightFloatType) =>
   defineKernel({
     name: `embedding_gather_${type}`,
     source: 'embedding_gather.hip',
@@ -29,7 +29,8 @@ export const embeddingGather = (type: WeightFloatType) =>
     arguments: [input('table', type, 'vocabulary', 'hidden'), ...embeddingArguments],
     grid: [{ of: 'tokens' }],
     tolerance: moved,
-  });
+  }),
+);
 
 export const embeddingGatherQuantized = (type: BlockType) => {
   const { blockElements, blockBytes } = blockFormat(type);

@@ -1,4 +1,14 @@
-import { aligned, defineKernel, f32, i32, inout, input, type KernelContract, output } from '../device/contract.js';
+import {
+  aligned,
+  defineKernel,
+  f32,
+  i32,
+  inout,
+  input,
+  type KernelContract,
+  output,
+  variants,
+} from '../device/contract.js';
 import { exact } from '../device/tolerance.js';
 import { saturatedCount } from './columns.js';
 import { MOST_USED_EXPERTS, routerScores } from './experts.js';
@@ -77,7 +87,7 @@ const scores = [input('scores', 'f32', 'experts'), input('bias', 'f32', 'experts
 const choice = [i32('experts'), i32('used'), i32('scoring'), i32('normalizes')] as const;
 
 /** Dimensions `tiles` and `chunks`: of gate and of up of an expert; `parts`: {@link normParts} of `hidden`. */
-export const expertsSwiglu = (format: FragmentFormat) =>
+export const expertsSwiglu = variants((format: FragmentFormat) =>
   defineKernel({
     name: `experts_swiglu_${format}`,
     source: 'experts_decode.hip',
@@ -104,10 +114,11 @@ export const expertsSwiglu = (format: FragmentFormat) =>
     ],
     order: ORDER.halves,
     tolerance: exact('the very bits of route_experts, rms_norm, linear_experts and swiglu_sent_columns'),
-  });
+  }),
+);
 
 /** Dimensions `tiles` and `chunks`: of down of an expert; `parts`: {@link normParts} of `out`. */
-export const expertsSummed = (format: FragmentFormat) =>
+export const expertsSummed = variants((format: FragmentFormat) =>
   defineKernel({
     name: `experts_summed_${format}`,
     source: 'experts_decode.hip',
@@ -129,7 +140,8 @@ export const expertsSummed = (format: FragmentFormat) =>
     multiples: [['in', `${FRAGMENT_CHUNK}`]],
     order: `${ORDER.halves}; over experts in rising order of ids`,
     tolerance: exact('the very bits of route_experts, linear_experts and combine_experts, and of the sums of rms_norm'),
-  });
+  }),
+);
 
 export const expertsOneContracts: readonly KernelContract[] = [
   routerScoresNormed,

@@ -1,4 +1,14 @@
-import { defineKernel, f32, i32, inout, input, type KernelContract, output, rowsApart } from '../device/contract.js';
+import {
+  defineKernel,
+  f32,
+  i32,
+  inout,
+  input,
+  type KernelContract,
+  output,
+  rowsApart,
+  variants,
+} from '../device/contract.js';
 import { elementwise, exact, roundings, stored } from '../device/tolerance.js';
 import { COLUMNS_MULTIPLE, COLUMNS_PART, columnsOf, saturatedCount } from './columns.js';
 import { TILE_TYPES, type TileType } from './formats.js';
@@ -167,7 +177,7 @@ export const gateRows = defineKernel({
 });
 
 /** Dimension `chunks`: of a row. Rows copied to the places of their experts, as columns. */
-export const sendColumns = (type: TileType) =>
+export const sendColumns = variants((type: TileType) =>
   defineKernel({
     name: `send_columns_${type}`,
     source: 'convert_columns.hip',
@@ -186,10 +196,11 @@ export const sendColumns = (type: TileType) =>
     grid: [{ of: 'in', per: COLUMNS_PART }, { of: 'pairs' }],
     multiples: [['y_rows', `${COLUMNS_MULTIPLE}`]],
     tolerance: exact('one rounding'),
-  });
+  }),
+);
 
 /** SwiGLU of the places that rows were sent to, as columns. */
-export const swigluSentColumns = (type: TileType) =>
+export const swigluSentColumns = variants((type: TileType) =>
   defineKernel({
     name: `swiglu_sent_columns_${type}`,
     source: 'swiglu_columns.hip',
@@ -208,7 +219,8 @@ export const swigluSentColumns = (type: TileType) =>
     grid: [{ of: 'ffn', per: COLUMNS_PART }, { of: 'pairs' }],
     multiples: [['y_rows', `${COLUMNS_MULTIPLE}`]],
     tolerance: stored(type, swiglu.tolerance),
-  });
+  }),
+);
 
 /** GEGLU of the places that rows were sent to, as columns. */
 export const gegluSentColumns = (type: TileType) => {

@@ -1,4 +1,4 @@
-import { aligned, defineKernel, i32, inout, input, type KernelContract } from '../device/contract.js';
+import { aligned, defineKernel, i32, inout, input, type KernelContract, variants } from '../device/contract.js';
 import { exact, roundings } from '../device/tolerance.js';
 import { BLOCK_TYPES, type BlockType, blockFormat, isBlockType, TILE_TYPES, type TileType } from './formats.js';
 
@@ -87,7 +87,7 @@ export const fragmentRoundings = (format: FragmentFormat) => {
 const ROUNDED = 'a scale’s rounding to f16 shows in the product, which bench/gpu/linear.cu holds';
 
 /** Dimensions `tiles` and `chunks` of the target; `blocks` of a row of the source, if it is in blocks. */
-export const packFragments = (type: FragmentType) =>
+export const packFragments = variants((type: FragmentType) =>
   defineKernel({
     name: `pack_fragments_${type}`,
     source: 'pack_fragments.hip',
@@ -104,6 +104,7 @@ export const packFragments = (type: FragmentType) =>
     ],
     grid: [{ of: 'tiles * chunks * 128', per: 'block' }],
     tolerance: exact(ROUNDED),
-  });
+  }),
+);
 
 export const fragmentsContracts: readonly KernelContract[] = [...TILE_TYPES, ...BLOCK_TYPES].map(packFragments);

@@ -1,4 +1,4 @@
-import { aligned, defineKernel, i32, inout, input, type KernelContract } from '../device/contract.js';
+import { aligned, defineKernel, i32, inout, input, type KernelContract, variants } from '../device/contract.js';
 import { exact, roundings, stored } from '../device/tolerance.js';
 import {
   FLOAT_TYPES,
@@ -23,7 +23,7 @@ import {
 } from './matmul-tile.js';
 import { ORDER } from './reduction-order.js';
 
-export const gateUpSwigluTile = (type: TileType, form: TileVariant) =>
+export const gateUpSwigluTile = variants((type: TileType, form: TileVariant) =>
   defineKernel({
     name: `gate_up_swiglu_tile_${tileSuffix(form, type)}`,
     source: form === 'few' ? 'twins/gate_up_swiglu_tile_few.hip' : 'gate_up_swiglu_tile.hip',
@@ -51,9 +51,10 @@ export const gateUpSwigluTile = (type: TileType, form: TileVariant) =>
         ({ hidden }) => hidden! / 16 + 32,
       ),
     ),
-  });
+  }),
+);
 
-export const gateUpSwiglu = (type: FloatType) =>
+export const gateUpSwiglu = variants((type: FloatType) =>
   defineKernel({
     name: `gate_up_swiglu_${type}`,
     source: 'twins/gate_up_swiglu.hip',
@@ -76,10 +77,11 @@ export const gateUpSwiglu = (type: FloatType) =>
         'product times the other factor; silu changes by at most 1.1 times its argument’s change',
       ({ hidden }) => hidden! / 32 + 40,
     ),
-  });
+  }),
+);
 
 /** Dimension `row_bytes`: {@link packedRowBytes}; `ffn_blocks`: ffn / 32. `blocks` are of 32 elements, and `ffn` is a multiple of 32. */
-export const gateUpSwigluPacked = (type: PackedType, rows: PackedRows = 'several') =>
+export const gateUpSwigluPacked = variants((type: PackedType, rows: PackedRows = 'several') =>
   defineKernel({
     name: `gate_up_swiglu_packed_${packedInfix(rows)}${type}`,
     source: 'twins/gate_up_swiglu_packed.hip',
@@ -101,7 +103,8 @@ export const gateUpSwigluPacked = (type: PackedType, rows: PackedRows = 'several
     offsets32: [`${PACKED_TOKENS} * blocks * ${Q8_BLOCK_BYTES}`],
     order: ORDER.packed,
     tolerance: exact('the very bits of matmul_packed, swiglu and quantize_q8'),
-  });
+  }),
+);
 
 /** Forms in which one launch of gate, up and SwiGLU is faster than one of each. */
 const FASTER_TOGETHER: readonly TileVariant[] = ['some', 'many'];

@@ -1,4 +1,14 @@
-import { aligned, defineKernel, f32, i32, inout, input, type KernelContract, rowsApart } from '../device/contract.js';
+import {
+  aligned,
+  defineKernel,
+  f32,
+  i32,
+  inout,
+  input,
+  type KernelContract,
+  rowsApart,
+  variants,
+} from '../device/contract.js';
 import { moved, roundings, stored } from '../device/tolerance.js';
 import {
   BLOCK_TYPES,
@@ -20,7 +30,7 @@ const angles = [
 ] as const;
 
 /** The key that all heads of latent attention share, `[latent | rotary]`; DeepSeek-V2 (2024). The row is changed in place. */
-export const latentAppend = (type: KvCacheType) =>
+export const latentAppend = variants((type: KvCacheType) =>
   defineKernel({
     name: `latent_append_${type}`,
     source: 'latent_append.hip',
@@ -50,7 +60,8 @@ export const latentAppend = (type: KvCacheType) =>
         (sizes) => sizes.latent! / 8 + 16,
       ),
     ),
-  });
+  }),
+);
 
 /** `absorbed` has room for the products of the plain parts, and two rows more as `attention_paged` has of keys and values. */
 export const latentQuery = defineKernel({

@@ -1,7 +1,6 @@
 import type { NativeDevice, NativeGridDim, NativeLaunch } from '../device/addon.js';
 import {
   type Argument,
-  type BufferArgument,
   checkIndices,
   checkSizes,
   type GridDim,
@@ -114,14 +113,15 @@ export class LaunchPlanRecorder {
     }
     checkIndices(contract, sizes);
     checkSizes(contract, sizes);
-    checkOverlaps(contract, byName, sizes);
+    const required = contract.arguments.map((one) => (one.kind === 'buffer' ? requiredElements(one, sizes) : 0));
+    checkOverlaps(contract, byName, required);
     const words = new BigUint64Array(contract.arguments.length);
     const view = new DataView(words.buffer);
     contract.arguments.forEach((argument, i) => {
       const value = byName[argument.name];
       if (argument.kind === 'buffer') {
-        checkBuffer(contract, argument, value as DeviceBuffer, sizes);
-        view.setBigUint64(i * 8, BigInt((value as DeviceBuffer).address), true);
+        checkBuffer(contract, argument, value as DeviceBuffer, required[i] as number);
+        setAddress(view, i * 8, (value as DeviceBuffer).address);
       } else if (argument.dtype === 'f32') {
         view.setFloat32(i * 8, value as number, true);
       } else {
@@ -191,6 +191,12 @@ export class LaunchPlanRecorder {
   }
 }
 
+/** 64 bits in two halves, as a number of JavaScript becomes whole ones slowly. */
+function setAddress(view: DataView, at: number, address: number): void {
+  view.setUint32(at, address % 2 ** 32, true);
+  view.setUint32(at + 4, Math.floor(address / 2 ** 32), true);
+}
+
 function gridDim(
   device: Device,
   { name, grid }: KernelContract,
@@ -258,9 +264,8 @@ function checkBuffer(
   contract: KernelContract,
   argument: Argument & { kind: 'buffer' },
   value: DeviceBuffer,
-  sizes: ReadonlyMap<string, number>,
+  required: number,
 ): void {
-  const required = requiredElements(argument, sizes);
   if (value.dtype !== argument.dtype) {
     throw new RangeError(`${contract.name}: ${argument.name} is ${value.dtype}, the contract says ${argument.dtype}`);
   }
@@ -275,30 +280,31 @@ function checkBuffer(
   }
 }
 
-/** Throws when memory that the kernel writes is another argument's, too, and the contract does not allow it. */
+/**
+ * Throws when memory that the kernel writes is another argument's, too, and the contract does not allow it.
+ *
+ * @param required elements of each argument
+ */
 function checkOverlaps(
   contract: KernelContract,
   values: Readonly<Record<string, DeviceBuffer | number>>,
-  sizes: ReadonlyMap<string, number>,
+  required: readonly number[],
 ): void {
-  const ranges = contract.arguments
-    .filter((argument): argument is BufferArgument => argument.kind === 'buffer')
-    .map((argument) => {
-      const { address } = values[argument.name] as DeviceBuffer;
-      return {
-        argument,
-        start: address,
-        end: address + requiredElements(argument, sizes) * DTYPE_BYTES[argument.dtype],
-      };
-    });
-  ranges.forEach((a, i) => {
-    for (const b of ranges.slice(i + 1)) {
+  const ranges = contract.arguments.flatMap((argument, i) => {
+    if (argument.kind === 'scalar') return [];
+    const { address } = values[argument.name] as DeviceBuffer;
+    return [{ argument, start: address, end: address + (required[i] as number) * DTYPE_BYTES[argument.dtype] }];
+  });
+  for (const a of ranges) {
+    for (const b of ranges) {
+      // Each pair once.
+      if (a === b) break;
       if (a.argument.access === 'in' && b.argument.access === 'in') continue;
       if (Math.max(a.start, b.start) >= Math.min(a.end, b.end)) continue;
-      const names = [a.argument.name, b.argument.name];
+      const names = [b.argument.name, a.argument.name];
       const mayShare = (contract.inPlace ?? []).some((pair) => names.every((name) => pair.includes(name)));
       if (mayShare && a.start === b.start) continue;
       throw new RangeError(`${contract.name}: ${names.join(' and ')} overlap`);
     }
-  });
+  }
 }

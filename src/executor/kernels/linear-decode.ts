@@ -8,6 +8,7 @@ import {
   type KernelContract,
   output,
   rowsApart,
+  variants,
 } from '../device/contract.js';
 import { exact } from '../device/tolerance.js';
 import { COLUMNS_MULTIPLE, columnsOf, saturatedCount } from './columns.js';
@@ -102,7 +103,7 @@ export const normedInputs = [
 ] as const;
 
 /** Dimensions `tiles` and `chunks`: of the weight; `parts`: {@link normParts} of `in`; `biases`: `out`, or 0 where `biased` is. */
-export const linearNormed = (format: FragmentFormat) =>
+export const linearNormed = variants((format: FragmentFormat) =>
   defineKernel({
     ...shared,
     name: `linear_normed_${format}`,
@@ -118,7 +119,8 @@ export const linearNormed = (format: FragmentFormat) =>
       f32('eps'),
     ],
     tolerance: exact('the very bits of rms_norm_columns, linear and bias_add'),
-  });
+  }),
+);
 
 /** Formats of two matrices of one input that files mix, of which one launch takes both: q and k, then v. */
 export type FormatPair = readonly [first: FragmentFormat, second: FragmentFormat];
@@ -169,7 +171,7 @@ export function pairBlocks([first, second]: FormatPair, outFirst: number, outSec
 }
 
 /** {@link linearNormed} of two matrices of formats of their own, their outputs side by side. */
-export const linearNormedPair = (pair: FormatPair) =>
+export const linearNormedPair = variants((pair: FormatPair) =>
   defineKernel({
     ...onePair,
     name: `linear_normed_${pair.join('_')}`,
@@ -183,7 +185,8 @@ export const linearNormedPair = (pair: FormatPair) =>
       ...pairSizes,
     ],
     tolerance: exact('the very bits of rms_norm_columns, linear and bias_add'),
-  });
+  }),
+);
 
 /**
  * True if gate and up of so many rows are to be one launch: a block that takes both has a coarser share, which may cost more
@@ -198,7 +201,7 @@ export function canShareSwiglu(ffn: number): boolean {
 }
 
 /** Dimensions `tiles`, `chunks` and `ffn_chunks`: of the weight, of a row of x and of y; `parts`: {@link normParts} of `hidden`. */
-export const linearSwiglu = (format: FragmentFormat) =>
+export const linearSwiglu = variants((format: FragmentFormat) =>
   defineKernel({
     ...singleTokenShape,
     source: 'linear_decode.hip',
@@ -223,7 +226,8 @@ export const linearSwiglu = (format: FragmentFormat) =>
       ['y_rows', `${COLUMNS_MULTIPLE}`],
     ],
     tolerance: exact('the very bits of rms_norm_columns, linear and swiglu_columns'),
-  });
+  }),
+);
 
 /** Dimensions `tiles` and `chunks`: of the weight; `parts`: {@link normParts} of `out`. */
 export const linearSummed = (format: FragmentFormat) => {

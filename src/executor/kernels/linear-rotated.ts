@@ -1,4 +1,4 @@
-import { aligned, defineKernel, f32, i32, inout, type KernelContract } from '../device/contract.js';
+import { aligned, defineKernel, f32, i32, inout, type KernelContract, variants } from '../device/contract.js';
 import { exact } from '../device/tolerance.js';
 import { saturatedCount } from './columns.js';
 import { FRAGMENT_CHUNK, FRAGMENT_FORMATS, type FragmentFormat, fragmentWeight } from './fragments.js';
@@ -35,7 +35,7 @@ const bits = exact('the very bits of linear_normed and rope_kv_append');
  * Dimensions as of {@link linearNormed}; `biases`: of all of q, k and v. `first`: the column of q, k and v side by side at which
  * the matrix's outputs begin.
  */
-export const linearRotated = (format: FragmentFormat) =>
+export const linearRotated = variants((format: FragmentFormat) =>
   defineKernel({
     ...singleTokenShape,
     name: `linear_rotated_${format}`,
@@ -57,10 +57,11 @@ export const linearRotated = (format: FragmentFormat) =>
       ...headMultiples,
     ],
     tolerance: bits,
-  });
+  }),
+);
 
 /** The same of q and k, and of v, in formats of their own. */
-export const linearRotatedPair = (pair: FormatPair) =>
+export const linearRotatedPair = variants((pair: FormatPair) =>
   defineKernel({
     ...onePair,
     name: `linear_rotated_${pair.join('_')}`,
@@ -69,7 +70,8 @@ export const linearRotatedPair = (pair: FormatPair) =>
     arguments: [...pairWeights(pair), ...inputs, ...pairSizes],
     multiples: [...onePair.multiples, ...headMultiples],
     tolerance: bits,
-  });
+  }),
+);
 
 /** RoPE tables of q, k and v of one row in the product that computes them, and their destinations. */
 export interface RotatedHeads {

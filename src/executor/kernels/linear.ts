@@ -1,4 +1,13 @@
-import { aligned, defineKernel, i32, inout, input, type KernelContract, rowsApart } from '../device/contract.js';
+import {
+  aligned,
+  defineKernel,
+  i32,
+  inout,
+  input,
+  type KernelContract,
+  rowsApart,
+  variants,
+} from '../device/contract.js';
 import { stored } from '../device/tolerance.js';
 import { COLUMNS_MULTIPLE, columnsOf, saturatedCount } from './columns.js';
 import {
@@ -64,7 +73,7 @@ export function linearVariantRows({ count }: Rows, form: LinearVariant, out: num
 }
 
 /** Dimension `chunks`: of a row. */
-export const linear = (format: FragmentFormat, form: LinearVariant) =>
+export const linear = variants((format: FragmentFormat, form: LinearVariant) =>
   defineKernel({
     name: `linear_${form}_${format}`,
     source: 'linear.hip',
@@ -92,10 +101,11 @@ export const linear = (format: FragmentFormat, form: LinearVariant) =>
     multiples: [['x_rows', `${COLUMNS_MULTIPLE}`]],
     order: ORDER.halves,
     tolerance: fragmentRoundings(format),
-  });
+  }),
+);
 
 /** Dimensions `chunks` and `ffn_chunks`: of a row of x and of y. */
-export const linearGated = (format: FragmentFormat) =>
+export const linearGated = variants((format: FragmentFormat) =>
   defineKernel({
     name: `linear_gated_${format}`,
     source: 'linear_gated.hip',
@@ -124,7 +134,8 @@ export const linearGated = (format: FragmentFormat) =>
     ],
     order: ORDER.halves,
     tolerance: stored(fragmentInput(format), fragmentRoundings(format)),
-  });
+  }),
+);
 
 /** y = weight · x, or that added to y, in the fastest form for each number of rows. */
 export function launchLinear(

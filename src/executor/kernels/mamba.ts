@@ -1,4 +1,13 @@
-import { defineKernel, i32, inout, input, type KernelContract, output, rowsApart } from '../device/contract.js';
+import {
+  defineKernel,
+  i32,
+  inout,
+  input,
+  type KernelContract,
+  output,
+  rowsApart,
+  variants,
+} from '../device/contract.js';
 import { roundings } from '../device/tolerance.js';
 import { DELTA_PART, SLICE_WORDS } from './delta-net.js';
 import { ORDER } from './reduction-order.js';
@@ -36,7 +45,7 @@ export const causalConv = defineKernel({
 });
 
 /** Mamba 2 with states of `columns` columns; Dao & Gu (2024). */
-export const mambaScan = (columns: number) =>
+export const mambaScan = variants((columns: number) =>
   defineKernel({
     name: `mamba_scan_n${columns}`,
     source: 'mamba_scan.hip',
@@ -66,6 +75,7 @@ export const mambaScan = (columns: number) =>
       `(${columns} / 8 + 40) · (rows + 1) · 2⁻²⁴ · what the reference names: dot products of ${columns}, once a row`,
       ({ rows }) => (columns / 8 + 40) * (rows! + 1),
     ),
-  });
+  }),
+);
 
 export const mambaContracts: readonly KernelContract[] = [causalConv, ...MAMBA_STATES.map(mambaScan)];

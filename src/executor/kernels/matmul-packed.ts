@@ -8,6 +8,7 @@ import {
   type KernelContract,
   output,
   rowsApart,
+  variants,
 } from '../device/contract.js';
 import { exact, roundings } from '../device/tolerance.js';
 import { PACKED_TYPES, type PackedType, Q8_BLOCK, Q8_BLOCK_BYTES } from './formats.js';
@@ -34,7 +35,7 @@ export const PACKED_ROWS = [
 ] as const;
 
 /** Dimension `row_bytes`: {@link packedRowBytes}; `blocks` are of 32 elements. */
-export const matmulPacked = (type: PackedType, rows: PackedRows = 'several') =>
+export const matmulPacked = variants((type: PackedType, rows: PackedRows = 'several') =>
   defineKernel({
     name: `matmul_packed_${packedInfix(rows)}${type}`,
     source: 'matmul_packed.hip',
@@ -62,7 +63,8 @@ export const matmulPacked = (type: PackedType, rows: PackedRows = 'several') =>
         'sums take two roundings a block of 32, each term three more and the last sum at most 65',
       ({ blocks }) => 2 * blocks! + 70,
     ),
-  });
+  }),
+);
 
 /** Rows of the weight and of x that one block of matmul_packed_tile multiplies. */
 export const PACKED_TILE = 64;
@@ -101,7 +103,7 @@ export const canNormalize = (columns: number): boolean => columns <= NORMED_MOST
 export const normParts = (columns: number): number => Math.ceil(columns / NORM_PART);
 
 /** Dimensions `in`: 32 · blocks, and `parts`: {@link normParts} of it. */
-export const matmulNormed = (type: PackedType) =>
+export const matmulNormed = variants((type: PackedType) =>
   defineKernel({
     name: `matmul_normed_${type}`,
     source: 'matmul_normed.hip',
@@ -119,7 +121,8 @@ export const matmulNormed = (type: PackedType) =>
     multiples: PACKED_ROWS,
     order: ORDER.packed,
     tolerance: exact('the very bits of rms_norm_quantize and matmul_packed'),
-  });
+  }),
+);
 
 /** Largest number of weights that {@link matmulNormedParts} multiplies. */
 export const MOST_PARTS = 3;
@@ -161,7 +164,7 @@ export const matmulNormedParts = defineKernel({
 });
 
 /** Dimension `parts`: {@link normParts} of `out`. */
-export const matmulSummed = (type: PackedType) =>
+export const matmulSummed = variants((type: PackedType) =>
   defineKernel({
     name: `matmul_summed_${type}`,
     source: 'matmul_summed.hip',
@@ -179,10 +182,11 @@ export const matmulSummed = (type: PackedType) =>
     multiples: PACKED_ROWS,
     order: ORDER.packed,
     tolerance: exact('the very bits of matmul_packed, and of the sums of rms_norm'),
-  });
+  }),
+);
 
 /** Dimensions `in`: 32 · blocks, and `parts`: {@link normParts} of it; `ffn_blocks`: ffn / 32. */
-export const gateUpNormed = (type: PackedType) =>
+export const gateUpNormed = variants((type: PackedType) =>
   defineKernel({
     name: `gate_up_normed_${type}`,
     source: 'gate_up_normed.hip',
@@ -201,7 +205,8 @@ export const gateUpNormed = (type: PackedType) =>
     multiples: [...PACKED_ROWS, ['ffn', `${Q8_BLOCK}`]],
     order: ORDER.packed,
     tolerance: exact('the very bits of rms_norm_quantize, matmul_packed and swiglu_quantize'),
-  });
+  }),
+);
 
 /** The most rows that are multiplied a few at a time; matrix units are faster for more. */
 const MOST_SEVERAL = 63;

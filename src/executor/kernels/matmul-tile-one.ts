@@ -1,4 +1,14 @@
-import { aligned, defineKernel, f32, i32, inout, input, type KernelContract, output } from '../device/contract.js';
+import {
+  aligned,
+  defineKernel,
+  f32,
+  i32,
+  inout,
+  input,
+  type KernelContract,
+  output,
+  variants,
+} from '../device/contract.js';
 import { exact } from '../device/tolerance.js';
 import { TILE_TYPES, type TileType } from './formats.js';
 import { TILE_INPUT_MULTIPLE, TILE_VARIANTS } from './matmul-tile.js';
@@ -17,7 +27,7 @@ const multiples = [['in', `${TILE_INPUT_MULTIPLE}`]] as const;
 export const canNormalizeTile = (columns: number): boolean => columns <= NORMED_MOST && columns % NORM_PART === 0;
 
 /** Dimension `biases`: the bias's elements, where it has one. */
-export const matmulTileNormed = (type: TileType) =>
+export const matmulTileNormed = variants((type: TileType) =>
   defineKernel({
     name: `matmul_tile_normed_${type}`,
     source: 'matmul_tile_normed.hip',
@@ -37,10 +47,11 @@ export const matmulTileNormed = (type: TileType) =>
     multiples,
     order: ORDER.tile,
     tolerance: exact('the very bits of rms_norm_convert, matmul_tile and bias_add'),
-  });
+  }),
+);
 
 /** Dimension `parts`: {@link normParts} of `out`. */
-export const matmulTileSummed = (type: TileType) =>
+export const matmulTileSummed = variants((type: TileType) =>
   defineKernel({
     name: `matmul_tile_summed_${type}`,
     source: 'matmul_tile_summed.hip',
@@ -58,9 +69,10 @@ export const matmulTileSummed = (type: TileType) =>
     multiples,
     order: ORDER.tile,
     tolerance: exact('the very bits of matmul_tile, and of the sums of rms_norm'),
-  });
+  }),
+);
 
-export const gateUpTileNormed = (type: TileType) =>
+export const gateUpTileNormed = variants((type: TileType) =>
   defineKernel({
     name: `gate_up_tile_normed_${type}`,
     source: 'gate_up_tile_normed.hip',
@@ -78,7 +90,8 @@ export const gateUpTileNormed = (type: TileType) =>
     multiples,
     order: ORDER.tile,
     tolerance: exact('the very bits of rms_norm_convert, matmul_tile and swiglu_convert'),
-  });
+  }),
+);
 
 export const matmulTileOneContracts: readonly KernelContract[] = TILE_TYPES.flatMap((type) => [
   matmulTileNormed(type),

@@ -1,4 +1,13 @@
-import { aligned, defineKernel, i32, inout, input, type KernelContract, rowsApart } from '../device/contract.js';
+import {
+  aligned,
+  defineKernel,
+  i32,
+  inout,
+  input,
+  type KernelContract,
+  rowsApart,
+  variants,
+} from '../device/contract.js';
 import { roundings } from '../device/tolerance.js';
 import { TILE_TYPES, type TileType } from './formats.js';
 import type { Launch, LaunchCondition, Rows, ValuesOf } from './launch-plan.js';
@@ -38,7 +47,7 @@ export const tileSuffix = (form: TileVariant, type: TileType) => (form === 'many
 /** Order of a sum of `in` products: eight segments in order, each a chain of products. */
 const sumRoundings = (inner: number) => inner / 16 + 12;
 
-export const matmulTile = (type: TileType, form: TileVariant) =>
+export const matmulTile = variants((type: TileType, form: TileVariant) =>
   defineKernel({
     name: `matmul_tile_${tileSuffix(form, type)}`,
     source: 'matmul_tile.hip',
@@ -64,7 +73,8 @@ export const matmulTile = (type: TileType, form: TileVariant) =>
       '(in / 16 + 12) · 2⁻²⁴ · (sum |weight · x| + |y|): eight sums of in / 8 terms in order, a product of tiles adds in the hardware’s order',
       (sizes) => sumRoundings(sizes.in!),
     ),
-  });
+  }),
+);
 
 /** y = weight · x, or that added to y, in the fastest form for each number of rows. */
 export function launchMatmulTile(

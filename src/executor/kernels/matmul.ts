@@ -1,4 +1,13 @@
-import { defineKernel, type GridDim, i32, inout, input, type KernelContract, rowsApart } from '../device/contract.js';
+import {
+  defineKernel,
+  type GridDim,
+  i32,
+  inout,
+  input,
+  type KernelContract,
+  rowsApart,
+  variants,
+} from '../device/contract.js';
 import { roundings } from '../device/tolerance.js';
 import { WEIGHT_FLOAT_TYPES, type WeightFloatType } from './formats.js';
 import { ORDER } from './reduction-order.js';
@@ -15,7 +24,7 @@ export const matmulGrid: readonly GridDim[] = [
   { of: 'rows', per: MATMUL_TOKENS, perOnHost: MATMUL_HOST_TOKENS },
 ];
 
-export const matmul = (type: WeightFloatType) =>
+export const matmul = variants((type: WeightFloatType) =>
   defineKernel({
     name: `matmul_${type}`,
     source: 'matmul.hip',
@@ -38,6 +47,7 @@ export const matmul = (type: WeightFloatType) =>
       '(in / 32 + 24) · 2⁻²⁴ · sum |weight · x|: 32 or more partial sums of in / 32 terms, and a tail of at most 15',
       (sizes) => sizes.in! / 32 + 24,
     ),
-  });
+  }),
+);
 
 export const matmulContracts: readonly KernelContract[] = [...WEIGHT_FLOAT_TYPES.map(matmul)];

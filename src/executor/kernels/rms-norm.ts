@@ -1,4 +1,14 @@
-import { aligned, defineKernel, f32, i32, inout, input, type KernelContract, output } from '../device/contract.js';
+import {
+  aligned,
+  defineKernel,
+  f32,
+  i32,
+  inout,
+  input,
+  type KernelContract,
+  output,
+  variants,
+} from '../device/contract.js';
 import { exact, roundings, stored } from '../device/tolerance.js';
 import { Q8_BLOCK, Q8_BLOCK_BYTES, TILE_TYPES, type TileType } from './formats.js';
 import { ORDER } from './reduction-order.js';
@@ -46,7 +56,7 @@ export const rmsNormQuantize = defineKernel({
   tolerance: exact('the very bits of rms_norm and quantize_q8'),
 });
 
-export const rmsNormConvert = (type: TileType) =>
+export const rmsNormConvert = variants((type: TileType) =>
   defineKernel({
     name: `rms_norm_convert_${type}`,
     source: 'rms_norm_convert.hip',
@@ -56,7 +66,8 @@ export const rmsNormConvert = (type: TileType) =>
     grid: [{ of: 'rows' }],
     order: ORDER.norm,
     tolerance: stored(type, rmsNorm.tolerance),
-  });
+  }),
+);
 
 export const rmsNormF16 = defineKernel({
   name: 'rms_norm_f16',

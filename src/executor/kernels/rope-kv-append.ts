@@ -1,4 +1,4 @@
-import { aligned, defineKernel, f32, i32, inout, input, type KernelContract } from '../device/contract.js';
+import { aligned, defineKernel, f32, i32, inout, input, type KernelContract, variants } from '../device/contract.js';
 import { exact, roundings, stored } from '../device/tolerance.js';
 import { FLOAT_TYPES, type FloatType } from './formats.js';
 import { KV_CACHE_TYPES, type KvCacheType, pagedCache, rowArguments } from './paged-cache.js';
@@ -24,7 +24,7 @@ export const rotatedAppend = (type: KvCacheType) =>
   ] as const;
 
 /** Over a q8_0 cache this rotates k in place, too. */
-export const ropeKvAppend = (type: KvCacheType) =>
+export const ropeKvAppend = variants((type: KvCacheType) =>
   defineKernel({
     name: `rope_kv_append_${type}`,
     source: type === 'q8_0' ? 'rope_kv_append_q8_0.hip' : 'rope_kv_append.hip',
@@ -46,12 +46,13 @@ export const ropeKvAppend = (type: KvCacheType) =>
             type,
             roundings('3 · 2⁻²⁴ · (|a| + |b|) of the pair (a, b): two products and their sum', () => 3),
           ),
-  });
+  }),
+);
 
 /** Pairs in which norm_rope_kv_append turns: a thread takes eight elements. */
 export const NORMED_ROTARY_MULTIPLE = 8;
 
-export const normRopeKvAppend = (type: FloatType) =>
+export const normRopeKvAppend = variants((type: FloatType) =>
   defineKernel({
     name: `norm_rope_kv_append_${type}`,
     source: 'norm_rope_kv_append.hip',
@@ -77,7 +78,8 @@ export const normRopeKvAppend = (type: FloatType) =>
         (sizes) => sizes.head_dim! / 8 + 19,
       ),
     ),
-  });
+  }),
+);
 
 export const ropeKvAppendContracts: readonly KernelContract[] = [
   ...KV_CACHE_TYPES.map(ropeKvAppend),

@@ -7,6 +7,7 @@ import {
   type KernelContract,
   output,
   rowsApart,
+  variants,
 } from '../device/contract.js';
 import { elementwise, exact, stored } from '../device/tolerance.js';
 import { Q8_BLOCK, Q8_BLOCK_BYTES, TILE_TYPES, type TileType } from './formats.js';
@@ -62,7 +63,7 @@ export const swigluQuantize = defineKernel({
   tolerance: exact('the very bits of swiglu and quantize_q8'),
 });
 
-export const swigluConvert = (type: TileType) =>
+export const swigluConvert = variants((type: TileType) =>
   defineKernel({
     name: `swiglu_convert_${type}`,
     source: 'swiglu_convert.hip',
@@ -71,7 +72,8 @@ export const swigluConvert = (type: TileType) =>
     arguments: [gateUp, aligned(8, output('y', type, 'rows', 'ffn')), i32('ffn')],
     grid: PARTS,
     tolerance: stored(type, swiglu.tolerance),
-  });
+  }),
+);
 
 export const swigluF16 = defineKernel({
   name: 'swiglu_f16',
