@@ -54,7 +54,7 @@ export const TIERS = {
     'test/executor/{bytes-read,unused-tensors,weight-chunks}.test.ts',
     'test/e2e/{demo,generation}.test.ts',
     'test/faults/kills.test.ts',
-    'test/gateway/{echo,event-loop-delay,fake-executor,tracing}.test.ts',
+    'test/gateway/{echo,event-loop-delay,fake-executor,token-histogram,tracing}.test.ts',
     'test/kernels/*.test.ts',
     '!test/kernels/{build,kernel-counts,kernel-limits,lanes,mutations}.test.ts',
     '!test/kernels/{argmax,attention_split,causal_mask,flash_attention_causal,flash_attention_nocausal,gate_up_swiglu,gate_up_swiglu_packed,gemm}.test.ts',

@@ -6,6 +6,7 @@ import type { ReplicaCounts } from './replica/replica-counts.js';
 import type { CompletionTotals } from './request/completion-totals.js';
 import type { CompletionCounts } from './request/generation.js';
 import type { RequestObserver } from './request/runner.js';
+import { TokenHistogram } from './token-histogram.js';
 
 const LATENCY_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120];
 const TOKEN_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.15, 0.3, 0.6, 1.2, 2.5];
@@ -249,7 +250,10 @@ export function observeModels(
     LATENCY_BUCKETS,
   );
   const timeToFirstToken = histogram('time_to_first_token_seconds', 'From request to first token', LATENCY_BUCKETS);
-  const interTokenLatency = histogram('inter_token_latency_seconds', 'Between tokens', TOKEN_BUCKETS);
+  const interTokenLatency = new TokenHistogram(
+    { name: 'rocmforge_inter_token_latency_seconds', help: 'Between tokens', buckets: TOKEN_BUCKETS },
+    registry,
+  );
   const requestLatency = histogram('e2e_request_latency_seconds', 'From request to its end', LATENCY_BUCKETS);
   const recovery = new Histogram({
     name: 'rocmforge_executor_recovery_seconds',
@@ -262,20 +266,19 @@ export function observeModels(
     const labels = { model_name: model.name };
     // With a label a metric is there once it has a value: from the start it is 0.
     promptTokens.inc(labels, 0);
-    for (const zero of [queueTime, timeToFirstToken, interTokenLatency, requestLatency]) zero.zero(labels);
+    for (const zero of [queueTime, timeToFirstToken, requestLatency]) zero.zero(labels);
     if (labelNames.length > 0) recovery.zero(labelsOf(model));
     // A series that begins at 1 does not show that it rose.
     for (const reason of USUAL_ENDS) restarts.inc({ ...labelsOf(model), reason }, 0);
     const tokens = newTokens[i] as (typeof newTokens)[number];
-    // Labels for what is observed at each token.
-    const latency = interTokenLatency.labels(labels);
+    const observeLatency = interTokenLatency.labels(labels);
     return {
       requestStarted: (count) => promptTokens.inc(labels, count),
       queued: (seconds) => queueTime.observe(labels, seconds),
       firstToken: (seconds) => timeToFirstToken.observe(labels, seconds),
       tokens: (count, secondsSinceLast) => {
         tokens.count += count;
-        if (secondsSinceLast !== undefined) latency.observe(secondsSinceLast);
+        if (secondsSinceLast !== undefined) observeLatency(secondsSinceLast);
       },
       completionEnded: (counts: CompletionCounts) => completions.add(counts),
       requestEnded: (outcome, seconds) => {
