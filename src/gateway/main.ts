@@ -221,6 +221,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
         ...options,
         files,
       });
+      metrics.watchKeptStreams(() => context.streams.counts);
       metrics.watchApi('http', {
         connections: httpServer.connections.counters,
         calls: [httpServer.bodies.counters, httpServer.unread.counters],

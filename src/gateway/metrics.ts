@@ -122,6 +122,23 @@ export class Metrics implements TrustObserver {
     });
   }
 
+  /** Tells of streams that are kept for clients that come back. */
+  watchKeptStreams(read: () => { readonly streams: number; readonly bytes: number; readonly dropped: number }): void {
+    const gauge = (name: string, help: string, count: () => number): void => {
+      new Gauge({
+        name: `rocmforge_${name}`,
+        help,
+        registers: [this.registry],
+        collect() {
+          this.set(count());
+        },
+      });
+    };
+    gauge('kept_streams', 'Streams kept for clients that come back', () => read().streams);
+    gauge('kept_stream_bytes', 'Memory of kept streams', () => read().bytes);
+    this.total('kept_streams_dropped_total', 'Kept streams dropped because there was no room', () => read().dropped);
+  }
+
   /** Tells of what a server turns away before a request knows of it. */
   watchApi(api: Api, guards: GuardCounts): void {
     if (this.apis.push([api, guards]) > 1) return;

@@ -32,13 +32,14 @@ export class KeptStreams implements StreamKeeper {
   private readonly ofStream = new Map<KeptStream, Entry>();
   private readonly accounts = new Map<string, Account>();
   private bytes = 0;
+  private dropped = 0;
   private isEnding = false;
 
   constructor(private readonly limits: Readonly<Record<keyof typeof DEFAULT_LIMITS, number>> = DEFAULT_LIMITS) {}
 
-  /** Memory of all of them. */
-  get size(): number {
-    return this.bytes;
+  /** Number of them, their memory, and those that were dropped so far as there was no room. */
+  get counts(): { readonly streams: number; readonly bytes: number; readonly dropped: number } {
+    return { streams: this.entries.size, bytes: this.bytes, dropped: this.dropped };
   }
 
   /**
@@ -95,6 +96,7 @@ export class KeptStreams implements StreamKeeper {
     while (hasRoom && account.bytes > limits.bytesOfPrincipal) hasRoom = this.dropEnded(principal);
     while (hasRoom && this.bytes > limits.bytes) hasRoom = this.dropEnded(principal) || this.dropEnded();
     if (hasRoom) return;
+    this.dropped += 1;
     this.forget(stream);
     stream.giveUp();
   }
@@ -115,6 +117,7 @@ export class KeptStreams implements StreamKeeper {
   private dropEnded(principal?: string): boolean {
     for (const { stream } of this.entries.values()) {
       if (!stream.writableEnded || (principal !== undefined && stream.principal !== principal)) continue;
+      this.dropped += 1;
       this.forget(stream);
       stream.giveUp();
       return true;

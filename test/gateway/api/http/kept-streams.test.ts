@@ -172,7 +172,7 @@ it.each([
   vi.advanceTimersByTime(LIMITS.unreadMs - 1);
   expect(isThere('one')).toBe(true);
   vi.advanceTimersByTime(1);
-  expect([isThere('one'), stream.signal.aborted, streams.size]).toEqual([false, true, 0]);
+  expect([isThere('one'), stream.signal.aborted, streams.counts.bytes]).toEqual([false, true, 0]);
 });
 
 it('ends for all when it is stopped, and what computes it', () => {
@@ -189,14 +189,18 @@ it('ends for all when it is stopped, and what computes it', () => {
   stream.stop(new RocmForgeError('STREAM_CANCELLED', 'stopped'));
   expect(written).toEqual(['STREAM_CANCELLED']);
   expect([first.response.text, first.response.writableEnded]).toEqual(['xxxxstopped', true]);
-  expect([isThere('one'), stream.signal.aborted, streams.size]).toEqual([false, true, 0]);
+  expect([isThere('one'), stream.signal.aborted, streams.counts.bytes]).toEqual([false, true, 0]);
 });
 
 it('tells all who wait why it cannot begin', () => {
   const first = reader('one');
   const stream = streams.begin(first.exchange) as KeptStream;
   stream.fail(new RocmForgeError('QUEUE_FULL', 'full'));
-  expect([first.errors.map(({ reason }) => reason), isThere('one'), streams.size]).toEqual([['QUEUE_FULL'], false, 0]);
+  expect([first.errors.map(({ reason }) => reason), isThere('one'), streams.counts.bytes]).toEqual([
+    ['QUEUE_FULL'],
+    false,
+    0,
+  ]);
 });
 
 it('waits for its model as long as nothing but comments has come', () => {
@@ -217,7 +221,7 @@ it('is not kept beyond its memory, but continues for its readers, who hold it up
   const { stream, first } = begun('one', 6000);
   first.response.writableNeedDrain = true;
   stream.write('y'.repeat(6000));
-  expect([isThere('one'), streams.size, stream.signal.aborted]).toEqual([false, 0, false]);
+  expect([isThere('one'), streams.counts.bytes, stream.signal.aborted]).toEqual([false, 0, false]);
   for (let i = 0; i < 30; i++) stream.write('z'.repeat(10_000));
   expect(stream.writableNeedDrain).toBe(true);
   let drained = 0;
@@ -246,6 +250,7 @@ it('makes room by its principal’s oldest that have ended, then anybody’s, an
   begun('five', 8000, 'b');
   begun('six', 8000, 'c');
   // 40,000 bytes hold two and three of a, four and five of b, six of c.
+  expect(streams.counts).toEqual({ streams: 4, bytes: 4 * 8128, dropped: 2 });
   expect([isThere('two'), isThere('three'), isThere('four', 'b'), isThere('five', 'b'), isThere('six', 'c')]).toEqual([
     false,
     true,
@@ -257,7 +262,8 @@ it('makes room by its principal’s oldest that have ended, then anybody’s, an
   expect([isThere('four', 'b'), isThere('seven', 'c')]).toEqual([false, true]);
   const { stream } = begun('eight', 9000, 'd');
   expect([isThere('eight', 'd'), stream.signal.aborted]).toEqual([false, false]);
-  expect(streams.size).toBeLessThanOrEqual(LIMITS.bytes);
+  expect(streams.counts.dropped).toBe(4);
+  expect(streams.counts.bytes).toBeLessThanOrEqual(LIMITS.bytes);
 });
 
 it('is not kept where its principal, or all, have as many that are being written', () => {
@@ -299,13 +305,13 @@ it('frees all memory, whatever happens in whatever order', () => {
     else if (what === 5) one?.first.response.leave();
     else if (what === 6) one?.stream.end();
     else vi.advanceTimersByTime(random(LIMITS.unreadMs));
-    expect(streams.size).toBeLessThanOrEqual(LIMITS.bytes);
-    expect(streams.size).toBeGreaterThanOrEqual(0);
+    expect(streams.counts.bytes).toBeLessThanOrEqual(LIMITS.bytes);
+    expect(streams.counts.bytes).toBeGreaterThanOrEqual(0);
   }
   for (const { stream, first } of open) {
     first.response.leave();
     stream.end();
   }
   vi.advanceTimersByTime(LIMITS.unreadMs);
-  expect(streams.size).toBe(0);
+  expect(streams.counts.bytes).toBe(0);
 });
