@@ -23,8 +23,9 @@ export async function httpCostPerToken(
   tokens: number,
   /** The authority of the server's certificate, where it speaks TLS. */
   ca?: Buffer,
+  warmUpTokens = WARM_UP_TOKENS,
 ): Promise<HttpCost> {
-  await offer(port, streams, Math.ceil(Math.max(tokens / 4, WARM_UP_TOKENS / streams)), ca);
+  if (warmUpTokens > 0) await offer(port, streams, Math.ceil(warmUpTokens / streams), ca);
   const before = await MetricsSnapshot.read(metrics);
   const events = await offer(port, streams, tokens, ca);
   const after = await MetricsSnapshot.read(metrics);

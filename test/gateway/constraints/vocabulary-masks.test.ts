@@ -13,7 +13,7 @@ import { type LibraryMatcher, libraryMasks } from '../../support/library-masks.j
 import { maskConstraints, rulesOf } from '../../support/mask-constraints.js';
 import { matchPrefix } from '../../support/prefix-matcher.js';
 import { Random } from '../../support/random.js';
-import { runs, seed } from '../../support/run-size.js';
+import { isFull, runs, seed } from '../../support/run-size.js';
 import { sharedPath } from '../../support/shared-data.js';
 
 /**
@@ -29,8 +29,8 @@ const SCHEMAS = runs(220, 20);
 /** Tokens of a text, and bytes behind which it ends. */
 const STEPS = 12;
 const MOST_BYTES = 48;
-/** Tokens of a mask that the plain matcher decides about: of those that differ, and of all. */
-const DIFFERENT = 24;
+/** Tokens of a mask that the plain matcher decides about: of those that differ, in the full tier all, and of all. */
+const DIFFERENT = isFull ? Number.POSITIVE_INFINITY : 24;
 const RANDOM = 4;
 /** Grammars whose masks take time by the square of a text's length. */
 const AMBIGUOUS = 2;
