@@ -1,8 +1,28 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { decodeText, encodeText } from '../../../src/shared/gguf/text.js';
+import { decodeText } from '../../../src/shared/gguf/text.js';
 import { GgufBuilder, typed } from '../../support/gguf-builder.js';
 import { runs } from '../../support/run-size.js';
+
+/** The bytes that `decodeText` was given. */
+function encodeText(text: string): Uint8Array {
+  return Buffer.concat(
+    Array.from(text, (character) => {
+      const code = character.codePointAt(0)!;
+      return code >= 0xdc80 && code <= 0xdcff ? Uint8Array.of(code - 0xdc00) : Buffer.from(character, 'utf8');
+    }),
+  );
+}
+
+/** Bytes as damage leaves them: parts of characters among whole ones. */
+const damagedText = fc
+  .array(
+    fc.oneof(
+      fc.uint8Array({ maxLength: 4 }),
+      fc.string({ unit: 'binary', maxLength: 3 }).map((text) => Buffer.from(text)),
+    ),
+  )
+  .map((parts) => Buffer.concat(parts));
 
 test('ordinary text decodes as UTF-8 and encodes back', () => {
   for (const text of ['', 'plain', 'Ġthe', '日本語', '🌍', '\ufffd', 'e\u0301']) {
@@ -20,11 +40,29 @@ test('any bytes survive decoding and encoding', () => {
   );
 });
 
+test('text is decoded as a lenient decoder does where bytes are characters, and byte by byte elsewhere', () => {
+  fc.assert(
+    fc.property(damagedText, (bytes) => {
+      const text = decodeText(bytes);
+      expect([...encodeText(text)]).toEqual([...bytes]);
+      // A decoder gives one U+FFFD for several wrong bytes.
+      const plain = (form: string) => form.replace(/[\ufffd\udc80-\udcff]+/gu, '\ufffd');
+      expect(plain(text)).toBe(plain(new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes)));
+    }),
+    { numRuns: runs(2_000) },
+  );
+});
+
 test('overlong forms, encoded surrogates and cut sequences are kept byte by byte', () => {
   for (const bytes of [
     [0xc0, 0x80],
     [0xed, 0xb2, 0x80],
     [0xf0, 0x9f, 0x8c],
+    [0xf4, 0x90, 0x80, 0x80],
+    [0xf0, 0x8f, 0xbf, 0xbf],
+    [0xe0, 0x9f, 0xbf],
+    [0xc1, 0xbf],
+    [0xf5, 0x80, 0x80, 0x80],
   ]) {
     expect(decodeText(Uint8Array.from(bytes))).toBe(String.fromCharCode(...bytes.map((byte) => 0xdc00 + byte)));
   }
