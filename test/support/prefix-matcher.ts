@@ -1,4 +1,4 @@
-import { pairs } from '../../src/gateway/constraints/code-points.js';
+import { type CodePointSet, pairs } from '../../src/gateway/constraints/code-points.js';
 import type { Expression, GrammarRules } from '../../src/gateway/constraints/grammar.js';
 import { SPECIAL_TOKEN_BYTE } from '../../src/gateway/constraints/special-token-names.js';
 
@@ -35,7 +35,7 @@ export function matchPrefix(rules: GrammarRules, bytes: Uint8Array): Prefix {
       }
       case 'characters': {
         const [first, last, length] = characterAt(bytes, from);
-        if (!pairs(expression.set).some(([low, high]) => low <= last && first <= high)) return [];
+        if (!rangesOf(expression.set).some(([low, high]) => low <= last && first <= high)) return [];
         if (from + length > bytes.length) isViable = true;
         return from + length > bytes.length ? [] : [from + length];
       }
@@ -77,6 +77,15 @@ export function matchPrefix(rules: GrammarRules, bytes: Uint8Array): Prefix {
   }
   const isWhole = ends.get('root 0')!.has(bytes.length);
   return { isWhole, isViable: isViable || isWhole };
+}
+
+const ranges = new WeakMap<CodePointSet, readonly [number, number][]>();
+
+/** The ranges of a set, which is looked at for each byte of each token. */
+function rangesOf(set: CodePointSet): readonly [number, number][] {
+  const known = ranges.get(set) ?? pairs(set);
+  ranges.set(set, known);
+  return known;
 }
 
 /** No code point is in this range. */
