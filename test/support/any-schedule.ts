@@ -71,8 +71,8 @@ export function play(world: World, operations: readonly Operation[], totals: Sch
   for (const step of operations) {
     if (step.kind === 'add') {
       const { priority, peer, draftTokens } = step;
-      // With states, tokens of half of them are constrained instead: some masks come late.
-      const isConstrained = draftTokens && world.options.isRecurrent === true && step.length % 2 === 0;
+      // Tokens of some of them are constrained instead: some masks come late, that of the first token, too.
+      const isConstrained = draftTokens && step.length % (world.options.isRecurrent === true ? 2 : 4) === 0;
       const options = {
         priority,
         peer,

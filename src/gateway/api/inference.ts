@@ -13,13 +13,14 @@ import type {
   TokenizeResponse,
 } from '../../shared/generated/rocmforge/v1/inference.js';
 import { EncodedResponse, LargeRequest, type RequestBytes } from '../../shared/grpc/strict.js';
-import type { Matchers } from '../matching/matchers.js';
+import type { Matchers, OpenedConstraints } from '../matching/matchers.js';
 import { ReasoningBudgets } from '../matching/reasoning-budget.js';
 import type { RequestContext } from '../request/context.js';
 import type { EncodeService } from '../request/encoding/encode-service.js';
 import type { OpenedGeneration } from '../request/encoding/text-jobs.js';
 import type { CallContext } from '../request/encoding/text-threads.js';
 import type { GenerationParameters, GenerationSink } from '../request/generation.js';
+import { HeldSink } from '../request/held-sink.js';
 import { checkLimits, checkModelName } from '../request/limits.js';
 import { openConstraints } from '../request/opened-constraints.js';
 import type { RequestRunner } from '../request/runner.js';
@@ -63,12 +64,20 @@ export interface InferenceOptions {
   readonly predicts?: boolean;
 }
 
+interface OpeningOptions {
+  readonly isUnary: boolean;
+  /** True if its constraint must be known to be allowed; default: the prompt is computed meanwhile. */
+  readonly awaitsConstraint?: boolean;
+}
+
 /** A request that can run. */
 interface OpenedRequest {
   readonly parameters: GenerationParameters;
   readonly context: RequestContext;
   /** The prompt's text, where the answer has it in a field of its own. */
   readonly toldPrompt: string | undefined;
+  /** Rejects where its constraint turns out to be refused, which also ends the generation; absent: it has none. */
+  readonly constrained: Promise<void> | undefined;
 }
 
 /** The public API over one model, as messages: what every server serves, each in its protocol. */
@@ -120,7 +129,7 @@ export class Inference {
   ): Promise<void> {
     const opened = await this.open(message, client, { isUnary: false });
     if (opened === undefined) return;
-    const { parameters, context, toldPrompt } = opened;
+    const { parameters, context, toldPrompt, constrained } = opened;
     answer.begin?.(parameters.promptIds);
     const writer = new StreamWriter(answer, {
       requestId: context.id,
@@ -142,7 +151,16 @@ export class Inference {
       },
       error: (error) => writer.fail(error),
     };
-    const running = this.runner.run(parameters, sink, client.signal, context);
+    const held = constrained && new HeldSink(sink);
+    const running = this.runner.run(parameters, held ?? sink, client.signal, context);
+    if (held === undefined) return;
+    try {
+      await constrained;
+    } catch (error) {
+      if (client.signal.aborted) return;
+      throw error;
+    }
+    held.release();
   }
 
   /**
@@ -174,7 +192,7 @@ export class Inference {
     onToken?: () => void,
   ): Promise<readonly GenerateResponse[] | undefined> {
     const opened = await allOrNone(
-      messages.map((message) => this.open(message, client, { isUnary: true })),
+      messages.map((message) => this.open(message, client, { isUnary: true, awaitsConstraint: true })),
       closeConstraints,
     );
     let begun = 0;
@@ -253,12 +271,12 @@ export class Inference {
   private async open(
     message: GenerateStreamRequest | LargeRequest,
     caller: CallContext,
-    { isUnary }: { readonly isUnary: boolean },
+    options: OpeningOptions,
   ): Promise<OpenedRequest | undefined> {
     const arrivedAt = performance.now();
     const spans = RequestSpans.begin(caller, this.model.name);
     try {
-      return await this.openWith(message, caller, { isUnary, spans, arrivedAt });
+      return await this.openWith(message, caller, { ...options, spans, arrivedAt });
     } catch (error) {
       if (caller.signal.aborted) {
         spans?.end('cancelled', 0, false);
@@ -272,7 +290,7 @@ export class Inference {
   private async openWith(
     message: GenerateStreamRequest | LargeRequest,
     caller: CallContext,
-    { isUnary, spans, arrivedAt }: { readonly isUnary: boolean } & Pick<RequestContext, 'spans' | 'arrivedAt'>,
+    { isUnary, awaitsConstraint, spans, arrivedAt }: OpeningOptions & Pick<RequestContext, 'spans' | 'arrivedAt'>,
   ): Promise<OpenedRequest | undefined> {
     const {
       model: { facts, tokenizer },
@@ -300,12 +318,16 @@ export class Inference {
       ...{ facts, tokenizer, promptIds, inputField, promptText, isUnary },
     });
     const context = { principal, peer, trace, deadline, httpRequestId, id, spans, arrivedAt };
+    let begun: OpenedConstraints | undefined;
     try {
       const { matchers, budgets } = this;
-      const constraints = await openConstraints(request, parameters, { facts, matchers, budgets }, caller);
+      begun = await openConstraints(request, parameters, { facts, matchers, budgets }, caller);
+      if (awaitsConstraint) await begun?.opened;
+      const { constraints, opened: constrained } = begun ?? {};
       const { speculates = false, predicts = false } = this.options;
-      return { parameters: { ...parameters, constraints, speculates, predicts }, context, toldPrompt };
+      return { parameters: { ...parameters, constraints, speculates, predicts }, context, toldPrompt, constrained };
     } catch (error) {
+      for (const constraint of begun?.constraints ?? []) constraint.close();
       this.runner.notRun(parameters, context, signal.aborted ? 'cancelled' : asRocmForgeError(error).reason);
       throw error;
     }
