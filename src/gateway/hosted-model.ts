@@ -173,6 +173,8 @@ export function hostModel(
   const observed = { ...observer, requestEnded: ended };
   const runner = new RequestRunner(served.name, tokenizer, router, observed, trust.limiter, audit);
   const matchers = new Matchers({ tokenizer });
+  const { warmUpMs } = options;
+  const warmingUp = warmUpMs === undefined ? undefined : setTimeout(() => matchers.warmUp(), warmUpMs).unref();
   const inference = new Inference(served, encoder, runner, matchers, readiness, {
     streamInterval: options.streamInterval,
     speculates: options.speculate !== 'off',
@@ -205,6 +207,7 @@ export function hostModel(
     grammars: () => matchers.counts,
     close: async () => {
       idleUnloader.stop();
+      clearTimeout(warmingUp);
       await router.stop();
       await encoder.close();
       await matchers.close();

@@ -9,6 +9,9 @@ import { checkSplit, type ModelOptionValues } from '../common/options.js';
 import { loadProgress } from '../common/progress.js';
 import { pullModel } from '../hub/pull.js';
 
+/** Milliseconds from a gateway's start, after which short-lived ones have ended. */
+const WARM_UP_MS = 3000;
+
 /** Downloads for clients of Ollama's API: a served hub model was pulled by the same code. */
 const pullQuietly: ModelPull = (name, progress) => pullModel(name, { progress, notice: () => undefined });
 
@@ -137,6 +140,8 @@ export function gatewayOptions(
     speculate: options.speculate,
     prefixCache: options.prefixCache ?? true,
     streamInterval: options.streamInterval,
+    // Threads of many models are started when they are needed.
+    warmUpMs: (options.moreModels ?? []).length > 0 ? undefined : WARM_UP_MS,
     stepTimeoutMs: options.stepTimeoutMs ?? 2000,
     maxQueuedRequests: options.maxQueuedRequests ?? 1024,
     maxQueuedTokens: options.maxQueuedTokens ?? 1 << 20,

@@ -45,7 +45,10 @@ export class ConstrainedAnswer implements TokenConstraint {
   /** Begins: the first mask is computed. */
   start(matcher: GrammarMatcher, source: MaskSource): void {
     this.matcher = matcher;
-    if (this.isClosed) return this.free();
+    if (this.isClosed) {
+      this.free();
+      return;
+    }
     this.source = source;
     source.add(this);
   }

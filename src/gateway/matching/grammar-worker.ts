@@ -3,14 +3,15 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { RocmForgeError } from '../../shared/errors.js';
 import { grammarBuffer } from '../constraints/grammar-buffer.js';
 import { type GivenConstraint, grammarOf } from '../constraints/grammar-of.js';
-import type { SpecialTokenNames } from '../constraints/special-token-names.js';
-import type { MadeGrammar } from './grammar-threads.js';
+import type { GrammarThread, MadeGrammar } from './grammar-threads.js';
+import { warmUp } from './grammar-warm-up.js';
 
 const port = parentPort as NonNullable<typeof parentPort>;
+const { names, isEarly } = workerData as GrammarThread;
 
 function made(constraint: GivenConstraint): MadeGrammar {
   try {
-    return { buffer: grammarBuffer(grammarOf(constraint, workerData as SpecialTokenNames)) };
+    return { buffer: grammarBuffer(grammarOf(constraint, names)) };
   } catch (error) {
     const { message } = error as Error;
     if (error instanceof RocmForgeError) return { reason: error.reason, message, metadata: error.metadata };
@@ -19,3 +20,4 @@ function made(constraint: GivenConstraint): MadeGrammar {
 }
 
 port.on('message', (constraint: GivenConstraint) => port.postMessage(made(constraint)));
+if (isEarly) warmUp(names);

@@ -94,6 +94,11 @@ export class Matchers {
     return answer;
   }
 
+  /** See {@link GrammarThreads.warmUp}. */
+  warmUp(): void {
+    this.threads.warmUp();
+  }
+
   close(): Promise<void> {
     return this.threads.close();
   }
