@@ -73,7 +73,7 @@ export function float64Forward(path: string, tokens: readonly number[], options:
   const single = (key: string) =>
     ArrayBuffer.isView(metadata.get(`${architecture}.${key}`)) ? perLayer(key) : number(key);
   const heads = single('attention.head_count');
-  const kvHeads = is('gemma4', 'lfm2', 'lfm2moe', 'granitehybrid')
+  const kvHeads = is('gemma4', 'lfm2', 'lfm2moe', 'granitehybrid', 'nemotron_h')
     ? Math.max(...Array.from(metadata.numbers(`${architecture}.attention.head_count_kv`) ?? []))
     : single('attention.head_count_kv');
   const headDim = number('attention.key_length', hidden / heads);
@@ -303,6 +303,11 @@ export function float64Forward(path: string, tokens: readonly number[], options:
   };
   const mlp = (layer: number, x: Row): Row => {
     const block = `blk.${layer}`;
+    if (is('nemotron_h'))
+      return product(
+        `${block}.ffn_down`,
+        product(`${block}.ffn_up`, x).map((value) => Math.max(value, 0) ** 2),
+      );
     let [gate, up] = has(`${block}.ffn_gate.weight`)
       ? [product(`${block}.ffn_gate`, x), product(`${block}.ffn_up`, x)]
       : ((both) => [both.slice(0, both.length / 2), both.slice(both.length / 2)])(product(`${block}.ffn_up`, x));
@@ -436,6 +441,10 @@ export function float64Forward(path: string, tokens: readonly number[], options:
         ? norm(`${block}.${name}`, x)
         : x.map((value) => value * residualScale);
     const normed = xs.map((x) => before('attn_norm', x));
+    if (is('nemotron_h') && has(`${block}.ffn_up.weight`)) {
+      xs = xs.map((x, row) => mlp(layer, normed[row]!).map((value, i) => value + x[i]!));
+      continue;
+    }
     const isStateSpace = has(`${block}.ssm_in.weight`);
     const isNet = has(`${block}.ssm_out.weight`) && !isStateSpace;
     const isConvolution = has(`${block}.shortconv.conv.weight`);
@@ -462,6 +471,7 @@ export function float64Forward(path: string, tokens: readonly number[], options:
       const added = after('post_attention_norm', attended[row]!);
       return x.map((value, i) => value + added[i]!);
     });
+    if (is('nemotron_h')) continue;
     xs = xs.map((x, position) => {
       const ffn = has(`${block}.ffn_gate_inp.weight`) ? mixture : mlp;
       const added = after(

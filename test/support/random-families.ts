@@ -223,6 +223,19 @@ const OWN_FAMILIES = {
     architecture: 'falcon-h1',
     mamba: { heads: 4, dim: 32, state: 64, groups: 2, isBeside: true },
   },
+  nemotron_h: {
+    layers: 5,
+    isApart: true,
+    norms: ['attn_norm'],
+    biases: ['attn_q', 'ffn_up', 'ffn_down'],
+    mamba: { heads: 4, dim: 32, state: 64, groups: 2 },
+    metadata: {
+      'attention.head_count_kv': typed.arrayOf(typed.i32, [0, 0, 2, 0, 0]),
+      feed_forward_length: typed.arrayOf(typed.i32, [0, 128, 0, 0, 128]),
+      'attention.layer_norm_epsilon': typed.f32(1e-5),
+      'rope.scaling.finetuned': false,
+    },
+  },
   qwen3next: {
     heads: [4, 2, 32],
     headNorms: 'head',

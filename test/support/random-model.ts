@@ -205,7 +205,8 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
       matrix(`${block}.nextn.eh_proj.weight`, 2 * hidden, hidden, 0.05 / Math.sqrt(hidden), 0, undefined, 1);
     }
     const isNet = nets !== undefined && (layer + 1) % 4 !== 0 && !isPrediction;
-    const isStateSpace = mamba !== undefined && !mamba.isBeside && layer % 3 !== 2;
+    const isFfn = family.isApart === true && layer % 3 === 1;
+    const isStateSpace = mamba !== undefined && !mamba.isBeside && layer % 3 !== 2 && !isFfn;
     if (mamba !== undefined && (isStateSpace || mamba.isBeside)) {
       const [mambaHeads, inner] = [mamba.heads * times, mamba.heads * times * mamba.dim];
       const channels = inner + 2 * mamba.groups * mamba.state;
@@ -241,8 +242,8 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
       matrix(`${block}.shortconv.in_proj.weight`, hidden, 3 * hidden);
       vector(`${block}.shortconv.conv.weight`, taps, 0.5, hidden);
       matrix(`${block}.shortconv.out_proj.weight`, hidden, hidden);
-    } else if (isStateSpace) {
-      // Written above.
+    } else if (isStateSpace || isFfn) {
+      // Written above, or below.
     } else if (latents !== undefined) {
       const { queryRank, rank, plain, rotated, valueDim } = latents;
       const queries = heads * (plain + rotated);
@@ -266,7 +267,7 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
       if (!isShared) project(`${block}.attn_k`, hidden, kvWidth);
       if (!isShared && !hasNoValues) project(`${block}.attn_v`, hidden, kvWidth);
     }
-    const isAttention = !isNet && !isConvolution && !isStateSpace && latents === undefined;
+    const isAttention = !isNet && !isConvolution && !isStateSpace && !isFfn && latents === undefined;
     if (isAttention) project(`${block}.attn_output`, heads * dim, hidden);
     if (family.headNorms !== undefined && isAttention) {
       vector(
@@ -280,6 +281,7 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
     // As its files have it.
     const suffix = architecture === 'falcon-h1' ? '' : '.weight';
     for (const name of norms.slice(norms[0] === 'attn_norm' ? 1 : 0)) norm(`${block}.${name}${suffix}`);
+    if (family.isApart && !isFfn) continue;
     if (experts !== undefined && layer >= (experts.dense ?? 0)) {
       matrix(`${block}.ffn_gate_inp.weight`, hidden, experts.count);
       if (experts.hasChoiceBias) vector(`${block}.exp_probs_b.bias`, experts.count, 0);
@@ -310,7 +312,7 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
     }
     if (family.joined?.includes('gate_up') && !experts?.isBeside) project(`${block}.ffn_up`, hidden, 2 * own.ffn);
     else {
-      project(`${block}.ffn_gate`, hidden, own.ffn);
+      if (!family.isApart) project(`${block}.ffn_gate`, hidden, own.ffn);
       project(`${block}.ffn_up`, hidden, own.ffn);
     }
     project(`${block}.ffn_down`, own.ffn, hidden);

@@ -35,6 +35,16 @@ export const geglu = defineKernel({
   tolerance: elementwise,
 });
 
+/** Of an MLP without a gate. */
+export const reluSquared = defineKernel({
+  name: 'relu_squared',
+  source: 'relu_squared.hip',
+  summary: 'y = max(y, 0)²',
+  arguments: [inout('y', 'f32', 'rows', 'columns'), i32('columns')],
+  grid: [{ of: 'rows' }, { of: 'columns', per: SWIGLU_PART }],
+  tolerance: elementwise,
+});
+
 export const geluGate = defineKernel({
   name: 'gelu_gate',
   source: 'gelu_gate.hip',
@@ -88,6 +98,7 @@ export const swigluContracts: readonly KernelContract[] = [
   swiglu,
   geglu,
   geluGate,
+  reluSquared,
   swigluQuantize,
   ...TILE_TYPES.map(swigluConvert),
   swigluF16,

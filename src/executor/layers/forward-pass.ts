@@ -27,6 +27,7 @@ import { ValueRecorder, widestOf } from './value-recorder.js';
 const INPUTS = [
   'norm',
   'gated',
+  'activated',
   'attention',
   'latent-attention',
   'delta-net',

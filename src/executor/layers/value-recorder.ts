@@ -3,6 +3,7 @@ import * as kernels from '../kernels/index.js';
 import type { LaunchCondition, Rows } from '../kernels/launch-plan.js';
 import { joined, type Matrix } from '../model/matrix.js';
 import {
+  type Activated,
   type Attention,
   columnsOf,
   type Experts,
@@ -61,7 +62,7 @@ export class ValueRecorder {
     const widest = (kind: Value['kind']) => widestOf(values, kind, model.hiddenSize);
     const qkvColumns = values.map((value) => (value.kind === 'attention' ? qkvColumnsOf(value) : 1));
     this.qkv = f32(rows * Math.max(1, ...qkvColumns));
-    this.gateUp = f32(rows * 2 * widest('gated'));
+    this.gateUp = f32(rows * Math.max(2 * widest('gated'), widest('activated')));
     this.gated = products.roomInBoth(memory, rows, widest('gated'));
     this.delta = f32(rows * Math.max(model.hiddenSize, widest('norm')));
     this.branch = f32(rows * widest('sum'));
@@ -98,6 +99,8 @@ export class ValueRecorder {
         return { f32: stream.x };
       case 'gated':
         return this.gate(value, form, stream);
+      case 'activated':
+        return this.activated(value, stream);
       case 'attention':
         return this.attend(value, form, stream);
       case 'latent-attention':
@@ -254,6 +257,14 @@ export class ValueRecorder {
     rule.launch(site, { gateUp: this.gateUp, ffn }, form, y, activated);
     if (isOne) products.multiplyGated(both, input, form as kernels.TileType, y);
     return { [form]: y };
+  }
+
+  private activated({ of }: Activated, stream: Stream): Activation['forms'] {
+    const y = this.gateUp;
+    this.product(of, y, stream);
+    const columns = columnsOf(of, this.site.model.hiddenSize);
+    this.site.plan.launch(kernels.reluSquared, { y, columns }, { rows: stream.rows.count });
+    return { f32: y };
   }
 
   private attend(value: Attention, form: ActivationEncoding, stream: Stream): Activation['forms'] {

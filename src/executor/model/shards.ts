@@ -84,6 +84,7 @@ const NAMES: Readonly<Record<Value['kind'], string>> = {
   'short-conv': 'a short convolution',
   mamba: 'a state-space layer',
   gated: 'an MLP',
+  activated: 'an MLP without a gate',
   'layer-gated': 'a layer’s input',
   rescaled: 'a factor of the residual stream',
   scaled: 'a multiple',

@@ -15,6 +15,7 @@ export type Value =
   | ShortConv
   | Mamba
   | Gated
+  | Activated
   | LayerGated
   | Scaled
   | Rescaled
@@ -242,6 +243,12 @@ export interface HeadNorms {
   readonly epsilon: number;
 }
 
+/** Activation of an MLP without a gate, max(of, 0)²: `[rows, ffn]`; So et al. (2021). */
+export interface Activated {
+  readonly kind: 'activated';
+  readonly of: Linear;
+}
+
 /** activation(gate) · up: `[rows, ffn]`; Shazeer (2020). */
 export interface Gated {
   readonly kind: 'gated';
@@ -446,6 +453,8 @@ export function columnsOf(value: Residual | Value, hidden: number): number {
       return value.heads * value.dim;
     case 'gated':
       return columnsOf(value.of, hidden) / 2;
+    case 'activated':
+      return columnsOf(value.of, hidden);
   }
 }
 

@@ -5,6 +5,7 @@ import type { ServableModel } from '../../shared/gguf/servable-model.js';
 import { DELTA_DIMS, DELTA_TAPS } from '../kernels/index.js';
 import type { BiasRef, MatrixRef, TensorCatalog, VectorRef } from '../model/tensors.js';
 import {
+  type Activated,
   type Attention,
   type DeltaNet,
   type Experts,
@@ -160,6 +161,16 @@ export class Layers {
   /** The block's gated MLP of `ffn_gate`, `ffn_up` and `ffn_down`; without a gate `ffn_up` is gate and up below each other. */
   mlp(block: string, of: Residual | Value, activation: Gated['activation'] = 'silu'): Linear {
     return this.gatedMlp(block, '', this.model.ffnSize, of, activation);
+  }
+
+  /** The block's MLP of `ffn_up` and `ffn_down` without a gate, whose activation is the square of what is above 0. */
+  reluSquaredMlp(block: string, of: Residual | Value): Linear {
+    const { hiddenSize, ffnSize } = this.model;
+    const activated: Activated = {
+      kind: 'activated',
+      of: this.project([[`${block}.ffn_up`, ffnSize]], hiddenSize, of),
+    };
+    return this.project([[`${block}.ffn_down`, hiddenSize]], ffnSize, activated);
   }
 
   private gatedMlp(

@@ -43,6 +43,8 @@ export interface Traits {
   readonly layerInputSize?: number;
   /** Sizes of latent attention, which all layers have. */
   readonly latents?: Latents;
+  /** Which layers are an FFN alone; absent: each has one behind its attention. */
+  readonly ffnLayers?: readonly boolean[];
   /** Layers that have a state instead of keys and values. */
   readonly recurrent?: Recurrent | ShortConvolutions | MambaStates;
 }
@@ -113,6 +115,7 @@ const READERS: Readonly<Record<ArchitectureName, TraitsReader>> = {
     readRopeSections(keys, ropeDimensions, 'contiguous');
     return {};
   },
+  nemotron_h: readNemotron,
   deepseek2: readDeepseek2,
   olmoe: none,
   'ernie4_5-moe': readErnie,
@@ -248,6 +251,16 @@ const withoutHeads = (keys: ArchitectureKeys, layers: number): readonly boolean[
 
 function readConvolutions(keys: ArchitectureKeys, { layers }: ModelParameters): Traits {
   return { recurrent: readShortConvolutions(keys, layers) };
+}
+
+/** A layer is one of three: an FFN where it has a width for one, attention where it has key heads, else a state. */
+function readNemotron(keys: ArchitectureKeys, { layers }: ModelParameters): Traits {
+  const ffnLayers = keys.layerCounts('feed_forward_length', layers).map((width) => width > 0);
+  const states = withoutHeads(keys, layers).map((isHeadless, layer) => isHeadless && ffnLayers[layer] === false);
+  // Said by converters; nothing is rotated.
+  keys.optionalBoolean('rope.scaling.finetuned');
+  keys.optionalNumber('attention.layer_norm_epsilon');
+  return { isUnrotated: true, ffnLayers, recurrent: readMamba(keys, states) };
 }
 
 function readHybrid(keys: ArchitectureKeys, { layers, ropeDimensions }: ModelParameters): Traits {

@@ -31,6 +31,7 @@ export const FAMILIES = [
   'gpt-oss',
   'lfm2',
   'lfm2moe',
+  'nemotron_h',
   'qwen3next',
   'qwen35',
   'qwen35moe',
