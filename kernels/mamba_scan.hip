@@ -29,14 +29,13 @@ DEVICE void decay_row(float* row, float decay) {
   for (int e = 0; e < lane_elements(N); e++) row[e] *= decay;
 }
 
-template <int N>
-DEVICE void mamba_scan(Dim3 block, const float* xbc, const float* dt, const float* gate, const float* rate,
-                       const float* bias, const float* skip, float* states, const int32_t* slices, float* y, int heads,
-                       int dim, int groups, int stride) {
-  constexpr int ROWS = DELTA_PART / WAVES;
+// The scan of ROWS rows of a head's state, from `row` on.
+template <int N, int ROWS>
+DEVICE void scan_rows(Dim3 block, int row, const float* xbc, const float* dt, const float* gate, const float* rate,
+                      const float* bias, const float* skip, float* states, const int32_t* slices, float* y, int heads,
+                      int dim, int groups, int stride) {
   const StateSlice slice = state_slice(slices, block.z);
   const int head = block.y, group = head / (heads / groups);
-  const int row = block.x * DELTA_PART + wave_id() * ROWS;
   const size_t size = static_cast<size_t>(dim) * N;
   const float* old =
       states + (static_cast<size_t>(max_of(slice.source, 0)) * heads + head) * size + static_cast<size_t>(row) * N;
@@ -92,21 +91,29 @@ DEVICE void mamba_scan(Dim3 block, const float* xbc, const float* dt, const floa
   UNROLL
   for (int r = 0; r < ROWS; r++) store_row<N>(state[r], next + r * N);
 }
+
+// A head's rows need not fill its last block.
+template <int N, class... Rest>
+DEVICE void mamba_scan(Dim3 block, int dim, Rest... rest) {
+  constexpr int OWN = DELTA_PART / WAVES, ROWS = OWN < MAMBA_ROWS ? OWN : MAMBA_ROWS;
+  const int first = block.x * DELTA_PART + wave_id() * OWN, end = min_of(dim, first + OWN);
+  for (int row = first; row < end; row += ROWS) scan_rows<N, ROWS>(block, row, rest...);
+}
 }  // namespace
 
-// Grid: x = dim / DELTA_PART, y = heads, z = slices.
-#define MAMBA_SCAN(n)                                                                                           \
-  KERNEL(mamba_scan_n##n, const float* __restrict xbc, /* [rows, heads * dim + 2 * groups * n]: x, b and c */   \
-         const float* __restrict dt,                   /* [rows, heads], stride apart */                        \
-         const float* __restrict gate,                 /* [rows, heads * dim], stride apart */                  \
-         const float* __restrict rate,                 /* [heads], below zero */                                \
-         const float* __restrict bias,                 /* [heads] */                                            \
-         const float* __restrict skip,                 /* [heads] */                                            \
-         float* states,                                /* [states, heads, dim, n] */                            \
-         const int32_t* __restrict slices,             /* [slices, SLICE_WORDS] */                              \
-         float* __restrict y,                          /* [rows, heads * dim] */                                \
-         int heads, int dim, int groups, int stride) {                                                          \
-    mamba_scan<n>(BLOCK_INDEX, xbc, dt, gate, rate, bias, skip, states, slices, y, heads, dim, groups, stride); \
+// dim is a multiple of MAMBA_ROWS. Grid: x = ceil(dim / DELTA_PART), y = heads, z = slices.
+#define MAMBA_SCAN(n)                                                                                                \
+  KERNEL(mamba_scan_n##n, const float* __restrict xbc, /* [rows, heads * dim + 2 * groups * n]: x, b and c */        \
+         const float* __restrict dt,                   /* [rows, heads], stride apart */                             \
+         const float* __restrict gate,                 /* [rows, heads * dim], stride apart */                       \
+         const float* __restrict rate,                 /* [heads], below zero */                                     \
+         const float* __restrict bias,                 /* [heads] */                                                 \
+         const float* __restrict skip,                 /* [heads] */                                                 \
+         float* states,                                /* [states, heads, dim, n] */                                 \
+         const int32_t* __restrict slices,             /* [slices, SLICE_WORDS] */                                   \
+         float* __restrict y,                          /* [rows, heads * dim] */                                     \
+         int heads, int dim, int groups, int stride) {                                                               \
+    mamba_scan<n>(BLOCK_INDEX, dim, xbc, dt, gate, rate, bias, skip, states, slices, y, heads, dim, groups, stride); \
   }
 
 MAMBA_SCAN(32)

@@ -53,6 +53,16 @@ KERNEL(swiglu_columns_bf16, const float* __restrict gate_up, forge::bfloat_t* __
     store_columns(y, place, y_rows, ffn, first, min_of(ffn, first + PART), saturated,                                  \
                   [&](int i) { return gelu(gates[i]) * gates[ffn + i]; });                                             \
   }                                                                                                                    \
+  KERNEL(relu_squared_sent_columns_##suffix, const float* __restrict up, /* [places, ffn] */                           \
+         type* __restrict y, const int32_t* __restrict place_of, const int32_t* __restrict tokens,                     \
+         int32_t* __restrict saturated, int ffn, int y_rows, int used) {                                               \
+    const forge::Dim3 block = BLOCK_INDEX;                                                                             \
+    if (block.y / used >= *tokens) return;                                                                             \
+    const int place = place_of[block.y], first = block.x * PART;                                                       \
+    const float* ups = up + static_cast<size_t>(place) * ffn;                                                          \
+    store_columns(y, place, y_rows, ffn, first, min_of(ffn, first + PART), saturated,                                  \
+                  [&](int i) { return relu_squared(ups[i]); });                                                        \
+  }                                                                                                                    \
   KERNEL(swiglu_clamped_sent_columns_##suffix, const float* __restrict gate_up, type* __restrict y,                    \
          const int32_t* __restrict place_of, const int32_t* __restrict tokens, int32_t* __restrict saturated, int ffn, \
          int y_rows, int used, float alpha, float limit) {                                                             \

@@ -76,6 +76,7 @@ const NUMBERS = [
   ['words of a run of rows of an expert', 'RUN_WORDS'],
   ['rows that the convolution of a delta net sees', 'DELTA_TAPS'],
   ['rows of a head’s state that a block takes', 'DELTA_PART'],
+  ['what rows of a Mamba state are a multiple of', 'MAMBA_ROWS'],
   ['words of a slice of states, and the state that there is not', 'SLICE_WORDS', 'NO_STATE'],
   ['columns of a replay row that one block writes', 'REPLAY_PART'],
   ['what the width of a weight on matrix units is a multiple of', 'TILE_INPUT_MULTIPLE'],

@@ -18,6 +18,12 @@ DEVICE void activate(Dim3 block, const T* __restrict gate_up, T* __restrict y, i
   for (int i = first + thread_id(); i < end; i += BLOCK) store(out + i, element(to_float(gate[i]), to_float(up[i])));
 }
 
+// So et al., "Primer" (2021). A NaN stays one.
+DEVICE float relu_squared(float value) {
+  value = value < 0.0f ? 0.0f : value;
+  return value * value;
+}
+
 // gpt-oss's: the gate at most `limit`, up from -limit to limit. A NaN stays one.
 DEVICE float swiglu_clamped(float gate, float up, float alpha, float limit) {
   gate = gate > limit ? limit : gate;

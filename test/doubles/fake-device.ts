@@ -94,7 +94,6 @@ export class FakeDevice {
       readonly kvBlocks: number;
     },
     private readonly vocabulary: FakeVocabulary,
-    /** First tokens of every sequence, in place of those that follow from its tokens. */
     private readonly script = new ScriptChoice([]),
   ) {
     this.kv = new Uint32Array(limits.kvBlocks * BLOCK_TOKENS);
@@ -145,7 +144,6 @@ export class FakeDevice {
       }
       const mask = (slice.tokenIds?.length ?? 4) > 4 ? undefined : this.maskOf(slot, slice, came);
       if (mask === 'late') {
-        // Nobody sees whether the position is computed whose token is missing: it is computed again.
         if (slot.missing === slice.position + slice.count) this.compute(slot, { ...slice, count: slice.count - 1 });
         outputs.push({ ...output, tokenId: 0, rank: 0, ...likeliest(0), late: true });
         continue;
@@ -171,7 +169,7 @@ export class FakeDevice {
     return ExecuteResponse.fromPartial({ stepId: step.stepId, epoch: step.epoch, outputs, promptOutputs });
   }
 
-  /** By what a slice's token is chosen. */
+  /** By what a slice's token is chosen; late: its last position is computed again. */
   private maskOf(slot: Slot, { slot: index, position, count, sample, mask }: Slice, came: ReadonlyMap<number, number>) {
     if (!sample) return undefined;
     if (slot.isConstrained !== (mask !== undefined)) throw new Error(`slot ${index} and its mask`);

@@ -86,6 +86,15 @@ const routers = (change: (router: Experts['router']) => Partial<Experts['router'
   each((value) =>
     value.kind === 'experts' ? { ...value, router: { ...value.router, ...change(value.router) } } : value,
   );
+/** An MLP without a gate as if its matrix were gate and up. */
+const gatedByItself = each((value) => {
+  if (value.kind !== 'activated') return value;
+  const { weights, biases, of } = value.of;
+  const both = <T>(parts: readonly T[]): readonly T[] => [...parts, ...parts];
+  const product = { kind: 'linear' as const, weights: both(weights), biases: biases && both(biases), of };
+  return { kind: 'gated', activation: 'silu', of: product };
+});
+
 const noSharedExpert = each((value) => (value.kind === 'sum' ? value.of[0] : value));
 const swappedExperts = each((value) =>
   value.kind === 'experts' ? { ...value, gate: value.up, up: value.gate } : value,
@@ -315,6 +324,20 @@ const MISTAKES: Partial<Record<RandomFamilyName, Readonly<Record<string, Mistake
     'no state-space layers': each((value) => (value.kind === 'sum' ? value.of[0] : value)),
     'adjacent pairs': otherPairs,
     'one norm for all groups': mambas(({ norm }) => ({ norm, groups: 1, state: 128 })),
+  },
+  nemotron_h: {
+    'attention rotated': ropes(() => ({ factor: 1 })),
+    'states of another layer': mambas(({ layer }) => ({ layer: Math.max(0, layer - 1) })),
+    'one norm for all groups': mambas(({ norm }) => ({ norm, groups: 1, state: 128 })),
+    'SwiGLU of one matrix': gatedByItself,
+  },
+  nemotron_h_moe: {
+    'a softmax': routers(() => ({ scoring: 'softmax' })),
+    'weights that do not add up to 1': routers(() => ({ isNormalized: false })),
+    'no scale of weights': routers(() => ({ scale: 1 })),
+    'a choice without its bias': routers(() => ({ choiceBias: undefined })),
+    'no shared expert': noSharedExpert,
+    'a shared expert’s SwiGLU of one matrix': gatedByItself,
   },
   qwen3next: {
     'value heads in turn': nets(() => ({ isGrouped: undefined })),

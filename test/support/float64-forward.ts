@@ -5,6 +5,7 @@ import { FileByteSource } from '../../src/shared/gguf/byte-source.js';
 import { readGguf } from '../../src/shared/gguf/reader.js';
 import { readBlocks } from '../kernels/reference/blocks.js';
 import { gelu } from '../kernels/reference/geglu.js';
+import { quantizeQ8 } from '../kernels/reference/quantize_q8.js';
 import { silu } from '../kernels/reference/swiglu.js';
 import { fromHalf, toHalf } from '../kernels/support/half.js';
 import { float64DeltaNet } from './float64-delta-net.js';
@@ -25,6 +26,8 @@ export interface Float64Options {
   readonly geluTable?: boolean;
   /** True if phi3's window is seen; llama.cpp has switched it off. */
   readonly phi3Window?: boolean;
+  /** True if what matrices of blocks multiply is rounded as `quantize_q8` rounds it. */
+  readonly roundsInputs?: boolean;
   /** Told of each router by how much a score would have to be off for the next expert to be chosen in place of the last. */
   readonly onGap?: (gap: number, layer: number, position: number) => void;
 }
@@ -65,6 +68,7 @@ export function float64Forward(path: string, tokens: readonly number[], options:
   const same = SAME[architecture] ?? architecture;
   const is = (...names: string[]) => names.includes(same);
   const isGemma = is('gemma', 'gemma2', 'gemma3', 'gemma4');
+  const isApart = is('nemotron_h', 'nemotron_h_moe');
   const isHybrid = is('qwen35', 'qwen35moe', 'qwen3next');
   const sigmoid = (value: number) => 1 / (1 + Math.exp(-value));
 
@@ -73,7 +77,7 @@ export function float64Forward(path: string, tokens: readonly number[], options:
   const single = (key: string) =>
     ArrayBuffer.isView(metadata.get(`${architecture}.${key}`)) ? perLayer(key) : number(key);
   const heads = single('attention.head_count');
-  const kvHeads = is('gemma4', 'lfm2', 'lfm2moe', 'granitehybrid', 'nemotron_h')
+  const kvHeads = is('gemma4', 'lfm2', 'lfm2moe', 'granitehybrid', 'nemotron_h', 'nemotron_h_moe')
     ? Math.max(...Array.from(metadata.numbers(`${architecture}.attention.head_count_kv`) ?? []))
     : single('attention.head_count_kv');
   const headDim = number('attention.key_length', hidden / heads);
@@ -87,7 +91,14 @@ export function float64Forward(path: string, tokens: readonly number[], options:
   const scaling = metadata.string(`${architecture}.rope.scaling.type`);
   const window = number('attention.sliding_window', 0);
 
-  const product = (name: string, x: Row): Row => {
+  const inputOf = (name: string, x: Row): Row => {
+    const isRounded = options.roundsInputs && isBlockType(tensors.get(`${name}.weight`)!.type.toLowerCase());
+    if (!isRounded) return x;
+    const { quants, scales } = quantizeQ8(Float32Array.from(x));
+    return Float64Array.from(quants, (quant, i) => quant * scales[i >> 5]!);
+  };
+  const product = (name: string, input: Row): Row => {
+    const x = inputOf(name, input);
     const weight = tensor(`${name}.weight`);
     const y = new Float64Array(weight.length / x.length);
     const bias = has(`${name}.bias`) ? tensor(`${name}.bias`) : undefined;
@@ -303,7 +314,7 @@ export function float64Forward(path: string, tokens: readonly number[], options:
   };
   const mlp = (layer: number, x: Row): Row => {
     const block = `blk.${layer}`;
-    if (is('nemotron_h'))
+    if (isApart)
       return product(
         `${block}.ffn_down`,
         product(`${block}.ffn_up`, x).map((value) => Math.max(value, 0) ** 2),
@@ -319,7 +330,8 @@ export function float64Forward(path: string, tokens: readonly number[], options:
   };
 
   /** Rows of one of several matrices behind each other. */
-  const productOf = (name: string, which: number, count: number, x: Row): Row => {
+  const productOf = (name: string, which: number, count: number, input: Row): Row => {
+    const x = inputOf(name, input);
     const weight = tensor(`${name}.weight`);
     const size = weight.length / count;
     const bias = has(`${name}.bias`) ? tensor(`${name}.bias`) : undefined;
@@ -351,7 +363,7 @@ export function float64Forward(path: string, tokens: readonly number[], options:
     const block = `blk.${layer}`;
     const [count, used] = [number('expert_count'), number('expert_used_count')];
     const scores = product(`${block}.ffn_gate_inp`, x);
-    const hasSigmoids = is('glm4moe', 'dots1', 'lfm2moe') || number('expert_gating_func', 0) === 2;
+    const hasSigmoids = is('glm4moe', 'dots1', 'lfm2moe', 'nemotron_h_moe') || number('expert_gating_func', 0) === 2;
     const weights = is('gpt-oss') ? scores : hasSigmoids ? scores.map(sigmoid) : softmax(scores);
     const choice = has(`${block}.exp_probs_b.bias`)
       ? weights.map((weight, e) => weight + tensor(`${block}.exp_probs_b.bias`)[e]!)
@@ -386,6 +398,12 @@ export function float64Forward(path: string, tokens: readonly number[], options:
     const y = new Float64Array(hidden);
     for (const e of chosen) {
       const clamped = is('gpt-oss');
+      if (isApart) {
+        const up = productOf(`${block}.ffn_up_exps`, e, count, x).map((value) => Math.max(value, 0) ** 2);
+        const made = productOf(`${block}.ffn_down_exps`, e, count, up);
+        for (const [i, value] of made.entries()) y[i]! += (weights[e]! / total) * scale * value;
+        continue;
+      }
       const joined = `${block}.ffn_gate_up_exps`;
       const both = has(`${joined}.weight`) ? productOf(joined, e, count, x) : undefined;
       const half = (both?.length ?? 0) / 2;
@@ -404,6 +422,10 @@ export function float64Forward(path: string, tokens: readonly number[], options:
       for (const [i, value] of down.entries()) y[i]! += (weights[e]! / total) * scale * value;
     }
     if (!has(`${block}.ffn_up_shexp.weight`)) return y;
+    if (isApart) {
+      const up = product(`${block}.ffn_up_shexp`, x).map((value) => Math.max(value, 0) ** 2);
+      return product(`${block}.ffn_down_shexp`, up).map((value, i) => value + y[i]!);
+    }
     const gate = product(`${block}.ffn_gate_shexp`, x).map(silu);
     const up = product(`${block}.ffn_up_shexp`, x);
     const shared = product(
@@ -441,8 +463,10 @@ export function float64Forward(path: string, tokens: readonly number[], options:
         ? norm(`${block}.${name}`, x)
         : x.map((value) => value * residualScale);
     const normed = xs.map((x) => before('attn_norm', x));
-    if (is('nemotron_h') && has(`${block}.ffn_up.weight`)) {
-      xs = xs.map((x, row) => mlp(layer, normed[row]!).map((value, i) => value + x[i]!));
+    const isFfn = ['ffn_up', 'ffn_up_exps'].some((name) => has(`${block}.${name}.weight`));
+    if (isApart && isFfn) {
+      const ffn = has(`${block}.ffn_gate_inp.weight`) ? mixture : mlp;
+      xs = xs.map((x, row) => ffn(layer, normed[row]!, row).map((value, i) => value + x[i]!));
       continue;
     }
     const isStateSpace = has(`${block}.ssm_in.weight`);
@@ -471,7 +495,7 @@ export function float64Forward(path: string, tokens: readonly number[], options:
       const added = after('post_attention_norm', attended[row]!);
       return x.map((value, i) => value + added[i]!);
     });
-    if (is('nemotron_h')) continue;
+    if (isApart) continue;
     xs = xs.map((x, position) => {
       const ffn = has(`${block}.ffn_gate_inp.weight`) ? mixture : mlp;
       const added = after(

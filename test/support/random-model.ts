@@ -294,13 +294,14 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
       if (family.joined?.includes('gate_up')) {
         matrix(`${block}.ffn_gate_up_exps.weight`, hidden, 2 * wide(experts.ffn), undefined, 0, experts.count);
       } else {
-        matrix(`${block}.ffn_gate_exps.weight`, hidden, wide(experts.ffn), undefined, 0, experts.count);
+        if (!family.isApart)
+          matrix(`${block}.ffn_gate_exps.weight`, hidden, wide(experts.ffn), undefined, 0, experts.count);
         matrix(`${block}.ffn_up_exps.weight`, hidden, wide(experts.ffn), undefined, 0, experts.count);
       }
       matrix(`${block}.ffn_down_exps.weight`, wide(experts.ffn), hidden, undefined, 0, experts.count);
       if (experts.isGated) vector(`${block}.ffn_gate_inp_shexp.weight`, hidden, 0);
       if (experts.sharedFfn !== undefined) {
-        matrix(`${block}.ffn_gate_shexp.weight`, hidden, wide(experts.sharedFfn));
+        if (!family.isApart) matrix(`${block}.ffn_gate_shexp.weight`, hidden, wide(experts.sharedFfn));
         matrix(`${block}.ffn_up_shexp.weight`, hidden, wide(experts.sharedFfn));
         matrix(`${block}.ffn_down_shexp.weight`, wide(experts.sharedFfn), hidden);
       }

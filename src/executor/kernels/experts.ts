@@ -14,7 +14,7 @@ import { COLUMNS_MULTIPLE, COLUMNS_PART, columnsOf, saturatedCount } from './col
 import { TILE_TYPES, type TileType } from './formats.js';
 import { matmul } from './matmul.js';
 import { ORDER } from './reduction-order.js';
-import { ACTIVATION_GRID, geglu, SWIGLU_PART, swiglu } from './swiglu.js';
+import { ACTIVATION_GRID, geglu, reluSquared, SWIGLU_PART, swiglu } from './swiglu.js';
 
 /** The most experts that a layer has, and that a row is sent to. */
 export const MOST_EXPERTS = 512;
@@ -151,6 +151,8 @@ export const scaleExperts = defineKernel({
 /** Constants of {@link swigluClamped} in gpt-oss; no file stores them. */
 export const CLAMPED_ALPHA = 1.702;
 export const CLAMPED_LIMIT = 7;
+/** Both, as arguments. */
+export const CLAMP = { alpha: CLAMPED_ALPHA, limit: CLAMPED_LIMIT };
 
 export const swigluClamped = defineKernel({
   name: 'swiglu_clamped',
@@ -237,6 +239,22 @@ export const gegluSentColumns = (type: TileType) => {
   });
 };
 
+/** {@link reluSquared} of the places that rows were sent to, as columns. */
+export const reluSquaredSentColumns = (type: TileType) => {
+  const { grid, multiples, arguments: taken } = swigluSentColumns(type);
+  const [, y, ...rest] = taken;
+  return defineKernel({
+    name: `relu_squared_sent_columns_${type}`,
+    source: 'swiglu_columns.hip',
+    on: 'hopper',
+    summary: 'relu_squared of each place that a row was sent to, in columns of 16-bit floats',
+    arguments: [input('up', 'f32', 'places', 'ffn'), y, ...rest],
+    grid,
+    multiples: multiples!,
+    tolerance: stored(type, reluSquared.tolerance),
+  });
+};
+
 /** {@link swigluClamped} of the places that rows were sent to, as columns. */
 export const swigluClampedSentColumns = (type: TileType) => {
   const { grid, multiples, arguments: taken } = swigluSentColumns(type);
@@ -265,6 +283,7 @@ export const expertsContracts: readonly KernelContract[] = [
     sendColumns(type),
     swigluSentColumns(type),
     gegluSentColumns(type),
+    reluSquaredSentColumns(type),
     swigluClampedSentColumns(type),
   ]),
 ];

@@ -16,8 +16,8 @@ import { ORDER } from './reduction-order.js';
 export const CAUSAL_CONV_PART = 256;
 /** Columns of a head's state that mamba_scan is built for. */
 export const MAMBA_STATES: readonly number[] = [32, 64, 128, 256];
-/** Rows of a head's state are a multiple of it: those that a block takes. */
-export const MAMBA_ROWS = DELTA_PART;
+/** Rows of a head's state are a multiple of it: a wave takes as many at once, or fewer. */
+export const MAMBA_ROWS = 8;
 
 /** Convolution of each channel over the rows of a sequence; Mamba, Gu & Dao (2023). */
 export const causalConv = defineKernel({
@@ -68,7 +68,7 @@ export const mambaScan = variants((columns: number) =>
     grid: [{ of: 'dim', per: DELTA_PART }, { of: 'heads' }, { of: 'slices' }],
     multiples: [
       ['heads', 'groups'],
-      ['dim', `${DELTA_PART}`],
+      ['dim', `${MAMBA_ROWS}`],
     ],
     order: `${ORDER.dot}; rows one after the other`,
     tolerance: roundings(

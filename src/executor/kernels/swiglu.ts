@@ -35,7 +35,7 @@ export const geglu = defineKernel({
   tolerance: elementwise,
 });
 
-/** Of an MLP without a gate. */
+/** Activation of an MLP without a gate; So et al. (2021). */
 export const reluSquared = defineKernel({
   name: 'relu_squared',
   source: 'relu_squared.hip',

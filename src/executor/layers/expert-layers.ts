@@ -1,4 +1,3 @@
-import { RocmForgeError } from '../../shared/errors.js';
 import { bufferFrom, type Device, type DeviceBuffer, type DeviceScope } from '../device/device.js';
 import * as kernels from '../kernels/index.js';
 import type { LaunchCondition, LaunchPlanRecorder, Rows } from '../kernels/launch-plan.js';
@@ -6,8 +5,9 @@ import type { Limits } from '../model/limits.js';
 import type { Matrix } from '../model/matrix.js';
 import type { StepTables } from '../model/step-tables.js';
 import type { VectorRef } from '../model/tensors.js';
-import type { Experts } from '../model/values.js';
+import { type Experts, gateUpColumns } from '../model/values.js';
 import type { Weights } from '../model/weights.js';
+import { columnsOfExperts } from './expert-columns.js';
 import { type ColumnTiles, type Fusion, GATED_FUSIONS } from './fusions.js';
 import { HostExperts } from './host-experts.js';
 import { type Activation, asEncoding, Products, type SentRows, type Target } from './products.js';
@@ -103,7 +103,8 @@ export class ExpertLayers {
 
   /** Launches of a layer in single-token steps; undefined: the same as in all others. @param by records launches of single-token steps */
   singleToken(value: Experts, by: SingleToken | undefined): SingleToken | undefined {
-    if (by === undefined || this.columnsOf(value) === undefined) return undefined;
+    if (by === undefined || columnsOfExperts(value, this.site.weights, this.placed.columns) === undefined)
+      return undefined;
     const { gateUp, down } = this.site.weights.experts(value);
     if (this.site.weights.isOnHost(value)) return undefined;
     return by.canRoute(value, gateUp, down) ? by : undefined;
@@ -129,7 +130,7 @@ export class ExpertLayers {
     const { used, choiceBias } = router;
     const experts = router.weight.rows;
     const { count, present: tokens } = this.tokens;
-    const columns = this.columnsOf(value);
+    const columns = columnsOfExperts(value, this.site.weights, this.placed.columns);
     const multiToken = singleToken?.by.multiToken;
 
     const weight = weights.matrix(router.weight);
@@ -230,18 +231,6 @@ export class ExpertLayers {
     );
   }
 
-  /** Column tiles of the places; undefined if they are rows. */
-  private columnsOf(value: Experts): ColumnTiles | undefined {
-    const { gateUp, down } = this.site.weights.experts(value);
-    const layouts = new Set([...gateUp, down].map(({ layout }) => layout));
-    if (this.placed.columns === undefined || !layouts.has('fragments')) return undefined;
-    if (layouts.size === 1) return this.placed.columns;
-    const { name } = value.down.tensor;
-    throw new RocmForgeError('MODEL_UNSUPPORTED', `${name}: experts with some F32 matrices are not supported`, {
-      tensor: name,
-    });
-  }
-
   /** Outputs of the experts for rows that are copied to their places. */
   private multiplyRows(value: Experts, x: DeviceBuffer, sent: SentRows): void {
     const { plan, weights } = this.site;
@@ -257,13 +246,14 @@ export class ExpertLayers {
     );
     const rows = { count: placedRows, present };
     const sentRows: Activation = { columns: hidden, rows, forms: { f32: this.sent } };
+    const stride = gateUpColumns(value);
     const onHost = weights.isOnHost(value) ? (this.onHost as HostExperts) : undefined;
     if (onHost !== undefined) {
       const input = this.placed.encoded(sentRows, onHost.encodingOf(gateUp[0] as Matrix));
-      onHost.multiply(gateUp, input, placedRows, sent, { y: this.gateUp, stride: 2 * ffn });
+      onHost.multiply(gateUp, input, placedRows, sent, { y: this.gateUp, stride });
     } else {
       for (const [i, weight] of gateUp.entries()) {
-        this.placed.multiplyExperts(weight, sentRows, sent, { y: this.gateUp, stride: 2 * ffn, column: i * ffn });
+        this.placed.multiplyExperts(weight, sentRows, sent, { y: this.gateUp, stride, column: i * ffn });
       }
     }
     this.addGateBiases(value);
@@ -273,10 +263,16 @@ export class ExpertLayers {
     const rule = isFused
       ? GATED_FUSIONS.find((candidate) => this.site.fusions.has(candidate) && candidate.into.includes(form))
       : undefined;
-    const gated = rule === undefined ? this.gated.f32 : asEncoding(this.gated.other, form);
-    if (value.activation === 'clamped') {
-      const clamp = { alpha: kernels.CLAMPED_ALPHA, limit: kernels.CLAMPED_LIMIT };
-      plan.launch(kernels.swigluClamped, { gate_up: this.gateUp, y: gated, ffn, ...clamp }, { rows: placedRows });
+    const plain = value.activation === 'relu-squared' ? this.gateUp : this.gated.f32;
+    const gated = rule === undefined ? plain : asEncoding(this.gated.other, form);
+    if (value.activation === 'relu-squared') {
+      plan.launch(kernels.reluSquared, { y: this.gateUp, columns: ffn }, { rows: placedRows });
+    } else if (value.activation === 'clamped') {
+      plan.launch(
+        kernels.swigluClamped,
+        { gate_up: this.gateUp, y: gated, ffn, ...kernels.CLAMP },
+        { rows: placedRows },
+      );
     } else if (rule === undefined) {
       const kernel = value.activation === 'silu' ? kernels.swiglu : kernels.geglu;
       plan.launch(kernel, { gate_up: this.gateUp, y: gated, ffn }, { rows: placedRows });
@@ -320,7 +316,7 @@ export class ExpertLayers {
           { ...dims, chunks: kernels.chunksOf(hidden) },
           when,
         );
-      const target = { y: this.gateUp, stride: 2 * ffn, column: i * ffn };
+      const target = { y: this.gateUp, stride: gateUpColumns(value), column: i * ffn };
       this.placed.multiplyExperts(weight, { columns: hidden, rows, forms: { [form]: y } }, sent, target, when);
     }
     this.addGateBiases(value);
@@ -328,9 +324,10 @@ export class ExpertLayers {
     const y = asEncoding(this.gated.other, form);
     const gated = { gate_up: this.gateUp, y, ffn, ...shared };
     const gatedDims = { ...dims, chunks: kernels.chunksOf(ffn) };
-    if (value.activation === 'clamped') {
-      const clamp = { alpha: kernels.CLAMPED_ALPHA, limit: kernels.CLAMPED_LIMIT };
-      plan.launch(kernels.swigluClampedSentColumns(form), { ...gated, ...clamp }, gatedDims);
+    if (value.activation === 'relu-squared') {
+      plan.launch(kernels.reluSquaredSentColumns(form), { up: this.gateUp, y, ffn, ...shared }, gatedDims, when);
+    } else if (value.activation === 'clamped') {
+      plan.launch(kernels.swigluClampedSentColumns(form), { ...gated, ...kernels.CLAMP }, gatedDims);
     } else {
       const kernel = value.activation === 'silu' ? kernels.swigluSentColumns : kernels.gegluSentColumns;
       plan.launch(kernel(form), gated, gatedDims, when);

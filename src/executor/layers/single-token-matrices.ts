@@ -5,6 +5,7 @@ import type { Matrix } from '../model/matrix.js';
 import { formatOf, fragmentSizes, fragmentsLayout } from './layouts/fragments.js';
 import { layoutOf } from './layouts/index.js';
 import { planesLayout } from './layouts/planes.js';
+import type { Products } from './products.js';
 
 /** A weight of a product of several, and the first element of theirs that is its own. */
 export interface ProductPart {
@@ -67,4 +68,11 @@ export function packedParts(parts: readonly ProductPart[]): [PackedPart, PackedP
       bytes: kernels.packedRowBytes(packed, first.columns),
     };
   }) as [PackedPart, PackedPart, PackedPart];
+}
+
+/** Matrices that one launch multiplies. */
+export function partsOf(products: Pick<Products, 'eachJoined'>, matrices: readonly Matrix[]): readonly ProductPart[] {
+  const parts: ProductPart[] = [];
+  products.eachJoined(matrices, (matrix, column) => parts.push({ matrix, column }));
+  return parts;
 }

@@ -3,13 +3,13 @@ import * as kernels from '../kernels/index.js';
 import type { LaunchCondition, Rows } from '../kernels/launch-plan.js';
 import { joined, type Matrix } from '../model/matrix.js';
 import {
-  type Activated,
   type Attention,
   columnsOf,
   type Experts,
   type Gated,
   type Linear,
   type Norm,
+  qkvColumnsOf,
   type RankSum,
   type Residual,
   type RowGated,
@@ -25,7 +25,7 @@ import { Norms } from './norms.js';
 import { type Activation, type ActivationEncoding, asEncoding, bothOf } from './products.js';
 import type { Stream } from './recorded-model.js';
 import type { NormedRow, SingleToken } from './single-token.js';
-import type { ProductPart } from './single-token-matrices.js';
+import { partsOf } from './single-token-matrices.js';
 import type { StepSite } from './step-site.js';
 
 /** Columns of the widest value of a kind; at least 1. */
@@ -100,7 +100,13 @@ export class ValueRecorder {
       case 'gated':
         return this.gate(value, form, stream);
       case 'activated':
-        return this.activated(value, stream);
+        product(value.of, this.gateUp);
+        this.site.plan.launch(
+          kernels.reluSquared,
+          { y: this.gateUp, columns: columnsOf(value, 0) },
+          { rows: stream.rows.count },
+        );
+        return { f32: this.gateUp };
       case 'attention':
         return this.attend(value, form, stream);
       case 'latent-attention':
@@ -232,7 +238,7 @@ export class ValueRecorder {
     const isEncoded = products.commonEncoding(matrices) === form;
     const isGatedAlone = rule !== undefined && of.biases === undefined && isEncoded && row?.canGate(matrices) === true;
     if (isGatedAlone) row?.gate(matrices, this.normedRow(of), y);
-    else row?.multiply(this.partsOf(matrices), this.normedRow(of), this.gateUp);
+    else row?.multiply(partsOf(products, matrices), this.normedRow(of), this.gateUp);
     const input = this.activation(of.of, matrices, stream, row?.multiToken);
     const isOne =
       rule !== undefined &&
@@ -257,14 +263,6 @@ export class ValueRecorder {
     rule.launch(site, { gateUp: this.gateUp, ffn }, form, y, activated);
     if (isOne) products.multiplyGated(both, input, form as kernels.TileType, y);
     return { [form]: y };
-  }
-
-  private activated({ of }: Activated, stream: Stream): Activation['forms'] {
-    const y = this.gateUp;
-    this.product(of, y, stream);
-    const columns = columnsOf(of, this.site.model.hiddenSize);
-    this.site.plan.launch(kernels.reluSquared, { y, columns }, { rows: stream.rows.count });
-    return { f32: y };
   }
 
   private attend(value: Attention, form: ActivationEncoding, stream: Stream): Activation['forms'] {
@@ -298,7 +296,7 @@ export class ValueRecorder {
     const matrices = this.matricesOf(value);
     const row = this.singleTokenOf(value, matrices, stream);
     const bias = this.biasOf(value);
-    const parts = this.partsOf(matrices);
+    const parts = partsOf(this.site.products, matrices);
     const rotates = heads !== undefined && row?.canRotate(parts) === true;
     if (rotates) row.multiplyHeads(parts, this.normedRow(value), y, bias, heads);
     const isBiased = rotates || row?.multiply(parts, this.normedRow(value), y, bias) === true;
@@ -312,7 +310,7 @@ export class ValueRecorder {
   rowProduct(value: Linear, y: DeviceBuffer, stream: Stream, when: LaunchCondition): SingleToken | undefined {
     const matrices = this.matricesOf(value);
     const row = this.singleTokenOf(value, matrices, stream);
-    row?.multiply(this.partsOf(matrices), this.normedRow(value), y, undefined, when);
+    row?.multiply(partsOf(this.site.products, matrices), this.normedRow(value), y, undefined, when);
     return row;
   }
 
@@ -324,13 +322,6 @@ export class ValueRecorder {
   private singleTokenOf(value: Linear, matrices: readonly Matrix[], stream: Stream): SingleToken | undefined {
     const { singleToken, x } = this.site;
     return stream.x === x && singleToken?.canNormalize(value, matrices) ? singleToken : undefined;
-  }
-
-  /** Matrices that one launch multiplies. */
-  private partsOf(matrices: readonly Matrix[]): readonly ProductPart[] {
-    const parts: ProductPart[] = [];
-    this.site.products.eachJoined(matrices, (matrix, column) => parts.push({ matrix, column }));
-    return parts;
   }
 
   private normedRow({ of }: Linear | Experts): NormedRow {
@@ -353,6 +344,3 @@ export class ValueRecorder {
     this.site.plan.launch(kernels.biasAdd, { y, bias, out: bias.elements }, { rows: stream.rows.count }, when);
   }
 }
-
-/** Columns of q, k and v side by side. */
-const qkvColumnsOf = ({ heads, kvHeads, headDim }: Attention): number => (heads + 2 * kvHeads) * headDim;

@@ -305,12 +305,18 @@ export interface Experts {
   readonly down: MatrixRef;
   /** Biases of each expert, `[experts, rows of its matrix]`; all of them or none. */
   readonly biases?: { readonly gate: VectorRef; readonly up: VectorRef; readonly down: VectorRef } | undefined;
-  /** clamped: gate / (1 + e^(-1.702 gate)) · (up + 1), the gate at most 7 and up from -7 to 7; gpt-oss's. */
-  readonly activation: Gated['activation'] | 'clamped';
+  /**
+   * clamped: gate / (1 + e^(-1.702 gate)) · (up + 1), the gate at most 7 and up from -7 to 7; gpt-oss's. relu-squared: max(up, 0)²,
+   * without a gate.
+   */
+  readonly activation: Gated['activation'] | 'clamped' | 'relu-squared';
   /** Factor of each expert's output, `[experts]`. */
   readonly outputScales?: VectorRef | undefined;
   readonly of: Residual | Value;
 }
+
+/** Columns of what the experts' first matrices give for a row: gate and up, or up alone. */
+export const gateUpColumns = ({ activation, ffn }: Experts): number => (activation === 'relu-squared' ? ffn : 2 * ffn);
 
 /** Groups of consecutive experts, of which a row is sent to the best: those whose two best experts have the highest sum. */
 export interface ExpertGroups {
@@ -482,6 +488,9 @@ export function* valuesOf({ entry, layerInputs, additions, logits, prediction }:
   for (const value of [...first, ...additions, ...last]) yield* withInputs(value);
   if (prediction !== undefined) yield* valuesOf(prediction);
 }
+
+/** Columns of q, k and v side by side. */
+export const qkvColumnsOf = ({ heads, kvHeads, headDim }: Attention): number => (heads + 2 * kvHeads) * headDim;
 
 /** Heads of keys and values of a layer. */
 export interface HeadShape extends Pick<Attention, 'kvHeads' | 'headDim'> {

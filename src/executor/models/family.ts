@@ -5,7 +5,6 @@ import type { ServableModel } from '../../shared/gguf/servable-model.js';
 import { DELTA_DIMS, DELTA_TAPS } from '../kernels/index.js';
 import type { BiasRef, MatrixRef, TensorCatalog, VectorRef } from '../model/tensors.js';
 import {
-  type Activated,
   type Attention,
   type DeltaNet,
   type Experts,
@@ -163,16 +162,6 @@ export class Layers {
     return this.gatedMlp(block, '', this.model.ffnSize, of, activation);
   }
 
-  /** The block's MLP of `ffn_up` and `ffn_down` without a gate, whose activation is the square of what is above 0. */
-  reluSquaredMlp(block: string, of: Residual | Value): Linear {
-    const { hiddenSize, ffnSize } = this.model;
-    const activated: Activated = {
-      kind: 'activated',
-      of: this.project([[`${block}.ffn_up`, ffnSize]], hiddenSize, of),
-    };
-    return this.project([[`${block}.ffn_down`, hiddenSize]], ffnSize, activated);
-  }
-
   private gatedMlp(
     block: string,
     suffix: string,
@@ -220,10 +209,10 @@ export class Layers {
     const { count, usedPerToken: used, ffnSize, scoring, isNormalized, scale, groups } = parameters;
     const matrices = (name: string, rows: number, columns: number) =>
       this.tensors.matrices(`${block}.${name}.weight`, count, rows, columns);
-    const isJoined = this.tensors.has(`${block}.ffn_gate_up_exps.weight`);
-    const gateAndUp = isJoined
+    const gate = () => ({ gate: matrices('ffn_gate_exps', ffnSize, hiddenSize) });
+    const gateAndUp = this.tensors.has(`${block}.ffn_gate_up_exps.weight`)
       ? { gateUp: matrices('ffn_gate_up_exps', 2 * ffnSize, hiddenSize) }
-      : { gate: matrices('ffn_gate_exps', ffnSize, hiddenSize), up: matrices('ffn_up_exps', ffnSize, hiddenSize) };
+      : { ...(activation !== 'relu-squared' && gate()), up: matrices('ffn_up_exps', ffnSize, hiddenSize) };
     const bias = `${block}.exp_probs_b.bias`;
     const choiceBias = this.tensors.has(bias) ? this.tensors.vector(bias, count) : undefined;
     const weight = this.tensors.floats(`${block}.ffn_gate_inp.weight`, count, hiddenSize);

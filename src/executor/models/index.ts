@@ -25,7 +25,7 @@ import { granitemoe } from './granitemoe.js';
 import { lfm2, lfm2moe } from './lfm2.js';
 import { llama } from './llama.js';
 import { mistral3 } from './mistral3.js';
-import { nemotronH } from './nemotron-h.js';
+import { nemotronH, nemotronHMoe } from './nemotron-h.js';
 import { olmo2 } from './olmo2.js';
 import { olmoe } from './olmoe.js';
 import { phi3 } from './phi3.js';
@@ -62,6 +62,7 @@ export const families: Readonly<Record<ArchitectureName, Family>> = {
   llama,
   mistral3,
   nemotron_h: nemotronH,
+  nemotron_h_moe: nemotronHMoe,
   olmo2,
   olmoe,
   phi3,

@@ -1,15 +1,34 @@
+import type { Linear, Residual, Value } from '../model/values.js';
 import type { Family } from './family.js';
 import { MambaBlocks } from './mamba.js';
 
+/** Building blocks of Nemotron-H. */
+class NemotronBlocks extends MambaBlocks {
+  /** The block's MLP of `ffn_up` and `ffn_down` without a gate, whose activation is the square of what is above 0. */
+  private reluSquaredMlp(block: string, suffix: string, ffnSize: number, of: Residual | Value): Linear {
+    const { hiddenSize } = this.model;
+    const up = this.project([[`${block}.ffn_up${suffix}`, ffnSize]], hiddenSize, of);
+    return this.project([[`${block}.ffn_down${suffix}`, hiddenSize]], ffnSize, { kind: 'activated', of: up });
+  }
+
+  /** The same, or experts that are such MLPs, and one that every row is sent to. */
+  reluSquaredFfn(block: string, of: Residual | Value): Value {
+    const { experts, ffnSize } = this.model;
+    if (experts === undefined) return this.reluSquaredMlp(block, '', ffnSize, of);
+    const routed = this.experts(block, experts, of, 'relu-squared');
+    return { kind: 'sum', of: [routed, this.reluSquaredMlp(block, '_shexp', experts.sharedFfnSize, of)] };
+  }
+}
+
 /**
- * nemotron_h: each block is one thing behind its norm: a Mamba 2 layer, attention that is not rotated, or an MLP without a gate.
- * Nemotron Nano v2.
+ * nemotron_h and nemotron_h_moe: each block is one thing behind its norm: a Mamba 2 layer, attention that is not rotated, or an MLP
+ * without a gate, or experts that are such MLPs. Nemotron Nano v2, Nemotron 3 Nano.
  */
 export const nemotronH: Family = {
   name: 'nemotron_h',
 
   build(model, tensors) {
-    const l = new MambaBlocks(model, tensors);
+    const l = new NemotronBlocks(model, tensors);
     const isFfn = (index: number) => model.traits.ffnLayers?.[index] === true;
     const numberOf = (index: number) => {
       const before = Array.from({ length: index }, (_, i) => i).filter((i) => !isFfn(i));
@@ -20,7 +39,7 @@ export const nemotronH: Family = {
       embedding: l.embedding(),
       additions: l.eachBlock((block, index) => {
         const normed = l.rmsNorm(`${block}.attn_norm`);
-        if (isFfn(index)) return [l.reluSquaredMlp(block, normed)];
+        if (isFfn(index)) return [l.reluSquaredFfn(block, normed)];
         if (l.isRecurrent(index)) return [l.mamba(block, numberOf(index), normed)];
         return [l.attended(block, l.attention(numberOf(index), l.qkv(block, normed), rope))];
       }),
@@ -28,3 +47,6 @@ export const nemotronH: Family = {
     };
   },
 };
+
+/** nemotron_h_moe: nemotron_h with experts for MLPs. */
+export const nemotronHMoe: Family = { ...nemotronH, name: 'nemotron_h_moe' };

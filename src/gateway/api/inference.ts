@@ -19,7 +19,7 @@ import type { RequestContext } from '../request/context.js';
 import type { EncodeService } from '../request/encoding/encode-service.js';
 import type { OpenedGeneration } from '../request/encoding/text-jobs.js';
 import type { CallContext } from '../request/encoding/text-threads.js';
-import type { GenerationParameters, GenerationSink } from '../request/generation.js';
+import type { GenerationSink } from '../request/generation.js';
 import { HeldSink } from '../request/held-sink.js';
 import { checkLimits, checkModelName } from '../request/limits.js';
 import { openConstraints } from '../request/opened-constraints.js';
@@ -27,13 +27,14 @@ import type { RequestRunner } from '../request/runner.js';
 import type { ServedModel } from '../request/served-model.js';
 import { RequestSpans } from '../request/spans.js';
 import { checkGeneration, generationParameters } from '../request/validate.js';
-import { runWithin } from '../request/within-streams.js';
+import { allOrNone, runWithin } from '../request/within-streams.js';
 import { checkTokenIds } from '../tokenizer/prompt.js';
 import type { Tokenizer } from '../tokenizer/tokenizer.js';
 import { collectResponse } from './collect-response.js';
 import { FlushScheduler } from './flush-scheduler.js';
 import { generateComplete, promptLogprobs, tokenLogprobs } from './messages.js';
 import { CONTROL_MESSAGE_BYTES, INLINE_MESSAGE_BYTES, type Method, methodBytes } from './method-bytes.js';
+import { closeConstraints, type OpenedRequest, type OpeningOptions } from './opened-request.js';
 import type { ResponseStream } from './response-stream.js';
 import { StreamWriter } from './stream-writer.js';
 
@@ -62,22 +63,6 @@ export interface InferenceOptions {
   readonly speculates?: boolean;
   /** And by the model's prediction block. */
   readonly predicts?: boolean;
-}
-
-interface OpeningOptions {
-  readonly isUnary: boolean;
-  /** True if its constraint must be known to be allowed; default: the prompt is computed meanwhile. */
-  readonly awaitsConstraint?: boolean;
-}
-
-/** A request that can run. */
-interface OpenedRequest {
-  readonly parameters: GenerationParameters;
-  readonly context: RequestContext;
-  /** The prompt's text, where the answer has it in a field of its own. */
-  readonly toldPrompt: string | undefined;
-  /** Rejects where its constraint turns out to be refused, which also ends the generation; absent: it has none. */
-  readonly constrained: Promise<void> | undefined;
 }
 
 /** The public API over one model, as messages: what every server serves, each in its protocol. */
@@ -352,19 +337,4 @@ export class Inference {
       ...this.readiness(),
     };
   }
-}
-
-/** Gives back the constraints of a request that does not run. */
-function closeConstraints(request: OpenedRequest | undefined): void {
-  for (const constraint of request?.parameters.constraints ?? []) constraint.close();
-}
-
-/** Results of all promises; if one fails, the others' results are undone. */
-async function allOrNone<T>(promises: readonly Promise<T>[], undo: (value: T) => void): Promise<readonly T[]> {
-  const settled = await Promise.allSettled(promises);
-  const failed = settled.find((one) => one.status === 'rejected');
-  const values = settled.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
-  if (failed === undefined) return values;
-  for (const value of values) undo(value);
-  throw failed.reason;
 }

@@ -106,10 +106,13 @@ export class ArchitectureKeys {
     const value = this.file.metadata.get(this.fullKey(key));
     if (!ArrayBuffer.isView(value)) return Array<number>(layers).fill(this.count(key));
     const counts = this.numbers(key) ?? [];
-    if (counts.length !== layers) this.fail(key, `has ${counts.length} entries for ${layers} layers`);
+    // A list may go on over blocks that only predict.
+    const predicting = this.optionalNumber('nextn_predict_layers') ?? 0;
+    if (counts.length < layers || counts.length > layers + predicting)
+      this.fail(key, `has ${counts.length} entries for ${layers} layers`);
     const wrong = counts.find((count) => !Number.isSafeInteger(count) || count < 0 || count > MOST_COUNT);
     if (wrong !== undefined) this.fail(key, `has the count ${wrong}`);
-    return counts;
+    return counts.slice(0, layers);
   }
 
   optionalBoolean(key: string): boolean | undefined {

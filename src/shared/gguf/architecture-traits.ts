@@ -116,6 +116,7 @@ const READERS: Readonly<Record<ArchitectureName, TraitsReader>> = {
     return {};
   },
   nemotron_h: readNemotron,
+  nemotron_h_moe: readNemotron,
   deepseek2: readDeepseek2,
   olmoe: none,
   'ernie4_5-moe': readErnie,

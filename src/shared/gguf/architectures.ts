@@ -32,6 +32,7 @@ export const FAMILIES = [
   'lfm2',
   'lfm2moe',
   'nemotron_h',
+  'nemotron_h_moe',
   'qwen3next',
   'qwen35',
   'qwen35moe',

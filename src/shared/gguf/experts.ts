@@ -57,6 +57,8 @@ const FORMS: Readonly<Partial<Record<ArchitectureName, ExpertForm>>> = {
   gemma4: { scoring: 'softmax', isNormalized: true, isOptional: true },
   lfm2moe: { scoring: 'sigmoid', isNormalized: true },
   'gpt-oss': { scoring: 'chosen', isNormalized: false },
+  // Its scores are always sigmoids.
+  nemotron_h_moe: { scoring: 'sigmoid', isNormalized: false },
   qwen3next: { scoring: 'softmax', isNormalized: true },
   qwen35moe: { scoring: 'softmax', isNormalized: true },
 };
@@ -111,6 +113,19 @@ export function readExperts(
       scale: keys.positiveOrUnset('expert_weights_scale', ...SCALE) ?? 1,
       sharedFfnSize: own * keys.count('expert_shared_count'),
       denseLayers: readDenseLayers(keys, layers),
+    };
+  }
+  if (family === 'nemotron_h_moe') {
+    const stated = readScoring(keys);
+    if (stated !== undefined && stated !== scoring)
+      keys.unsupported('expert_gating_func', `is ${stated}; known is ${scoring}`);
+    // Their number is part of the width.
+    keys.countOrNone('expert_shared_count');
+    return {
+      ...all,
+      isNormalized: keys.optionalBoolean('expert_weights_norm') ?? isNormalized,
+      scale: keys.positiveOrUnset('expert_weights_scale', ...SCALE) ?? 1,
+      sharedFfnSize: keys.count('expert_shared_feed_forward_length'),
     };
   }
   expectForm(keys, form);

@@ -138,7 +138,7 @@ const hasLayerNorm = ({ architecture }: ArchitectureKeys): boolean => ['command-
 
 /** Architectures whose layers differ in their heads and FFNs: the shape that is read here has the largest of each. */
 const isVaried = ({ architecture }: ArchitectureKeys): boolean =>
-  ['gemma4', 'lfm2', 'lfm2moe', 'granitehybrid', 'nemotron_h'].includes(architecture);
+  ['gemma4', 'lfm2', 'lfm2moe', 'granitehybrid', 'nemotron_h', 'nemotron_h_moe'].includes(architecture);
 
 /** Architectures of latent attention, whose heads are read with {@link readLatents}. */
 const isLatent = ({ architecture }: ArchitectureKeys): boolean => architecture === 'deepseek2';
