@@ -40,7 +40,7 @@ describe.skipIf(missing !== undefined)('experts in host memory beside a HIP devi
   }
 
   const families = isFull
-    ? (['qwen3moe', 'gpt-oss', 'llama-experts', 'deepseek2', 'glm4moe', 'gemma4-experts'] as const)
+    ? (['qwen3moe', 'gpt-oss', 'llama-experts', 'deepseek2', 'glm4moe', 'gemma4-experts', 'nemotron_h_moe'] as const)
     : (['qwen3moe', 'gpt-oss'] as const);
   it.each(families)('%s in Q4_K_M has one hash of logits, wherever its experts are', async (family) => {
     const file = writeQuantizedFamily(family, 'Q4_K_M');

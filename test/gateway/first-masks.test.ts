@@ -76,3 +76,25 @@ describe.each(['llama', 'qwen35', 'gemma3'] as const)('constraints that a gatewa
     await expect.poll(() => gateway.replica.counts.running).toBe(0);
   });
 });
+
+it('a client that leaves while its constraint is translated leaves nothing running', async () => {
+  const server = await startTestGateway(writeRandomFamily('llama'), { maxStepTokens: 64 });
+  try {
+    const gone = Promise.all(
+      ['i', 'j', 'k', 'l'].map(
+        (of) =>
+          new Promise((resolve) => {
+            const call = server.client.generateStream(ask(schemaOf(of)));
+            call.on('error', resolve);
+            call.on('data', () => undefined);
+            setTimeout(() => call.cancel(), 5);
+          }),
+      ),
+    );
+    await gone;
+    await expect.poll(() => server.gateway.replica.counts.running + server.gateway.replica.counts.waiting).toBe(0);
+    expect((await generate(server.client, ask(schemaOf('i')))).text).toMatch(/^"i-\d+/);
+  } finally {
+    await server.stop();
+  }
+});

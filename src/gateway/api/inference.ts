@@ -145,7 +145,7 @@ export class Inference {
       if (client.signal.aborted) return;
       throw error;
     }
-    held.release();
+    if (!client.signal.aborted) held.release();
   }
 
   /**
