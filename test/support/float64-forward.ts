@@ -188,7 +188,8 @@ export function float64Forward(path: string, tokens: readonly number[], options:
     const rope = ropeOf(windowed(layer));
     const isGlobal = window > 0 && !windowed(layer);
     const isRotated =
-      metadata.boolean(`${architecture}.rope.scaling.finetuned`) !== false &&
+      !isApart &&
+      !(is('granite', 'granitehybrid') && metadata.boolean(`${architecture}.rope.scaling.finetuned`) === false) &&
       !(is('smollm3') && (layer + 1) % 4 === 0) &&
       !(is('cohere2', 'exaone4') && isGlobal);
     const wide = heads * headDim;
