@@ -222,7 +222,6 @@ const OWN_FAMILIES = {
   'falcon-h1': {
     architecture: 'falcon-h1',
     mamba: { heads: 4, dim: 32, state: 64, groups: 2, isBeside: true },
-    scaled: NETTED,
   },
   nemotron_h: {
     layers: 5,
