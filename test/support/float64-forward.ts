@@ -150,7 +150,18 @@ export function float64Forward(path: string, tokens: readonly number[], options:
   };
   const isVision = is('glm4') && metadata.get('glm4.rope.dimension_sections') !== undefined;
   const isAdjacent =
-    is('llama', 'chatglm', 'granite', 'granitemoe', 'granitehybrid', 'smollm3', 'mistral3', 'command-r', 'cohere2') ||
+    is(
+      'llama',
+      'arcee',
+      'chatglm',
+      'granite',
+      'granitemoe',
+      'granitehybrid',
+      'smollm3',
+      'mistral3',
+      'command-r',
+      'cohere2',
+    ) ||
     is('minicpm', 'ernie4_5-moe', 'deepseek2') ||
     (is('glm4') && !isVision);
   const turn = (head: Row, position: number, { frequencies, magnitude }: ReturnType<typeof ropeOf>): Row => {
@@ -200,7 +211,8 @@ export function float64Forward(path: string, tokens: readonly number[], options:
             product(`${block}.attn_qkv`, x),
           ).map((value, i) => biased(`${block}.attn_${'qkv'[i]}`, value))
         : ['q', 'k', 'v'].map((name) => product(`${block}.attn_${name}`, x));
-      if (is('olmo2', 'olmoe')) [q, k] = [norm(`${block}.attn_q_norm`, q!), norm(`${block}.attn_k_norm`, k!)];
+      if (is('olmo2', 'olmoe', 'minimax-m2'))
+        [q, k] = [norm(`${block}.attn_q_norm`, q!), norm(`${block}.attn_k_norm`, k!)];
       let [queries, keys] = [headsOf(q!), headsOf(k!)];
       const gates = isHybrid ? queries.filter((_, i) => i % 2 === 1) : [];
       if (isHybrid) queries = queries.filter((_, i) => i % 2 === 0);
@@ -215,6 +227,7 @@ export function float64Forward(path: string, tokens: readonly number[], options:
           'qwen3next',
           'exaone4',
           'dots1',
+          'bailingmoe2',
           'lfm2',
           'lfm2moe',
         )
@@ -315,7 +328,7 @@ export function float64Forward(path: string, tokens: readonly number[], options:
   };
   const mlp = (layer: number, x: Row): Row => {
     const block = `blk.${layer}`;
-    if (isApart)
+    if (isApart || is('arcee'))
       return product(
         `${block}.ffn_down`,
         product(`${block}.ffn_up`, x).map((value) => Math.max(value, 0) ** 2),
@@ -364,7 +377,8 @@ export function float64Forward(path: string, tokens: readonly number[], options:
     const block = `blk.${layer}`;
     const [count, used] = [number('expert_count'), number('expert_used_count')];
     const scores = product(`${block}.ffn_gate_inp`, x);
-    const hasSigmoids = is('glm4moe', 'dots1', 'lfm2moe', 'nemotron_h_moe') || number('expert_gating_func', 0) === 2;
+    const hasSigmoids =
+      is('glm4moe', 'dots1', 'lfm2moe', 'nemotron_h_moe', 'minimax-m2') || number('expert_gating_func', 0) === 2;
     const weights = is('gpt-oss') ? scores : hasSigmoids ? scores.map(sigmoid) : softmax(scores);
     const choice = has(`${block}.exp_probs_b.bias`)
       ? weights.map((weight, e) => weight + tensor(`${block}.exp_probs_b.bias`)[e]!)
@@ -384,6 +398,7 @@ export function float64Forward(path: string, tokens: readonly number[], options:
     const isNormalized =
       is(
         'llama',
+        'minimax-m2',
         'qwen3moe',
         'granitemoe',
         'qwen35moe',

@@ -50,9 +50,13 @@ function statedSizes(name: RandomFamilyName, hidden: number): NonNullable<Random
   const keys = ['attention.head_count', 'attention.head_count_kv', 'feed_forward_length'].map(
     (key) => `${architectureOf(name)}.${key}`,
   );
-  const shared = `${architectureOf(name)}.expert_shared_feed_forward_length`;
-  const sharedSize = metadata.get(shared);
-  const ofShared = typeof sharedSize === 'number' ? { [shared]: (sharedSize * hidden) / 64 } : {};
+  const ofExperts = Object.fromEntries(
+    ['expert_feed_forward_length', 'expert_shared_feed_forward_length'].flatMap((kind) => {
+      const key = `${architectureOf(name)}.${kind}`;
+      const size = metadata.get(key);
+      return typeof size === 'number' ? [[key, (size * hidden) / 64] as const] : [];
+    }),
+  );
   const ofLayers = Object.fromEntries(
     keys.flatMap((key) => {
       const value = metadata.get(key);
@@ -61,7 +65,7 @@ function statedSizes(name: RandomFamilyName, hidden: number): NonNullable<Random
       return [[key, typed.arrayOf(typed.i32, sizes)] as const];
     }),
   );
-  return { ...ofShared, ...ofLayers };
+  return { ...ofExperts, ...ofLayers };
 }
 
 /**

@@ -37,6 +37,8 @@ export interface RandomFamily {
     readonly isBeside?: true;
     readonly hasNoNorm?: true;
   };
+  /** MLPs and experts have no gate. */
+  readonly hasNoGate?: true;
   /** Each layer is one thing alone: a state-space layer, attention, or an MLP without a gate. */
   readonly isApart?: true;
   /** Latent attention in place of attention. */

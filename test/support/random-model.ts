@@ -294,14 +294,14 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
       if (family.joined?.includes('gate_up')) {
         matrix(`${block}.ffn_gate_up_exps.weight`, hidden, 2 * wide(experts.ffn), undefined, 0, experts.count);
       } else {
-        if (!family.isApart)
+        if (!family.hasNoGate)
           matrix(`${block}.ffn_gate_exps.weight`, hidden, wide(experts.ffn), undefined, 0, experts.count);
         matrix(`${block}.ffn_up_exps.weight`, hidden, wide(experts.ffn), undefined, 0, experts.count);
       }
       matrix(`${block}.ffn_down_exps.weight`, wide(experts.ffn), hidden, undefined, 0, experts.count);
       if (experts.isGated) vector(`${block}.ffn_gate_inp_shexp.weight`, hidden, 0);
       if (experts.sharedFfn !== undefined) {
-        if (!family.isApart) matrix(`${block}.ffn_gate_shexp.weight`, hidden, wide(experts.sharedFfn));
+        if (!family.hasNoGate) matrix(`${block}.ffn_gate_shexp.weight`, hidden, wide(experts.sharedFfn));
         matrix(`${block}.ffn_up_shexp.weight`, hidden, wide(experts.sharedFfn));
         matrix(`${block}.ffn_down_shexp.weight`, wide(experts.sharedFfn), hidden);
       }
@@ -313,7 +313,7 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
     }
     if (family.joined?.includes('gate_up') && !experts?.isBeside) project(`${block}.ffn_up`, hidden, 2 * own.ffn);
     else {
-      if (!family.isApart) project(`${block}.ffn_gate`, hidden, own.ffn);
+      if (!family.hasNoGate) project(`${block}.ffn_gate`, hidden, own.ffn);
       project(`${block}.ffn_up`, hidden, own.ffn);
     }
     project(`${block}.ffn_down`, own.ffn, hidden);

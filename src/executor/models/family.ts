@@ -332,11 +332,7 @@ export class Layers {
   }
 
   /** Matrices of one input side by side, with their biases. */
-  protected project(
-    parts: readonly (readonly [name: string, rows: number])[],
-    columns: number,
-    of: Residual | Value,
-  ): Linear {
+  project(parts: readonly (readonly [name: string, rows: number])[], columns: number, of: Residual | Value): Linear {
     const weights = parts.map(([name, rows]) => this.matrix(name, rows, columns));
     return this.linear(weights, of, this.biases(parts));
   }

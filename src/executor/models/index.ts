@@ -3,6 +3,8 @@ import type { GgufModel } from '../../shared/gguf/reader.js';
 import type { ServableModel } from '../../shared/gguf/servable-model.js';
 import { TensorCatalog } from '../model/tensors.js';
 import type { ModelGraph } from '../model/values.js';
+import { arcee } from './arcee.js';
+import { bailingmoe2 } from './bailingmoe2.js';
 import { chatglm } from './chatglm.js';
 import { cohere2 } from './cohere2.js';
 import { commandR } from './command-r.js';
@@ -24,6 +26,7 @@ import { granitehybrid } from './granitehybrid.js';
 import { granitemoe } from './granitemoe.js';
 import { lfm2, lfm2moe } from './lfm2.js';
 import { llama } from './llama.js';
+import { minimaxM2 } from './minimax-m2.js';
 import { mistral3 } from './mistral3.js';
 import { nemotronH, nemotronHMoe } from './nemotron-h.js';
 import { olmo2 } from './olmo2.js';
@@ -39,6 +42,8 @@ import { smollm3 } from './smollm3.js';
 
 /** Every family, by the name that its files have; of aliases the family that computes them. */
 export const families: Readonly<Record<ArchitectureName, Family>> = {
+  arcee,
+  bailingmoe2,
   chatglm,
   cohere2,
   'command-r': commandR,
@@ -60,6 +65,7 @@ export const families: Readonly<Record<ArchitectureName, Family>> = {
   lfm2,
   lfm2moe,
   llama,
+  'minimax-m2': minimaxM2,
   mistral3,
   nemotron_h: nemotronH,
   nemotron_h_moe: nemotronHMoe,

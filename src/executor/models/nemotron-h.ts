@@ -1,22 +1,19 @@
-import type { Linear, Residual, Value } from '../model/values.js';
+import type { Residual, Value } from '../model/values.js';
 import type { Family } from './family.js';
 import { MambaBlocks } from './mamba.js';
+import { reluSquaredMlp } from './ungated.js';
 
 /** Building blocks of Nemotron-H. */
 class NemotronBlocks extends MambaBlocks {
-  /** The block's MLP of `ffn_up` and `ffn_down` without a gate, whose activation is the square of what is above 0. */
-  private reluSquaredMlp(block: string, suffix: string, ffnSize: number, of: Residual | Value): Linear {
-    const { hiddenSize } = this.model;
-    const up = this.project([[`${block}.ffn_up${suffix}`, ffnSize]], hiddenSize, of);
-    return this.project([[`${block}.ffn_down${suffix}`, hiddenSize]], ffnSize, { kind: 'activated', of: up });
-  }
-
-  /** The same, or experts that are such MLPs, and one that every row is sent to. */
+  /** The block's MLP, or experts that are such MLPs, and one that every row is sent to. */
   reluSquaredFfn(block: string, of: Residual | Value): Value {
-    const { experts, ffnSize } = this.model;
-    if (experts === undefined) return this.reluSquaredMlp(block, '', ffnSize, of);
+    const { experts, hiddenSize, ffnSize } = this.model;
+    if (experts === undefined) return reluSquaredMlp(this, block, of, { hiddenSize, ffnSize });
     const routed = this.experts(block, experts, of, 'relu-squared');
-    return { kind: 'sum', of: [routed, this.reluSquaredMlp(block, '_shexp', experts.sharedFfnSize, of)] };
+    return {
+      kind: 'sum',
+      of: [routed, reluSquaredMlp(this, block, of, { hiddenSize, ffnSize: experts.sharedFfnSize, suffix: '_shexp' })],
+    };
   }
 }
 

@@ -71,6 +71,7 @@ const none: TraitsReader = () => ({});
 
 const READERS: Readonly<Record<ArchitectureName, TraitsReader>> = {
   llama: none,
+  arcee: none,
   qwen2: none,
   qwen3: none,
   glm4: (keys, { ropeDimensions }) =>
@@ -121,6 +122,8 @@ const READERS: Readonly<Record<ArchitectureName, TraitsReader>> = {
   olmoe: none,
   'ernie4_5-moe': readErnie,
   dots1: none,
+  bailingmoe2: none,
+  'minimax-m2': none,
   'gpt-oss': (keys, model) => readWindow(keys, model, { period: 2 }),
   lfm2: readConvolutions,
   lfm2moe: readConvolutions,

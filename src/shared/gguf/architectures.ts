@@ -1,6 +1,7 @@
 /** Architectures with a family of their own, by the name that `general.architecture` has for them. */
 export const FAMILIES = [
   'llama',
+  'arcee',
   'qwen2',
   'qwen3',
   'gemma',
@@ -28,6 +29,8 @@ export const FAMILIES = [
   'olmoe',
   'ernie4_5-moe',
   'dots1',
+  'bailingmoe2',
+  'minimax-m2',
   'gpt-oss',
   'lfm2',
   'lfm2moe',

@@ -54,6 +54,8 @@ const FORMS: Readonly<Partial<Record<ArchitectureName, ExpertForm>>> = {
   olmoe: { scoring: 'softmax', isNormalized: false },
   'ernie4_5-moe': { scoring: 'softmax', isNormalized: true },
   dots1: { scoring: 'softmax', isNormalized: false, isConfigured: true },
+  bailingmoe2: { scoring: 'softmax', isNormalized: false, isConfigured: true, hasGroups: true },
+  'minimax-m2': { scoring: 'sigmoid', isNormalized: true },
   gemma4: { scoring: 'softmax', isNormalized: true, isOptional: true },
   lfm2moe: { scoring: 'sigmoid', isNormalized: true },
   'gpt-oss': { scoring: 'chosen', isNormalized: false },
@@ -111,7 +113,7 @@ export function readExperts(
       scoring: readScoring(keys) ?? (isGlmFlash(keys, vocabularyRows) ? 'sigmoid' : scoring),
       isNormalized: keys.optionalBoolean('expert_weights_norm') ?? isNormalized,
       scale: keys.positiveOrUnset('expert_weights_scale', ...SCALE) ?? 1,
-      sharedFfnSize: own * keys.count('expert_shared_count'),
+      sharedFfnSize: ((family === 'bailingmoe2' && readSharedWidth(keys)) || own) * keys.count('expert_shared_count'),
       denseLayers: readDenseLayers(keys, layers),
     };
   }
