@@ -12,7 +12,6 @@ import { ScriptChoice } from './turn-scripts.js';
 const BLOCK_TOKENS = 16;
 const EMPTY = 0x811c9dc5;
 
-/** One write of keys and values, as the device saw it. */
 export interface KvWrite {
   readonly block: number;
   /** Within the block, 0 to 15. */
@@ -144,7 +143,8 @@ export class FakeDevice {
       }
       const mask = (slice.tokenIds?.length ?? 4) > 4 ? undefined : this.maskOf(slot, slice, came);
       if (mask === 'late') {
-        if (slot.missing === slice.position + slice.count) this.compute(slot, { ...slice, count: slice.count - 1 });
+        if (slice.count > 1 && slot.missing === slice.position + slice.count)
+          this.compute(slot, { ...slice, count: slice.count - 1 });
         outputs.push({ ...output, tokenId: 0, rank: 0, ...likeliest(0), late: true });
         continue;
       }
