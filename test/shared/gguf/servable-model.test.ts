@@ -146,7 +146,7 @@ const ofMixture = (family: RandomFamilyName, keys: Readonly<Record<string, Build
   return servable({ family, layers, metadata: Object.fromEntries(entries) });
 };
 
-test.each(MIXTURES.filter((family) => family !== 'deepseek2'))(
+test.each(MIXTURES.filter((family) => family !== 'deepseek2' && family !== 'bailingmoe2'))(
   'one group of experts is none, and nothing else about groups is passed over: %s',
   (family) => {
     expect(() => ofMixture(family, { expert_group_count: 1, expert_group_used_count: 1 })).not.toThrow();
@@ -161,44 +161,48 @@ test.each(MIXTURES.filter((family) => family !== 'deepseek2'))(
   },
 );
 
-test('of deepseek2 groups of experts are read, and refused where they are none', () => {
-  const groupsOf = (count: number, used: number) =>
-    ofMixture('deepseek2', { expert_group_count: count, expert_group_used_count: used }).experts!.groups;
-  expect(groupsOf(4, 2)).toEqual({ count: 4, used: 2 });
-  expect(groupsOf(1, 1)).toBeUndefined();
-  expect(groupsOf(0, 0)).toBeUndefined();
-  for (const [count, used, problem] of [
-    [3, 1, 'is 3, which makes no groups of 16 experts'],
-    [16, 8, 'is 16, which makes no groups of 16 experts'],
-    [4, 5, 'is 5 of 4 groups'],
-    [4, 0, 'is 0 of 4 groups'],
-    [8, 1, 'is 1: so many groups have fewer than 4 experts'],
-    [1, 2, 'is 2, of 1 groups'],
-  ] as const)
-    expect(() => groupsOf(count, used)).toThrow(refused('GGUF_INVALID', problem));
-});
+test.each(['deepseek2', 'bailingmoe2'] as const)(
+  'groups of experts are read, and refused where they are none: %s',
+  (family) => {
+    const groupsOf = (count: number, used: number) =>
+      ofMixture(family, { expert_group_count: count, expert_group_used_count: used }).experts!.groups;
+    expect(groupsOf(4, 2)).toEqual({ count: 4, used: 2 });
+    expect(groupsOf(1, 1)).toBeUndefined();
+    expect(groupsOf(0, 0)).toBeUndefined();
+    for (const [count, used, problem] of [
+      [3, 1, 'is 3, which makes no groups of 16 experts'],
+      [16, 8, 'is 16, which makes no groups of 16 experts'],
+      [4, 5, 'is 5 of 4 groups'],
+      [4, 0, 'is 0 of 4 groups'],
+      [8, 1, 'is 1: so many groups have fewer than 4 experts'],
+      [1, 2, 'is 2, of 1 groups'],
+    ] as const)
+      expect(() => groupsOf(count, used)).toThrow(refused('GGUF_INVALID', problem));
+  },
+);
 
 test.each(MIXTURES)(
   'what weights of experts are made of is read, or refused unless it is what is computed: %s',
   (family) => {
     const { scoring, isNormalized } = ofMixture(family, {}).experts!;
-    const isConfigured = ['glm4moe', 'dots1', 'deepseek2'].includes(family);
+    const isConfigured = ['glm4moe', 'dots1', 'deepseek2', 'bailingmoe2'].includes(family);
+    const hasWeights = isConfigured || family === 'nemotron_h_moe';
     const functions = ['none', 'softmax', 'sigmoid', 'chosen'];
     for (const [code, name] of functions.entries()) {
       const read = () => ofMixture(family, { expert_gating_func: code }).experts!.scoring;
       if (code === 0 || isConfigured)
-        expect(read()).toBe(code === 0 ? (['dots1', 'deepseek2'].includes(family) ? 'softmax' : scoring) : name);
+        expect(read()).toBe(code === 0 ? (isConfigured && family !== 'glm4moe' ? 'softmax' : scoring) : name);
       else if (name === scoring) expect(read()).toBe(scoring);
       else expect(read).toThrow(refused('MODEL_UNSUPPORTED', `expert_gating_func" is ${name}`));
     }
     for (const value of [true, false]) {
       const read = () => ofMixture(family, { expert_weights_norm: value }).experts!.isNormalized;
-      if (isConfigured || value === isNormalized) expect(read()).toBe(value);
+      if (hasWeights || value === isNormalized) expect(read()).toBe(value);
       else expect(read).toThrow(refused('MODEL_UNSUPPORTED', `expert_weights_norm" is ${value}`));
     }
     for (const value of [0, 1, 2.5]) {
       const read = () => ofMixture(family, { expert_weights_scale: typed.f32(value) }).experts!.scale;
-      if (isConfigured || value !== 2.5) expect(read()).toBe(value || 1);
+      if (hasWeights || value !== 2.5) expect(read()).toBe(value || 1);
       else expect(read).toThrow(refused('MODEL_UNSUPPORTED', 'expert_weights_scale" is 2.5; only 1'));
     }
   },
