@@ -2,6 +2,7 @@ import { typed } from './gguf-builder.js';
 import { RANDOM_ALIASES } from './random-aliases.js';
 import { CONVOLVED, HYBRID, MLP, NETTED, POST_NORMS, QKV, type RandomFamily, ROUTED } from './random-family.js';
 import { RANDOM_GEMMA4 } from './random-gemma4.js';
+import { RANDOM_NEMOTRON } from './random-nemotron.js';
 
 /**
  * One model of each family with every optional tensor and key that its real files have, sized so that a prompt of a hundred
@@ -249,39 +250,6 @@ const OWN_FAMILIES = {
     metadata: { 'rope.dimension_count': 16, expert_feed_forward_length: 128, expert_gating_func: 2 },
     scaled: ROUTED,
   },
-  nemotron_h: {
-    layers: 5,
-    isApart: true,
-    hasNoGate: true,
-    norms: ['attn_norm'],
-    biases: ['attn_q', 'ffn_up', 'ffn_down'],
-    mamba: { heads: 4, dim: 48, state: 64, groups: 2 },
-    metadata: {
-      'attention.head_count_kv': typed.arrayOf(typed.i32, [0, 0, 2, 0, 0]),
-      feed_forward_length: typed.arrayOf(typed.i32, [0, 128, 0, 0, 128]),
-      'attention.layer_norm_epsilon': typed.f32(1e-5),
-      'rope.scaling.finetuned': false,
-    },
-    scaled: NETTED,
-  },
-  nemotron_h_moe: {
-    layers: 5,
-    isApart: true,
-    hasNoGate: true,
-    norms: ['attn_norm'],
-    mamba: { heads: 4, dim: 32, state: 64, groups: 2 },
-    experts: { count: 8, used: 3, ffn: 64, sharedFfn: 128, hasChoiceBias: true },
-    metadata: {
-      'attention.head_count_kv': typed.arrayOf(typed.i32, [0, 0, 2, 0, 0]),
-      feed_forward_length: typed.arrayOf(typed.i32, [0, 64, 0, 0, 64]),
-      'attention.layer_norm_epsilon': typed.f32(1e-5),
-      'rope.scaling.finetuned': false,
-      expert_weights_norm: true,
-      expert_weights_scale: typed.f32(2.5),
-      expert_group_count: 1,
-    },
-    scaled: { ...ROUTED, ...NETTED },
-  },
   qwen3next: {
     heads: [4, 2, 32],
     headNorms: 'head',
@@ -292,6 +260,7 @@ const OWN_FAMILIES = {
     scaled: { ffn_gate_inp: 7, ...NETTED },
   },
   ...RANDOM_GEMMA4,
+  ...RANDOM_NEMOTRON,
   lfm2: { ...CONVOLVED, scaled: { token_embd: 0.04 } },
   lfm2moe: {
     ...CONVOLVED,
