@@ -51,7 +51,18 @@ describe('an executor that is killed 10 ms after each time it serves', () => {
 const FAMILIES = byTier<readonly RandomFamilyName[]>({
   quick: [],
   default: ['qwen35'],
-  full: ['glm4moe', 'qwen35', 'gpt-oss', 'lfm2', 'gemma4', 'granitehybrid', 'falcon-h1', 'deepseek2', 'qwen3next'],
+  full: [
+    'glm4moe',
+    'qwen35',
+    'gpt-oss',
+    'lfm2',
+    'gemma4',
+    'granitehybrid',
+    'falcon-h1',
+    'deepseek2',
+    'qwen3next',
+    'nemotron_h_moe',
+  ],
 });
 const RUNS = [...SEEDS.map((seed) => ['llama', seed] as const), ...FAMILIES.map((family) => [family, 1] as const)];
 

@@ -116,7 +116,9 @@ export function startForKills(
   options: Parameters<typeof startTestGateway>[1] = {},
 ): Promise<TestGateway> {
   // With a layer of each kind.
-  const layers = ['qwen35', 'qwen3next', 'lfm2', 'gemma4', 'granitehybrid'].includes(family) ? layersOf(family) : 2;
+  const layers = ['qwen35', 'qwen3next', 'lfm2', 'gemma4', 'granitehybrid', 'nemotron_h_moe'].includes(family)
+    ? layersOf(family)
+    : 2;
   const model = writeRandomModel({ family, layers, contextLength: 1024, chatTemplate: CHAT_TEMPLATE });
   return startTestGateway(model, {
     maxSequences: 24,
