@@ -112,7 +112,7 @@ export class Inference {
     client: WaitingCall,
     answer: ResponseStream,
   ): Promise<void> {
-    const opened = await this.open(message, client, { isUnary: false });
+    const opened = await this.open(message, client, { isUnary: false, awaitsConstraint: true });
     if (opened === undefined) return;
     const { parameters, context, toldPrompt, constrained } = opened;
     answer.begin?.(parameters.promptIds);
@@ -160,7 +160,7 @@ export class Inference {
     client: WaitingCall,
     onToken?: () => void,
   ): Promise<GenerateResponse | undefined> {
-    const opened = await this.open(message, client, { isUnary: true });
+    const opened = await this.open(message, client, { isUnary: true, awaitsConstraint: true });
     return opened && this.collect(opened, client, onToken);
   }
 
