@@ -13,28 +13,26 @@ import type {
   TokenizeResponse,
 } from '../../shared/generated/rocmforge/v1/inference.js';
 import { EncodedResponse, LargeRequest, type RequestBytes } from '../../shared/grpc/strict.js';
-import type { Matchers, OpenedConstraints } from '../matching/matchers.js';
+import type { Matchers } from '../matching/matchers.js';
 import { ReasoningBudgets } from '../matching/reasoning-budget.js';
 import type { RequestContext } from '../request/context.js';
 import type { EncodeService } from '../request/encoding/encode-service.js';
 import type { OpenedGeneration } from '../request/encoding/text-jobs.js';
 import type { CallContext } from '../request/encoding/text-threads.js';
-import type { GenerationSink } from '../request/generation.js';
-import { HeldSink } from '../request/held-sink.js';
+import type { GenerationParameters, GenerationSink } from '../request/generation.js';
 import { checkLimits, checkModelName } from '../request/limits.js';
 import { openConstraints } from '../request/opened-constraints.js';
 import type { RequestRunner } from '../request/runner.js';
 import type { ServedModel } from '../request/served-model.js';
 import { RequestSpans } from '../request/spans.js';
 import { checkGeneration, generationParameters } from '../request/validate.js';
-import { allOrNone, runWithin } from '../request/within-streams.js';
+import { runWithin } from '../request/within-streams.js';
 import { checkTokenIds } from '../tokenizer/prompt.js';
 import type { Tokenizer } from '../tokenizer/tokenizer.js';
 import { collectResponse } from './collect-response.js';
 import { FlushScheduler } from './flush-scheduler.js';
 import { generateComplete, promptLogprobs, tokenLogprobs } from './messages.js';
 import { CONTROL_MESSAGE_BYTES, INLINE_MESSAGE_BYTES, type Method, methodBytes } from './method-bytes.js';
-import { closeConstraints, type OpenedRequest, type OpeningOptions } from './opened-request.js';
 import type { ResponseStream } from './response-stream.js';
 import { StreamWriter } from './stream-writer.js';
 
@@ -63,6 +61,14 @@ export interface InferenceOptions {
   readonly speculates?: boolean;
   /** And by the model's prediction block. */
   readonly predicts?: boolean;
+}
+
+/** A request that can run. */
+interface OpenedRequest {
+  readonly parameters: GenerationParameters;
+  readonly context: RequestContext;
+  /** The prompt's text, where the answer has it in a field of its own. */
+  readonly toldPrompt: string | undefined;
 }
 
 /** The public API over one model, as messages: what every server serves, each in its protocol. */
@@ -112,9 +118,9 @@ export class Inference {
     client: WaitingCall,
     answer: ResponseStream,
   ): Promise<void> {
-    const opened = await this.open(message, client, { isUnary: false, awaitsConstraint: true });
+    const opened = await this.open(message, client, { isUnary: false });
     if (opened === undefined) return;
-    const { parameters, context, toldPrompt, constrained } = opened;
+    const { parameters, context, toldPrompt } = opened;
     answer.begin?.(parameters.promptIds);
     const writer = new StreamWriter(answer, {
       requestId: context.id,
@@ -136,16 +142,7 @@ export class Inference {
       },
       error: (error) => writer.fail(error),
     };
-    const held = constrained && new HeldSink(sink);
-    const running = this.runner.run(parameters, held ?? sink, client.signal, context);
-    if (held === undefined) return;
-    try {
-      await constrained;
-    } catch (error) {
-      if (client.signal.aborted) return;
-      throw error;
-    }
-    if (!client.signal.aborted) held.release();
+    const running = this.runner.run(parameters, sink, client.signal, context);
   }
 
   /**
@@ -160,7 +157,7 @@ export class Inference {
     client: WaitingCall,
     onToken?: () => void,
   ): Promise<GenerateResponse | undefined> {
-    const opened = await this.open(message, client, { isUnary: true, awaitsConstraint: true });
+    const opened = await this.open(message, client, { isUnary: true });
     return opened && this.collect(opened, client, onToken);
   }
 
@@ -177,7 +174,7 @@ export class Inference {
     onToken?: () => void,
   ): Promise<readonly GenerateResponse[] | undefined> {
     const opened = await allOrNone(
-      messages.map((message) => this.open(message, client, { isUnary: true, awaitsConstraint: true })),
+      messages.map((message) => this.open(message, client, { isUnary: true })),
       closeConstraints,
     );
     let begun = 0;
@@ -256,12 +253,12 @@ export class Inference {
   private async open(
     message: GenerateStreamRequest | LargeRequest,
     caller: CallContext,
-    options: OpeningOptions,
+    { isUnary }: { readonly isUnary: boolean },
   ): Promise<OpenedRequest | undefined> {
     const arrivedAt = performance.now();
     const spans = RequestSpans.begin(caller, this.model.name);
     try {
-      return await this.openWith(message, caller, { ...options, spans, arrivedAt });
+      return await this.openWith(message, caller, { isUnary, spans, arrivedAt });
     } catch (error) {
       if (caller.signal.aborted) {
         spans?.end('cancelled', 0, false);
@@ -275,7 +272,7 @@ export class Inference {
   private async openWith(
     message: GenerateStreamRequest | LargeRequest,
     caller: CallContext,
-    { isUnary, awaitsConstraint, spans, arrivedAt }: OpeningOptions & Pick<RequestContext, 'spans' | 'arrivedAt'>,
+    { isUnary, spans, arrivedAt }: { readonly isUnary: boolean } & Pick<RequestContext, 'spans' | 'arrivedAt'>,
   ): Promise<OpenedRequest | undefined> {
     const {
       model: { facts, tokenizer },
@@ -303,16 +300,12 @@ export class Inference {
       ...{ facts, tokenizer, promptIds, inputField, promptText, isUnary },
     });
     const context = { principal, peer, trace, deadline, httpRequestId, id, spans, arrivedAt };
-    let begun: OpenedConstraints | undefined;
     try {
       const { matchers, budgets } = this;
-      begun = await openConstraints(request, parameters, { facts, matchers, budgets }, caller);
-      if (awaitsConstraint) await begun?.opened;
-      const { constraints, opened: constrained } = begun ?? {};
+      const constraints = await openConstraints(request, parameters, { facts, matchers, budgets }, caller);
       const { speculates = false, predicts = false } = this.options;
-      return { parameters: { ...parameters, constraints, speculates, predicts }, context, toldPrompt, constrained };
+      return { parameters: { ...parameters, constraints, speculates, predicts }, context, toldPrompt };
     } catch (error) {
-      for (const constraint of begun?.constraints ?? []) constraint.close();
       this.runner.notRun(parameters, context, signal.aborted ? 'cancelled' : asRocmForgeError(error).reason);
       throw error;
     }
@@ -337,4 +330,19 @@ export class Inference {
       ...this.readiness(),
     };
   }
+}
+
+/** Gives back the constraints of a request that does not run. */
+function closeConstraints(request: OpenedRequest | undefined): void {
+  for (const constraint of request?.parameters.constraints ?? []) constraint.close();
+}
+
+/** Results of all promises; if one fails, the others' results are undone. */
+async function allOrNone<T>(promises: readonly Promise<T>[], undo: (value: T) => void): Promise<readonly T[]> {
+  const settled = await Promise.allSettled(promises);
+  const failed = settled.find((one) => one.status === 'rejected');
+  const values = settled.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
+  if (failed === undefined) return values;
+  for (const value of values) undo(value);
+  throw failed.reason;
 }

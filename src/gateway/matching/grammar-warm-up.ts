@@ -35,8 +35,8 @@ export const samples = (round: number): readonly GivenConstraint[] => [
 ];
 
 /**
- * Translates constraints that nobody asked for, so that the first that somebody asks for takes no longer than others. It lets what
- * comes meanwhile go first.
+ * Translates sample constraints, so that the first one of a client takes no longer than later ones. Clients' constraints are
+ * translated between two rounds.
  */
 export function warmUp(names: SpecialTokenNames, round = 0): void {
   if (round === ROUNDS) return;

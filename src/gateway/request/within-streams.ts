@@ -39,13 +39,3 @@ export function runWithin<Item, Result>(
     begin();
   });
 }
-
-/** Results of all promises; if one fails, the others' results are undone. */
-export async function allOrNone<T>(promises: readonly Promise<T>[], undo: (value: T) => void): Promise<readonly T[]> {
-  const settled = await Promise.allSettled(promises);
-  const failed = settled.find((one) => one.status === 'rejected');
-  const values = settled.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
-  if (failed === undefined) return values;
-  for (const value of values) undo(value);
-  throw failed.reason;
-}

@@ -10,7 +10,7 @@ it('what threads warm up with can be translated, and differs from round to round
   expect(new Set(rounds.flat().map((sample) => JSON.stringify(sample))).size).toBe(rounds.flat().length);
 });
 
-it('threads that warm up serve whoever comes meanwhile, and end', async () => {
+it('threads translate constraints while they warm up, and end', async () => {
   const matchers = new Matchers({ tokenizer: tokenizerOf(smallSpm()) });
   matchers.warmUp();
   const constraints = ['a+', 'b+', 'c+'].map((value) => ({ $case: 'regex' as const, value }));
