@@ -145,7 +145,7 @@ export interface GatewayOptions extends ModelOptions, HttpOptions, TrustOptions 
   readonly metricsListen?: string | undefined;
   /** `unix:PATH` where operators are served; absent: they are not. */
   readonly adminListen?: string | undefined;
-  /** Milliseconds after its start at which its threads warm up for constraints; absent: they do not. */
+  /** Milliseconds after its start at which a thread of each model warms up for constraints; absent: none does. */
   readonly warmUpMs?: number | undefined;
   readonly onProgress?: ((doneBytes: number, totalBytes: number) => void) | undefined;
 }
