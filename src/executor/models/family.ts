@@ -1,12 +1,9 @@
-import { RocmForgeError } from '../../shared/errors.js';
 import type { Experts as ExpertParameters } from '../../shared/gguf/experts.js';
 import type { MambaStates, Recurrent, ShortConvolutions } from '../../shared/gguf/recurrent.js';
 import type { ServableModel } from '../../shared/gguf/servable-model.js';
-import { DELTA_DIMS, DELTA_TAPS } from '../kernels/index.js';
 import type { BiasRef, MatrixRef, TensorCatalog, VectorRef } from '../model/tensors.js';
 import {
   type Attention,
-  type DeltaNet,
   type Experts,
   type Gated,
   type HeadNorms,
@@ -109,41 +106,17 @@ export class Layers {
 
   /** The layer among those of its kind: among gated delta nets, or among layers with keys and values. */
   amongItsKind(layer: number): number {
-    const { layers } = this.recurrent;
-    return layers.slice(0, layer).filter((isNet) => isNet === this.isRecurrent(layer)).length;
+    const before = this.recurrent.layers.slice(0, layer);
+    return before.filter((isNet, i) => isNet === this.isRecurrent(layer) && !this.isFfn(i)).length;
+  }
+
+  /** True if the layer is an FFN alone. */
+  isFfn(layer: number): boolean {
+    return this.model.traits.ffnLayers?.[layer] === true;
   }
 
   isRecurrent(layer: number): boolean {
     return this.recurrent.layers[layer] === true;
-  }
-
-  /** The block's `ssm_out` of its gated delta net. */
-  deltaNet(block: string, layer: number, of: Residual | Value): Linear {
-    const { hiddenSize, rmsNormEpsilon: epsilon } = this.model;
-    const { keyHeads, valueHeads, dim, isGrouped } = this.recurrent as Recurrent;
-    if (!DELTA_DIMS.includes(dim)) {
-      const built = DELTA_DIMS.join(', ');
-      throw new RocmForgeError('MODEL_UNSUPPORTED', `states of ${dim} rows are not supported; supported are ${built}`);
-    }
-    const [values, channels] = [valueHeads * dim, (2 * keyHeads + valueHeads) * dim];
-    const gates: readonly (readonly [string, number])[] = isGrouped
-      ? [[`${block}.ssm_ba`, 2 * valueHeads]]
-      : [
-          [`${block}.ssm_beta`, valueHeads],
-          [`${block}.ssm_alpha`, valueHeads],
-        ];
-    const projected = [[`${block}.attn_qkv`, channels], [`${block}.attn_gate`, values], ...gates] as const;
-    const net: DeltaNet = {
-      kind: 'delta-net',
-      layer: this.amongItsKind(layer),
-      of: this.project(projected, hiddenSize, of),
-      ...{ keyHeads, valueHeads, dim, epsilon, isGrouped },
-      convolution: this.tensors.vectors(`${block}.ssm_conv1d.weight`, channels, DELTA_TAPS),
-      rate: this.tensors.vector(`${block}.ssm_a`, valueHeads),
-      bias: this.tensors.vector(`${block}.ssm_dt.bias`, valueHeads),
-      norm: this.tensors.vector(`${block}.ssm_norm.weight`, dim),
-    };
-    return this.project([[`${block}.ssm_out`, hiddenSize]], values, net);
   }
 
   protected get recurrent(): Recurrent | ShortConvolutions | MambaStates {
@@ -175,6 +148,10 @@ export class Layers {
       string,
       string,
     ];
+    if (this.model.traits.isUngated) {
+      const product = this.project([[up, ffnSize]], hiddenSize, of);
+      return this.project([[down, hiddenSize]], ffnSize, { kind: 'activated', of: product });
+    }
     const parts = this.tensors.has(`${gate}.weight`)
       ? ([
           [gate, ffnSize],
@@ -189,10 +166,12 @@ export class Layers {
    * Output of the block's FFN: its experts, and the shared expert if there is one; of a dense block
    * its gated MLP.
    */
-  ffn(block: string, layer: number, of: Residual | Value, activation: Experts['activation'] = 'silu'): Value {
-    const { experts } = this.model;
+  ffn(block: string, layer: number, of: Residual | Value, activation?: Experts['activation']): Value {
+    const { experts, traits } = this.model;
     if (experts === undefined || layer < experts.denseLayers) return this.added(this.mlp(block, of));
-    const routed = this.added(this.experts(block, experts, of, activation));
+    const routed = this.added(
+      this.experts(block, experts, of, activation ?? (traits.isUngated ? 'relu-squared' : 'silu')),
+    );
     if (experts.sharedFfnSize === 0) return routed;
     const shared = this.gatedMlp(block, '_shexp', experts.sharedFfnSize, of);
     return { kind: 'sum', of: [routed, this.added(this.rowGated(`${block}.ffn_gate_inp_shexp`, of, shared))] };
@@ -209,10 +188,12 @@ export class Layers {
     const { count, usedPerToken: used, ffnSize, scoring, isNormalized, scale, groups } = parameters;
     const matrices = (name: string, rows: number, columns: number) =>
       this.tensors.matrices(`${block}.${name}.weight`, count, rows, columns);
-    const gate = () => ({ gate: matrices('ffn_gate_exps', ffnSize, hiddenSize) });
     const gateAndUp = this.tensors.has(`${block}.ffn_gate_up_exps.weight`)
       ? { gateUp: matrices('ffn_gate_up_exps', 2 * ffnSize, hiddenSize) }
-      : { ...(activation !== 'relu-squared' && gate()), up: matrices('ffn_up_exps', ffnSize, hiddenSize) };
+      : {
+          gate: activation === 'relu-squared' ? undefined : matrices('ffn_gate_exps', ffnSize, hiddenSize),
+          up: matrices('ffn_up_exps', ffnSize, hiddenSize),
+        };
     const bias = `${block}.exp_probs_b.bias`;
     const choiceBias = this.tensors.has(bias) ? this.tensors.vector(bias, count) : undefined;
     const weight = this.tensors.floats(`${block}.ffn_gate_inp.weight`, count, hiddenSize);
@@ -332,7 +313,11 @@ export class Layers {
   }
 
   /** Matrices of one input side by side, with their biases. */
-  project(parts: readonly (readonly [name: string, rows: number])[], columns: number, of: Residual | Value): Linear {
+  protected project(
+    parts: readonly (readonly [name: string, rows: number])[],
+    columns: number,
+    of: Residual | Value,
+  ): Linear {
     const weights = parts.map(([name, rows]) => this.matrix(name, rows, columns));
     return this.linear(weights, of, this.biases(parts));
   }

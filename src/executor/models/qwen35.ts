@@ -1,6 +1,6 @@
 import type { Value } from '../model/values.js';
+import { DeltaNetBlocks } from './delta-net.js';
 import type { Family } from './family.js';
-import { PredictingLayers } from './prediction.js';
 
 /**
  * qwen35: of four layers three are gated delta nets and one is attention, whose heads gate what they attend to and turn a part
@@ -10,7 +10,7 @@ export const qwen35: Family = {
   name: 'qwen35',
 
   build(model, tensors, predicts) {
-    const l = new PredictingLayers(model, tensors);
+    const l = new DeltaNetBlocks(model, tensors);
     const rope = l.rope('halves');
     const adds = (block: string, index: number): readonly Value[] => {
       const normed = l.rmsNorm(`${block}.attn_norm`);

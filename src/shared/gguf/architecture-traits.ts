@@ -43,6 +43,8 @@ export interface Traits {
   readonly layerInputSize?: number;
   /** Sizes of latent attention, which all layers have. */
   readonly latents?: Latents;
+  /** MLPs, and experts, have no gate: their activation is max(x, 0)². */
+  readonly isUngated?: true;
   /** Which layers are an FFN alone; absent: each has one behind its attention. */
   readonly ffnLayers?: readonly boolean[];
   /** Layers that have a state instead of keys and values. */
@@ -71,7 +73,7 @@ const none: TraitsReader = () => ({});
 
 const READERS: Readonly<Record<ArchitectureName, TraitsReader>> = {
   llama: none,
-  arcee: none,
+  arcee: () => ({ isUngated: true }),
   qwen2: none,
   qwen3: none,
   glm4: (keys, { ropeDimensions }) =>
@@ -263,8 +265,7 @@ function readNemotron(keys: ArchitectureKeys, { layers }: ModelParameters): Trai
   const states = withoutHeads(keys, layers).map((isHeadless, layer) => isHeadless && ffnLayers[layer] === false);
   // Said by converters; nothing is rotated.
   keys.optionalBoolean('rope.scaling.finetuned');
-  keys.optionalNumber('attention.layer_norm_epsilon');
-  return { isUnrotated: true, ffnLayers, recurrent: readMamba(keys, states) };
+  return { isUnrotated: true, isUngated: true, ffnLayers, recurrent: readMamba(keys, states) };
 }
 
 function readHybrid(keys: ArchitectureKeys, { layers, ropeDimensions }: ModelParameters): Traits {

@@ -35,6 +35,8 @@ export interface Experts {
 interface ExpertForm extends Pick<Experts, 'scoring' | 'isNormalized'> {
   /** Files say how weights are made, and of a leading dense part and shared experts. */
   readonly isConfigured?: true;
+  /** Files state the normalization and scale of weights. */
+  readonly hasWeights?: true;
   /** There are models of the family without experts. */
   readonly isOptional?: true;
   /** Files say of groups of experts. */
@@ -59,8 +61,7 @@ const FORMS: Readonly<Partial<Record<ArchitectureName, ExpertForm>>> = {
   gemma4: { scoring: 'softmax', isNormalized: true, isOptional: true },
   lfm2moe: { scoring: 'sigmoid', isNormalized: true },
   'gpt-oss': { scoring: 'chosen', isNormalized: false },
-  // Its scores are always sigmoids.
-  nemotron_h_moe: { scoring: 'sigmoid', isNormalized: false },
+  nemotron_h_moe: { scoring: 'sigmoid', isNormalized: false, hasWeights: true },
   qwen3next: { scoring: 'softmax', isNormalized: true },
   qwen35moe: { scoring: 'softmax', isNormalized: true },
 };
@@ -111,23 +112,9 @@ export function readExperts(
     return {
       ...all,
       scoring: readScoring(keys) ?? (isGlmFlash(keys, vocabularyRows) ? 'sigmoid' : scoring),
-      isNormalized: keys.optionalBoolean('expert_weights_norm') ?? isNormalized,
-      scale: keys.positiveOrUnset('expert_weights_scale', ...SCALE) ?? 1,
+      ...readWeights(keys, isNormalized),
       sharedFfnSize: ((family === 'bailingmoe2' && readSharedWidth(keys)) || own) * keys.count('expert_shared_count'),
       denseLayers: readDenseLayers(keys, layers),
-    };
-  }
-  if (family === 'nemotron_h_moe') {
-    const stated = readScoring(keys);
-    if (stated !== undefined && stated !== scoring)
-      keys.unsupported('expert_gating_func', `is ${stated}; known is ${scoring}`);
-    // Their number is part of the width.
-    keys.countOrNone('expert_shared_count');
-    return {
-      ...all,
-      isNormalized: keys.optionalBoolean('expert_weights_norm') ?? isNormalized,
-      scale: keys.positiveOrUnset('expert_weights_scale', ...SCALE) ?? 1,
-      sharedFfnSize: keys.count('expert_shared_feed_forward_length'),
     };
   }
   expectForm(keys, form);
@@ -141,6 +128,14 @@ export function readExperts(
     case 'granitemoe':
     case 'granitehybrid':
       return { ...all, sharedFfnSize: readSharedWidth(keys) };
+    case 'nemotron_h_moe':
+      // The number of shared experts is part of their width.
+      keys.countOrNone('expert_shared_count');
+      return {
+        ...all,
+        ...readWeights(keys, isNormalized),
+        sharedFfnSize: keys.count('expert_shared_feed_forward_length'),
+      };
     case 'lfm2moe':
       return { ...all, denseLayers: readDenseLayers(keys, layers) };
     case 'ernie4_5-moe':
@@ -194,16 +189,25 @@ function readWidth(keys: ArchitectureKeys, family: ArchitectureName, ffnSize: nu
   return isShare ? ffnSize / usedPerToken : ffnSize;
 }
 
+/** Normalization and scale of weights, where files state them. */
+function readWeights(keys: ArchitectureKeys, isNormalized: boolean): Pick<Experts, 'isNormalized' | 'scale'> {
+  return {
+    isNormalized: keys.optionalBoolean('expert_weights_norm') ?? isNormalized,
+    scale: keys.positiveOrUnset('expert_weights_scale', ...SCALE) ?? 1,
+  };
+}
+
 /** Keys that say how weights are made pass where they say what the family does anyway. */
-function expectForm(keys: ArchitectureKeys, { scoring, isNormalized }: ExpertForm): void {
+function expectForm(keys: ArchitectureKeys, { scoring, isNormalized, hasWeights }: ExpertForm): void {
+  const stated = readScoring(keys);
+  if (stated !== undefined && stated !== scoring)
+    keys.unsupported('expert_gating_func', `is ${stated}; ${keys.architecture} has ${scoring}`);
+  if (hasWeights) return;
   const norm = keys.optionalBoolean('expert_weights_norm');
   // False is what a file that llama.cpp saved has for "not set".
   const isSet = norm === true || (norm === false && !keys.isSavedByLlamaCpp);
   if (isSet && norm !== isNormalized)
     keys.unsupported('expert_weights_norm', `is ${norm}; ${keys.architecture} has ${isNormalized}`);
-  const stated = readScoring(keys);
-  if (stated !== undefined && stated !== scoring)
-    keys.unsupported('expert_gating_func', `is ${stated}; ${keys.architecture} has ${scoring}`);
   keys.expectEqual('expert_weights_scale', 1);
 }
 

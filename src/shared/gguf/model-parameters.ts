@@ -120,7 +120,7 @@ export function readModelParameters(file: GgufModel, keys = new ArchitectureKeys
     hiddenSize,
     ffnSize,
     ...attention,
-    rmsNormEpsilon: keys.positive(`attention.layer_norm_${hasLayerNorm(keys) ? '' : 'rms_'}epsilon`, ...BOUNDS.epsilon),
+    rmsNormEpsilon: readEpsilon(keys),
     ropeDimensions,
     ropeFreqBase: keys.optionalPositive('rope.freq_base', ...BOUNDS.freqBase) ?? DEFAULT_ROPE_FREQ_BASE,
     originalContextLength,
@@ -132,6 +132,17 @@ export function readModelParameters(file: GgufModel, keys = new ArchitectureKeys
     vocabularySource: vocabulary.source,
   };
 }
+
+/** Files of Nemotron-H may have LayerNorm's epsilon beside RMSNorm's, which counts, or in its place. */
+function readEpsilon(keys: ArchitectureKeys): number {
+  const [rms, layer] = ['attention.layer_norm_rms_epsilon', 'attention.layer_norm_epsilon'] as const;
+  if (hasLayerNorm(keys)) return keys.positive(layer, ...BOUNDS.epsilon);
+  const other = isNemotron(keys) ? keys.optionalPositive(layer, ...BOUNDS.epsilon) : undefined;
+  return keys.optionalPositive(rms, ...BOUNDS.epsilon) ?? other ?? keys.positive(rms, ...BOUNDS.epsilon);
+}
+
+const isNemotron = ({ architecture }: ArchitectureKeys): boolean =>
+  ['nemotron_h', 'nemotron_h_moe'].includes(architecture);
 
 /** Architectures with LayerNorm; all others have RMSNorm. */
 const hasLayerNorm = ({ architecture }: ArchitectureKeys): boolean => ['command-r', 'cohere2'].includes(architecture);

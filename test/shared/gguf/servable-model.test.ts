@@ -181,6 +181,24 @@ test.each(['deepseek2', 'bailingmoe2'] as const)(
   },
 );
 
+test('of Nemotron-H the epsilon of RMSNorm counts, or that of LayerNorm in its place', () => {
+  const epsilonOf = (rms: number | undefined, layer: number | undefined) => {
+    const keys = { 'attention.layer_norm_rms_epsilon': rms, 'attention.layer_norm_epsilon': layer };
+    const values = Object.entries(keys).map(([key, value]) => [key, value && typed.f32(value)] as const);
+    return ofMixture('nemotron_h_moe', Object.fromEntries(values)).rmsNormEpsilon;
+  };
+  expect(epsilonOf(2 ** -17, 2 ** -10)).toBe(2 ** -17);
+  expect(epsilonOf(2 ** -17, undefined)).toBe(2 ** -17);
+  expect(epsilonOf(undefined, 2 ** -10)).toBe(2 ** -10);
+  expect(() => epsilonOf(undefined, undefined)).toThrow(refused('GGUF_INVALID', 'layer_norm_rms_epsilon" is missing'));
+});
+
+test('of Nemotron-H a latent size of experts is refused by name', () => {
+  expect(() => ofMixture('nemotron_h_moe', { moe_latent_size: 32 })).toThrow(
+    refused('MODEL_UNSUPPORTED', 'moe_latent_size'),
+  );
+});
+
 test.each(MIXTURES)(
   'what weights of experts are made of is read, or refused unless it is what is computed: %s',
   (family) => {
