@@ -2,6 +2,8 @@ import { closeSync } from 'node:fs';
 import { afterEach, expect, it } from 'vitest';
 import { loadAddon } from '../../src/executor/device/addon.js';
 import { HostKeptMemory } from '../../src/executor/device/kept-memory.js';
+import type { KeeperClient } from '../../src/executor/keeper/client.js';
+import { GpuKeptMemory } from '../../src/executor/keeper/gpu-memory.js';
 import { openDevice } from '../../src/executor/load/open-device.js';
 
 const open: number[] = [];
@@ -69,4 +71,26 @@ it('memory whose size is final neither grows nor shrinks', () => {
   const more = deviceWith(descriptor);
   for (const elements of [64, 1 << 20]) more.release(more.allocateKept('f32', elements));
   expect(more.usedBytes).toBe(0);
+});
+
+it('chunks of a GPU are whole pages of 2 MiB, and large ranges begin on one', async () => {
+  const asked: number[] = [];
+  const keeper = {
+    state: { pid: 1, identity: '1', chunks: [], notes: {} },
+    allocate: async (device: number, name: string, bytes: number) => {
+      asked.push(bytes);
+      return { device, name, bytes, handle: '' };
+    },
+  } as unknown as KeeperClient;
+  const memory = new GpuKeptMemory(keeper, { importMemory: () => 1 << 30 }, 0);
+  const PAGE = 2 << 20;
+  // The sizes on an H100 at which an imported chunk was read at two thirds of the rate.
+  for (const bytes of [256, PAGE, 3 * 1024 ** 3 + 4096, 6_160_793_536]) {
+    await memory.reserve('weights', [1000, bytes]);
+    const [small, large] = [memory.allocate(1000), memory.allocate(bytes)];
+    expect(small?.address).toBe(1 << 30);
+    expect(((large?.address as number) - (1 << 30)) % (bytes < 1 << 20 ? 256 : PAGE)).toBe(0);
+    expect(memory.allocate(PAGE)).toBeUndefined();
+  }
+  expect(asked.map((bytes) => bytes % PAGE)).toEqual([0, 0, 0, 0]);
 });

