@@ -5,7 +5,8 @@
 //   node bench/gpu/grid.mjs --out FOLDER --table
 //
 // Needs the built tree with kernels for the GPU. --llama: where llama-bench and llama-batched-bench are. --seconds: no part begins
-// later. --free: files are removed once measured. --table: only what the folder has, as a table.
+// later. --free: files are removed once measured. --table: only what the folder has, as a table. --families: family-shapes.js as
+// compiled; its shapes are measured in place of these, a prompt of 512 tokens and decode behind it.
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -32,7 +33,7 @@ const { values: options } = parseArgs({
     out: { type: 'string' },
     models: { type: 'string' },
     llama: { type: 'string' },
-    only: { type: 'string', default: Object.keys(SHAPES).join() },
+    only: { type: 'string' },
     device: { type: 'string', default: 'cuda' },
     seconds: { type: 'string', default: '100000' },
     repeats: { type: 'string', default: '3' },
@@ -42,6 +43,7 @@ const { values: options } = parseArgs({
     tokens: { type: 'string', default: '64' },
     free: { type: 'boolean', default: false },
     table: { type: 'boolean', default: false },
+    families: { type: 'string' },
   },
 });
 const here = path.dirname(fileURLToPath(import.meta.url));
@@ -56,14 +58,19 @@ const lines = (text) =>
     .split('\n')
     .filter((line) => line.startsWith('{'))
     .map((line) => JSON.parse(line));
-const { tokens, repeats, prefill, streams } = options;
+const { tokens, repeats, prefill, streams, families } = options;
+if (families !== undefined) {
+  for (const shape of Object.keys(SHAPES)) delete SHAPES[shape];
+  for (const shape of node(families, '--list').trim().split('\n')) SHAPES[shape] = ['Q4_K_M', '512'];
+}
 
 function modelFile(shape) {
   const file = path.join(options.models, `${shape}.gguf`);
   // Another process may be writing it.
   while (existsSync(`${file}.part`)) execFileSync('sleep', ['0.2']);
   if (!existsSync(file)) {
-    node(cli, 'synth', '--shape', shape, '--type', SHAPES[shape][0], '-o', `${file}.part`);
+    const writer = families === undefined ? [cli, 'synth'] : [families];
+    node(...writer, '--shape', shape, '--type', SHAPES[shape][0], '-o', `${file}.part`);
     renameSync(`${file}.part`, file);
   }
   return file;
@@ -79,7 +86,7 @@ const llama = (shape, program, ...args) =>
   run(path.join(options.llama, program), ['-m', modelFile(shape), '-ngl', '99', '-fa', '1', ...args.map(String)]);
 
 /** Parts of one shape, in order. */
-const PARTS = {
+const ALL_PARTS = {
   ours: (shape) =>
     lines(
       node(
@@ -116,6 +123,10 @@ const PARTS = {
       ),
   }),
 };
+
+const PARTS = Object.fromEntries(
+  Object.entries(ALL_PARTS).filter(([part]) => families === undefined || !part.endsWith('streams')),
+);
 
 const median = (list) => [...list].sort((a, b) => a - b)[Math.floor(list.length / 2)];
 const load = (shape, part) => {
@@ -158,7 +169,7 @@ if (options.table) {
 mkdirSync(options.out, { recursive: true });
 mkdirSync(options.models, { recursive: true });
 let failed = 0;
-for (const shape of options.only.split(',')) {
+for (const shape of options.only?.split(',') ?? Object.keys(SHAPES)) {
   for (const [part, measure] of Object.entries(PARTS)) {
     const file = path.join(options.out, `${shape}.${part}.json`);
     if (existsSync(file)) continue;

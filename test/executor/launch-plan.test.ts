@@ -5,6 +5,7 @@ import type { NativeDevice, NativeLaunch } from '../../src/executor/device/addon
 import { Device, type DeviceBuffer, type Dtype } from '../../src/executor/device/device.js';
 import {
   allContracts,
+  convert,
   gemm,
   matmulPacked,
   matmulTile,
@@ -138,12 +139,20 @@ describe('a recorded launch', () => {
     expect(launch(2 ** 20, 2 ** 11)).toThrow('is too large');
     const rows = (n: number) => () =>
       recorder().launch(
-        quantizeQ8,
-        { x: at(2 ** 45, 'f32', 2 ** 40), y: at(2 ** 50, 'u8', 2 ** 40), in: 32 },
-        { rows: n, blocks: 1 },
+        convert('f16'),
+        { x: at(2 ** 45, 'f32', 2 ** 40), y: at(2 ** 50, 'f16', 2 ** 40), in: 32 },
+        { rows: { index: 0, max: n } },
       );
     expect(rows(65_535)).not.toThrow();
-    expect(rows(65_536)).toThrow('quantize_q8: a grid of 65536 blocks in y, for rows = 65536, is too large');
+    expect(rows(65_536)).toThrow(
+      'convert_f16: a grid of 65536 blocks in y, for rows = 65536, is too large; lower --max-step-tokens',
+    );
+  });
+
+  it('quantizes a row for each of 128 heads', () => {
+    const rows = { index: 0, max: 8192 * 128, times: 128 };
+    const values = { x: at(2 ** 45, 'f32', 2 ** 40), y: at(2 ** 50, 'u8', 2 ** 40), in: 512 };
+    expect(() => recorder().launch(quantizeQ8, values, { rows, blocks: 16 })).not.toThrow();
   });
 });
 

@@ -1,3 +1,4 @@
+import { closeSync, openSync, writeSync } from 'node:fs';
 import { MemoryByteSource } from '../../src/shared/gguf/byte-source.js';
 import { type GgufFile, readGguf } from '../../src/shared/gguf/reader.js';
 import { TENSOR_TYPES, type TensorTypeName, tensorBytes } from '../../src/shared/gguf/tensor-types.js';
@@ -168,6 +169,13 @@ export class GgufBuilder {
     });
   }
 
+  /** Its tensors without data, in their order. */
+  get withoutData(): readonly { readonly name: string; readonly dims: readonly number[] }[] {
+    return this.tensors
+      .filter(([, { data }]) => data === undefined)
+      .map(([name, { dims }]) => ({ name, dims: dims.map(Number) }));
+  }
+
   /** The names of its tensors, in their order. */
   get tensorNames(): readonly string[] {
     return this.tensors.map(([name]) => name);
@@ -175,6 +183,39 @@ export class GgufBuilder {
 
   /** The whole file. */
   build(): Uint8Array {
+    const parts: Uint8Array[] = [this.header((spec) => spec.data?.length ?? zeros(spec).length)];
+    for (const [, spec] of this.tensors) {
+      const bytes = spec.data ?? zeros(spec);
+      parts.push(bytes, Buffer.alloc(padding(bytes.length, this.alignment())));
+    }
+    return Buffer.concat(parts);
+  }
+
+  /**
+   * Writes a file of any size: no tensor is ever held whole.
+   *
+   * @param bytesOf a tensor that has no data
+   */
+  write(
+    file: string,
+    bytesOf: (name: string, type: TensorTypeName, dims: readonly number[]) => Iterable<Uint8Array>,
+  ): void {
+    const descriptor = openSync(file, 'w');
+    const bytesIn = ({ type = 'F32', dims }: TensorSpec): number => tensorBytes(type, dims.map(Number));
+    try {
+      writeAll(descriptor, this.header(bytesIn));
+      for (const [name, spec] of this.tensors) {
+        const pieces = spec.data === undefined ? bytesOf(name, spec.type ?? 'F32', spec.dims.map(Number)) : [spec.data];
+        for (const piece of pieces) writeAll(descriptor, piece);
+        writeAll(descriptor, Buffer.alloc(padding(bytesIn(spec), this.alignment())));
+      }
+    } finally {
+      closeSync(descriptor);
+    }
+  }
+
+  /** What comes before the tensors' bytes. */
+  private header(bytesIn: (spec: TensorSpec) => number): Buffer {
     const { magic = 'GGUF', version = 3 } = this.spec;
     const alignment = this.alignment();
     const parts: Uint8Array[] = [
@@ -184,17 +225,15 @@ export class GgufBuilder {
       u64(this.spec.metadataCount ?? this.entries.length),
     ];
     for (const [key, { typeId, payload }] of this.entries) parts.push(text(key), u32(typeId), payload);
-    const data: Uint8Array[] = [];
     let offset = 0;
     for (const [name, spec] of this.tensors) {
-      const bytes = spec.data ?? zeros(spec);
       parts.push(text(name), u32(spec.dims.length), ...spec.dims.map(u64));
       parts.push(u32(spec.typeId ?? TENSOR_TYPES[spec.type ?? 'F32'].id), u64(spec.relativeOffset ?? offset));
-      data.push(bytes, Buffer.alloc(padding(bytes.length, alignment)));
-      offset += bytes.length + padding(bytes.length, alignment);
+      const bytes = bytesIn(spec);
+      offset += bytes + padding(bytes, alignment);
     }
     const header = Buffer.concat(parts);
-    return Buffer.concat([header, Buffer.alloc(padding(header.length, alignment)), ...data]);
+    return Buffer.concat([header, Buffer.alloc(padding(header.length, alignment))]);
   }
 
   source(): MemoryByteSource {
@@ -244,6 +283,10 @@ function zeros({ type = 'F32', dims }: TensorSpec): Uint8Array {
   const sizes = dims.map(Number);
   const isSound = sizes.every((dim) => dim > 0 && dim < 1e6) && sizes[0]! % TENSOR_TYPES[type].blockElements === 0;
   return new Uint8Array(isSound ? tensorBytes(type, sizes) : 0);
+}
+
+function writeAll(descriptor: number, bytes: Uint8Array): void {
+  for (let done = 0; done < bytes.length; ) done += writeSync(descriptor, bytes, done);
 }
 
 function padding(length: number, alignment: number): number {

@@ -41,6 +41,11 @@ export interface RandomFamily {
   readonly hasNoGate?: true;
   /** Each layer is one thing alone: a state-space layer, attention, or an MLP without a gate. */
   readonly isApart?: true;
+  /**
+   * Kinds of recurrent models' layers, over and over: `*` attention, `-` an FFN alone, `M` a state-space layer or a convolution. Default:
+   * `M-*` or `MM*`.
+   */
+  readonly pattern?: string;
   /** Latent attention in place of attention. */
   readonly latents?: {
     readonly queryRank?: number;

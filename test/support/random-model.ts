@@ -34,6 +34,14 @@ export interface RandomModelOptions {
   readonly predicts?: boolean;
   /** Tensors that are multiplied by a number. */
   readonly scaled?: Readonly<Record<string, number>>;
+  /** A published model's sizes in place of the family's. Its matrices get no values. */
+  readonly sizes?: ModelSizes;
+}
+
+/** Sizes of a model: those of a dense FFN and the vocabulary, and what else differs from the family's random model. */
+export interface ModelSizes extends RandomFamily {
+  readonly ffn: number;
+  readonly vocabulary: number;
 }
 
 /** Query and key heads for each size of a head. */
@@ -62,10 +70,11 @@ export const layersOf = (family: RandomFamilyName): number =>
 export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
   const { type = 'F32', contextLength = 512, layers = 2, family: familyName = 'llama', paddedRows = 0 } = options;
   const architecture = architectureOf(familyName);
-  const family: RandomFamily = RANDOM_FAMILIES[familyName];
+  const { sizes } = options;
+  const family: RandomFamily = { ...RANDOM_FAMILIES[familyName], ...sizes };
   const scaled: Readonly<Record<string, number>> = { ...family.scaled, ...options.scaled };
   const hidden = options.hidden ?? family.hidden ?? 64;
-  const ffn = options.hidden === undefined ? 128 : 2 * hidden;
+  const ffn = sizes?.ffn ?? (options.hidden === undefined ? 128 : 2 * hidden);
   const shape =
     options.headDim === undefined ? (family.heads ?? [4, 2, 16]) : [...HEADS[options.headDim], options.headDim];
   const [headsOf64, kvHeadsOf64, headDim] = shape as [number, number, number];
@@ -85,8 +94,12 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
   const letters = ['▁', ...'abcdefghijklmnopqrstuvwxyz'];
   const tokens = ['<unk>', '<s>', '</s>', ...bytes, ...WORDS, ...letters];
   const types = [2, 3, 3, ...bytes.map(() => 6), ...WORDS.map(() => 1), ...letters.map(() => 1)];
+  for (let id = tokens.length; id < (sizes?.vocabulary ?? 0); id++) {
+    tokens.push(`▁word${id}`);
+    types.push(1);
+  }
   const builder = new GgufBuilder({ name: 'random.gguf' });
-  const { experts, nets } = family;
+  const { experts, nets, pattern = family.isApart ? 'M-*' : 'MM*' } = family;
   const latents = options.latents ?? family.latents;
   const mamba = family.mamba && { ...family.mamba, state: options.stateColumns ?? family.mamba.state };
   const wide = (width: number): number => (width * hidden) / (family.hidden ?? 64);
@@ -163,6 +176,13 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
     experts?: number,
     diagonal = 0,
   ): void => {
+    // Routers are f32 in every file.
+    const own = kindOf(name) === 'ffn_gate_inp' ? 'F32' : type;
+    const dims = [columns, rows + padded, ...(experts === undefined ? [] : [experts])];
+    if (sizes !== undefined) {
+      builder.tensor(name, { type: own, dims });
+      return;
+    }
     // Padding is large: whoever computes with it notices.
     const values = new Float32Array(columns * (rows + padded) * (experts ?? 1)).fill(3);
     const factor = scaled[name] ?? scaled[kindOf(name)] ?? 1;
@@ -170,14 +190,8 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
     for (let row = 0; row < rows && diagonal !== 0; row++) values[row * columns + row]! += diagonal;
     if (options.swapsGateAndUp && kindOf(name) === 'ffn_up')
       values.set([...values.subarray(values.length / 2), ...values.subarray(0, values.length / 2)]);
-    // Routers are f32 in every file.
-    const own = kindOf(name) === 'ffn_gate_inp' ? 'F32' : type;
     const data = own === 'F32' ? new Uint8Array(values.buffer) : new Uint8Array(toHalves(values).buffer);
-    builder.tensor(name, {
-      type: own,
-      dims: [columns, rows + padded, ...(experts === undefined ? [] : [experts])],
-      data,
-    });
+    builder.tensor(name, { type: own, dims, data });
   };
   const vector = (name: string, length: number, mean: number, count?: number): void => {
     const data = new Uint8Array(
@@ -205,8 +219,9 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
       matrix(`${block}.nextn.eh_proj.weight`, 2 * hidden, hidden, 0.05 / Math.sqrt(hidden), 0, undefined, 1);
     }
     const isNet = nets !== undefined && (layer + 1) % 4 !== 0 && !isPrediction;
-    const isFfn = family.isApart === true && layer % 3 === 1;
-    const isStateSpace = mamba !== undefined && !mamba.isBeside && layer % 3 !== 2 && !isFfn;
+    const kind = pattern[layer % pattern.length];
+    const isFfn = family.isApart === true && kind === '-';
+    const isStateSpace = mamba !== undefined && !mamba.isBeside && kind === 'M';
     if (mamba !== undefined && (isStateSpace || mamba.isBeside)) {
       const [mambaHeads, inner] = [mamba.heads * times, mamba.heads * times * mamba.dim];
       const channels = inner + 2 * mamba.groups * mamba.state;
@@ -220,7 +235,7 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
       if (!mamba.hasNoNorm) vector(`${block}.ssm_norm.weight`, inner / mamba.groups, 1, mamba.groups);
       matrix(`${block}.ssm_out.weight`, inner, hidden);
     }
-    const isConvolution = family.convolutions !== undefined && layer % 3 !== 2;
+    const isConvolution = family.convolutions !== undefined && kind === 'M';
     if (isNet) {
       const [valueHeads, width] = [nets.valueHeads * times, nets.valueHeads * times * nets.dim];
       const channels = 2 * nets.keyHeads * times * nets.dim + width;

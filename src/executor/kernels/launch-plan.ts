@@ -209,10 +209,13 @@ function gridDim(
   const divisor = per === 'waves' ? device.block / device.wave : per === 'block' ? device.block : per;
   const most = evaluate(dim.of, sizes);
   const blocks = Math.ceil(most / divisor);
-  if (most >= 2 ** 31 || blocks > (d === 0 ? Math.floor(MOST_THREADS / device.block) : MOST_BLOCKS_YZ)) {
-    throw new RangeError(`${name}: a grid of ${blocks} blocks in ${'xyz'[d]}, for ${dim.of} = ${most}, is too large`);
-  }
   const bound = dimensions[dim.of];
+  if (most >= 2 ** 31 || blocks > (d === 0 ? Math.floor(MOST_THREADS / device.block) : MOST_BLOCKS_YZ)) {
+    const remedy = typeof bound === 'object' ? '; lower --max-step-tokens' : '';
+    throw new RangeError(
+      `${name}: a grid of ${blocks} blocks in ${'xyz'[d]}, for ${dim.of} = ${most}, is too large${remedy}`,
+    );
+  }
   if (typeof bound === 'object') {
     const { index, max, first = 0, times = 1 } = bound;
     return {

@@ -14,7 +14,7 @@ export const quantizeQ8 = defineKernel({
     aligned(4, output('y', 'u8', 'rows', 'blocks', `${Q8_BLOCK_BYTES}`)),
     i32('in'),
   ],
-  grid: [{ of: 'in', per: QUANTIZE_PART }, { of: 'rows' }],
+  grid: [{ of: 'rows' }, { of: 'in', per: QUANTIZE_PART }],
   multiples: [['in', `${Q8_BLOCK}`]],
   tolerance: exact('one rounding an operation, the same as the reference rounded to f32'),
 });
