@@ -10,7 +10,8 @@ import { RandomWeights } from '../../src/cli/synth/random-weights.js';
 import { typed } from '../../test/support/gguf-builder.js';
 import { RANDOM_FAMILIES, type RandomFamilyName } from '../../test/support/random-families.js';
 import type { RandomFamily } from '../../test/support/random-family.js';
-import { type ModelSizes, randomModel } from '../../test/support/random-model.js';
+import { randomModel } from '../../test/support/random-model.js';
+import type { ModelSizes } from '../../test/support/random-model-options.js';
 
 interface FamilyShape extends ModelSizes {
   readonly of: RandomFamilyName;

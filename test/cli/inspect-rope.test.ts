@@ -5,7 +5,8 @@ import { describe, expect, it } from 'vitest';
 import { formatInspectReport, inspectModel } from '../../src/cli/inspect/inspect.js';
 import { typed } from '../support/gguf-builder.js';
 import type { RandomFamilyName } from '../support/random-families.js';
-import { type RandomModelOptions, randomModel } from '../support/random-model.js';
+import { randomModel } from '../support/random-model.js';
+import type { RandomModelOptions } from '../support/random-model-options.js';
 
 const folder = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-'));
 

@@ -8,7 +8,8 @@ import { readServedModel } from '../../src/gateway/request/served-model.js';
 import { TENSOR_TYPES, type TensorTypeName } from '../../src/shared/gguf/tensor-types.js';
 import { fakeGpu } from '../doubles/native-device.js';
 import type { BuilderValue, GgufBuilder } from '../support/gguf-builder.js';
-import { type RandomModelOptions, randomModel } from '../support/random-model.js';
+import { randomModel } from '../support/random-model.js';
+import type { RandomModelOptions } from '../support/random-model-options.js';
 
 const output = path.join(mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-')), 'refused.gguf');
 

@@ -5,7 +5,8 @@ import { loadModel } from '../../src/executor/load/loaded-model.js';
 import { openDevice } from '../../src/executor/load/open-device.js';
 import { ropeTable } from '../../src/executor/model/rope-table.js';
 import { type BuilderValue, typed } from '../support/gguf-builder.js';
-import { type RandomModelOptions, writeRandomModel } from '../support/random-model.js';
+import { writeRandomModel } from '../support/random-model.js';
+import type { RandomModelOptions } from '../support/random-model-options.js';
 
 const device = openDevice({ kind: 'host', threads: 1 });
 const TOKENS = 40;

@@ -7,7 +7,8 @@ import { logitsHashes } from '../../src/cli/verify/invariance.js';
 import { loadModel } from '../../src/executor/load/loaded-model.js';
 import { openDevice } from '../../src/executor/load/open-device.js';
 import type { BuilderValue, GgufBuilder } from '../support/gguf-builder.js';
-import { type RandomModelOptions, randomModel } from '../support/random-model.js';
+import { randomModel } from '../support/random-model.js';
+import type { RandomModelOptions } from '../support/random-model-options.js';
 
 const folder = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-'));
 const device = openDevice({ kind: 'host' });

@@ -4,7 +4,8 @@ import path from 'node:path';
 import type { GatewayOptions } from '../../src/gateway/options.js';
 import { FakeExecutor, type FakeExecutorOptions } from '../doubles/fake-executor.js';
 import { startTestGateway, type TestGateway } from './gateway.js';
-import { type RandomModelOptions, writeRandomModel } from './random-model.js';
+import { writeRandomModel } from './random-model.js';
+import type { RandomModelOptions } from './random-model-options.js';
 
 /** The words of {@link writeRandomModel}'s vocabulary: no special tokens and no single bytes. */
 export const FAKE_VOCABULARY = { first: 259, size: 299 };

@@ -214,7 +214,7 @@ export class GgufBuilder {
     }
   }
 
-  /** What comes before the tensors' bytes. */
+  /** Header: all but the tensors' bytes. */
   private header(bytesIn: (spec: TensorSpec) => number): Buffer {
     const { magic = 'GGUF', version = 3 } = this.spec;
     const alignment = this.alignment();

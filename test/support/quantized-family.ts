@@ -6,7 +6,8 @@ import { RandomWeights } from '../../src/cli/synth/random-weights.js';
 import { typed } from './gguf-builder.js';
 import { architectureOf, RANDOM_FAMILIES, type RandomFamilyName } from './random-families.js';
 import type { RandomFamily } from './random-family.js';
-import { layersOf, type RandomModelOptions, randomModel } from './random-model.js';
+import { layersOf, randomModel } from './random-model.js';
+import type { RandomModelOptions } from './random-model-options.js';
 
 /** Blocks of 32 alike, and llama.cpp's mixture of blocks of 256. */
 export const FAMILY_QUANTIZATIONS = ['Q8_0', 'Q4_K_M'] as const;

@@ -15,7 +15,8 @@ import {
   RANDOM_FAMILY_NAMES,
   type RandomFamilyName,
 } from '../../support/random-families.js';
-import { layersOf, type RandomModelOptions, randomModel } from '../../support/random-model.js';
+import { layersOf, randomModel } from '../../support/random-model.js';
+import type { RandomModelOptions } from '../../support/random-model-options.js';
 import { sharedPath } from '../../support/shared-data.js';
 
 const servable = (options: RandomModelOptions = {}) => readServableModel(randomModel(options).read());
