@@ -160,6 +160,11 @@ export function contractHeader(kernels, slotWords) {
       'FORGE_TILE_HEAD_DIMS',
       kernels.TILE_HEAD_DIMS.map((d) => `macro(${d})`),
     ),
+    '// The same of larger ones.',
+    ...macro(
+      'FORGE_LARGE_HEAD_DIMS',
+      kernels.LARGE_HEAD_DIMS.map((d) => `macro(${d})`),
+    ),
     '// The same of those of its kernels over a cache in q8_0, of those that do more in one launch, and of those for Hopper.',
     ...macro(
       'FORGE_TILE_Q8_HEAD_DIMS',

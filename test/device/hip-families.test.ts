@@ -1,5 +1,6 @@
 import path from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { besideHost } from '../../src/cli/verify/beside-host.js';
 import { INVARIANCE_PROMPT, logitsHashes } from '../../src/cli/verify/invariance.js';
 import { type ParityCase, readParityCases, teacherForced } from '../../src/cli/verify/teacher-forced.js';
 import { loadModel } from '../../src/executor/load/loaded-model.js';
@@ -43,6 +44,27 @@ describe.skipIf(missing !== undefined)('each family on a HIP device', () => {
     expect(steps).toBe(2);
     // llama.cpp's GELU, of gemma's, is a table of f16: test/executor/families.test.ts.
     expect(max).toBeLessThanOrEqual(family.startsWith('gemma') ? 1e-3 : 1e-5);
+  });
+
+  it('latent attention of DeepSeek’s sizes has one hash, alone, in chunks and among others', {
+    timeout: 600_000,
+  }, async () => {
+    const limits = { maxContext: 320, maxSequences: 5, maxStepTokens: 310, kvMemoryBytes: 0, fingerprint: '' };
+    const latents = { queryRank: 96, rank: 512, plain: 128, rotated: 64, valueDim: 128 };
+    const file = writeRandomFamily('deepseek2', { type: 'F16', layers: 2, latents });
+    const device = openDevice({ kind: 'hip' });
+    if (isFull) {
+      const { relative, bound } = await besideHost([device], file, { kvCacheType: 'f16' });
+      expect(relative).toBeLessThanOrEqual(bound);
+    }
+    const model = await loadModel(device, { path: file, kvCacheType: 'f16', ...limits }, () => {});
+    try {
+      // A prompt of more rows than are split, and of fewer.
+      const alone = await logitsHashes(device, model, 100, 0, 100);
+      expect(await logitsHashes(device, model, 40, 2, 100)).toEqual(alone);
+    } finally {
+      model.release();
+    }
   });
 
   it.each(hashed)('%s in F16 has one hash, alone, in chunks and among others', { timeout: 600_000 }, async (family) => {

@@ -26,6 +26,7 @@ import {
   HEAD_DIMS,
   KV_Q8_HEAD_DIMS,
   type KvCacheType,
+  LARGE_HEAD_DIMS,
   PAGED_HEAD_DIMS,
   qkvOf,
   readCache,
@@ -101,7 +102,7 @@ export function attentionTileRows(group: number, headDim: number): number {
   return Math.floor(ATTENTION_TILE_QUERIES / (headDim > 128 ? 2 : 1) / group);
 }
 
-const TILE_TOLERANCE: Tolerance = {
+export const TILE_TOLERANCE: Tolerance = {
   text:
     '2⁻¹⁰ · max |v| · (1 + max scale · √(sum (q k)²)): q and each weight, at most 1, are rounded to f16; a score’s ' +
     'error, of independent roundings, passes through e^x into the weights and their sum',
@@ -118,7 +119,11 @@ export type TileCacheType = Exclude<KvCacheType, 'f32'>;
 export const attentionTileSplit = (type: TileCacheType, headDim: number) =>
   defineKernel({
     name: `attention_tile_split_${type}_d${headDim}`,
-    source: type === 'f16' ? 'attention_tile_split.hip' : 'attention_tile_split_q8_0.hip',
+    source: LARGE_HEAD_DIMS.includes(headDim)
+      ? 'attention_large.hip'
+      : type === 'f16'
+        ? 'attention_tile_split.hip'
+        : 'attention_tile_split_q8_0.hip',
     on: 'gpu',
     summary: 'attention of each row over one split of its context on matrix units, for attention_combine to combine',
     arguments: [

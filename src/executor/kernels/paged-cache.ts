@@ -12,6 +12,9 @@ export const PAGED_HEAD_DIMS: readonly number[] = [...HEAD_DIMS, 576];
 /** Those that attention on matrix units is built for: whole tiles of sixteen elements. */
 export const TILE_HEAD_DIMS: readonly number[] = [64, 80, 96, 128, 256];
 
+/** Larger ones that attention on matrix units is built for: a row's heads share keys and values, rows do not. */
+export const LARGE_HEAD_DIMS: readonly number[] = [512, 576];
+
 /** Those of {@link TILE_HEAD_DIMS} of whole strips of 64, for which RoPE, attention and the combination of its splits are fused. */
 export const FUSED_HEAD_DIMS: readonly number[] = [64, 128, 256];
 

@@ -4,6 +4,7 @@ import * as kernels from '../kernels/index.js';
 import type { LaunchCondition, Rows } from '../kernels/launch-plan.js';
 import type { Attention, HeadNorms } from '../model/values.js';
 import { COMBINED_FORM, NORMED_APPEND } from './fusions.js';
+import { commonSplits } from './large-attention.js';
 import {
   type AttentionSite,
   type AttentionSplits,
@@ -68,13 +69,7 @@ export class AttentionLayers {
 
   /** Split of attention among blocks, for graphs: {@link AttentionVariant.splits}. */
   get splits(): AttentionSplits | undefined {
-    const splits = [...this.forms.values()].flatMap((form) => form.splits ?? []);
-    if (splits.length === 0) return undefined;
-    return {
-      rows: Math.min(...splits.map(({ rows }) => rows)),
-      most: Math.max(...splits.map(({ most }) => most)),
-      tileRows: Math.min(...splits.map(({ tileRows }) => tileRows)),
-    };
+    return commonSplits([...this.forms.values()].map((form) => form.splits));
   }
 
   /** RoPE tables and cache for a product of one row that rotates q and k and stores k and v; undefined: it may not. */

@@ -135,7 +135,7 @@ export class ForwardPass {
 
   /** Split of attention among blocks, for graphs: {@link AttentionVariant.splits}. */
   get splits(): AttentionSplits | undefined {
-    return this.values.layers.attentions.splits;
+    return this.values.layers.splits;
   }
 
   /** Ends the recording. @returns the plan's number on the device */

@@ -4,12 +4,13 @@ import * as kernels from '../kernels/index.js';
 import type { Rows } from '../kernels/launch-plan.js';
 import type { MatrixRef } from '../model/tensors.js';
 import { type LatentAttention, type Linear, latentKeyDim } from '../model/values.js';
-import type { AttentionSite, RopeTables } from './paged-attention.js';
+import { commonSplits, LargeAttention } from './large-attention.js';
+import type { AttentionSite, AttentionSplits, RopeTables } from './paged-attention.js';
 import type { RecordedModel } from './recorded-model.js';
 
 /**
- * Latent attention in its absorbed form: heads share one key, whose first part is the value, so that the row-by-row kernel of
- * grouped attention computes it with one KV head. What heads multiply before and after it are a matrix each, in the layout of
+ * Latent attention in its absorbed form: heads share one key, whose first part is the value, so that grouped attention computes it
+ * with one KV head. What heads multiply before and after it are a matrix each, in the layout of
  * the file on every device.
  */
 export class LatentAttentionLayers {
@@ -26,6 +27,8 @@ export class LatentAttentionLayers {
   private readonly attended: DeviceBuffer;
   /** `[rows, heads, value_dim]` */
   private readonly out: DeviceBuffer;
+  /** Attention on matrix units, by the number of heads. */
+  private readonly large = new Map<number, LargeAttention>();
 
   /**
    * @param values at least one
@@ -55,6 +58,17 @@ export class LatentAttentionLayers {
     this.absorbed = f32((value) => (value.heads + 2) * latentKeyDim(value));
     this.attended = f32((value) => value.heads * latentKeyDim(value));
     this.out = f32(({ heads, valueDim }) => heads * valueDim);
+    for (const value of values) {
+      const large =
+        this.large.get(value.heads) ??
+        LargeAttention.of(site, { heads: value.heads, kvHeads: 1, headDim: latentKeyDim(value) });
+      if (large !== undefined) this.large.set(value.heads, large);
+    }
+  }
+
+  /** Split of attention among blocks; undefined where it is row by row. */
+  get splits(): AttentionSplits | undefined {
+    return commonSplits([...this.large.values()].map(({ splits }) => splits));
   }
 
   /** The value's rows in f32. @param product writes the products side by side */
@@ -103,15 +117,14 @@ export class LatentAttentionLayers {
         { tokens: count, max_position: this.site.limits.maxContext },
       );
     }
-    plan.launch(
-      kernels.attentionPaged(cache.type, width),
-      {
-        ...{ qkv: this.absorbed, k_cache: layer.k, v_cache: layer.v, out: this.attended },
-        ...{ row_position: tables.at('rowPosition'), ...inSlots },
-        ...{ heads, kv_heads: 1, window: 0, scale: value.scale, softcap: 0 },
-      },
-      { tokens: count, ...places },
-    );
+    const attention = {
+      ...{ qkv: this.absorbed, k_cache: layer.k, v_cache: layer.v, out: this.attended },
+      ...{ row_position: tables.at('rowPosition'), ...inSlots },
+      ...{ heads, kv_heads: 1, window: 0, scale: value.scale, softcap: 0 },
+    };
+    const large = this.large.get(heads);
+    if (large !== undefined) large.record(attention, places);
+    else plan.launch(kernels.attentionPaged(cache.type, width), attention, { tokens: count, ...places });
     plan.launch(
       kernels.headsFirst,
       { x: this.attended, y: this.inputs, tokens, heads, width, columns: latent },

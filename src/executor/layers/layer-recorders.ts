@@ -10,9 +10,11 @@ import type {
 } from '../model/values.js';
 import { AttentionLayers } from './attention-layers.js';
 import { ExpertLayers } from './expert-layers.js';
+import { commonSplits } from './large-attention.js';
 import { LatentAttentionLayers } from './latent-attention.js';
 import { LayerInputLayers } from './layer-inputs.js';
 import { MambaLayers } from './mamba-layers.js';
+import type { AttentionSplits } from './paged-attention.js';
 import { QueryGates, RecurrentLayers } from './recurrent-layers.js';
 import { ShortConvLayers } from './short-conv-layers.js';
 import type { StepSite } from './step-site.js';
@@ -63,6 +65,11 @@ export class LayerRecorders {
       (attentions) => new QueryGates(plan, memory, attentions, tokens),
     );
     if (layerInputs !== undefined) this.layerInputs = new LayerInputLayers(memory, plan, weights, layerInputs, tokens);
+  }
+
+  /** Split of attention among blocks. */
+  get splits(): AttentionSplits | undefined {
+    return commonSplits([this.attentions.splits, this.latents?.splits]);
   }
 }
 

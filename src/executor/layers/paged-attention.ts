@@ -22,6 +22,7 @@ import {
   ROTATED_PRODUCT,
   SINGLE_TOKEN,
 } from './fusions.js';
+import { LargeAttention } from './large-attention.js';
 
 /** Arguments with which attention is recorded, and its shape. */
 export interface AttentionSite {
@@ -116,12 +117,15 @@ export class PagedAttention implements AttentionVariant {
 
   /** Combination of a row's splits without a launch of their own; undefined: none. */
   private readonly combining: kernels.Combining | undefined;
+  /** Attention with heads that tiles are too small for. */
+  private readonly large: LargeAttention | undefined;
   /** `[heads]` f32, of layers without sinks. */
   private readonly noSinks: DeviceBuffer | undefined;
 
   constructor(private readonly site: AttentionSite) {
     const { device, memory, shape, limits, cache } = site;
     this.tokens = { index: COUNT_TOKENS, max: limits.maxStepTokens };
+    this.large = LargeAttention.of(site, shape);
     if (device.isHost || kernels.tileRows(shape, cache.type) === undefined) return;
     const parts = kernels.contextParts(shape, limits.maxContext, limits.maxStepTokens);
     this.parts = { ...parts, buffer: memory.allocate('f32', parts.elements) };
@@ -136,6 +140,7 @@ export class PagedAttention implements AttentionVariant {
 
   get splits(): AttentionSplits | undefined {
     const { shape, cache } = this.site;
+    if (this.large !== undefined) return this.large.splits;
     const tileRows = kernels.tileRows(shape, cache.type) as number;
     return this.parts && { rows: this.parts.rows, most: this.parts.splits, tileRows };
   }
@@ -180,6 +185,10 @@ export class PagedAttention implements AttentionVariant {
       rotateAndAppend(this.site, layer, rope, ropes, qkv);
     }
     const values = { ...common, window, scale, out };
+    if (this.large !== undefined) {
+      this.large.record({ ...values, softcap }, dims);
+      return;
+    }
     if (this.parts === undefined || cache.type === 'f32') {
       if (sinks === undefined)
         plan.launch(kernels.attentionPaged(cache.type, headDim), { ...values, softcap }, { ...dims, tokens });
