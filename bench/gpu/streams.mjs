@@ -189,10 +189,11 @@ function profile(what, counts) {
 await prefill([sequence(0, shortest, WARM)]).then(() => close([{ slot: 0 }]));
 for (const length of prefills) {
   const times = [];
+  let only;
   for (let i = 0; i < repeats; i++) {
-    const only = [sequence(0, length, 1)];
+    if (only !== undefined) await close(only);
+    only = [sequence(0, length, 1)];
     times.push(await prefill(only));
-    await close(only);
   }
   tell('prefill', {
     tokens: length,
@@ -205,7 +206,9 @@ for (const length of prefills) {
   counts[COUNT_SAMPLES] = 1;
   settle(counts);
   counts[COUNT_TILES] = Math.ceil(rows / (tileRows(model.forward.model, 'f16') ?? 1));
+  // Before the sequence is closed: launches go by the rows of the last step.
   profile(`prefill ${length}`, counts);
+  await close(only);
 }
 for (const count of streams) {
   const [filled, times] = [[], []];
