@@ -1,4 +1,4 @@
-import { defineKernel, f32, i32, inout, input, type KernelContract, rowsApart } from '../device/contract.js';
+import { aligned, defineKernel, f32, i32, inout, input, type KernelContract, rowsApart } from '../device/contract.js';
 import { roundings } from '../device/tolerance.js';
 import { ORDER } from './reduction-order.js';
 
@@ -40,6 +40,26 @@ export const headsNorm = defineKernel({
   tolerance: headNorm.tolerance,
 });
 
+/** Long vectors, of which each of a row has weights of its own. */
+export const groupsNorm = defineKernel({
+  name: 'groups_norm',
+  source: 'groups_norm.hip',
+  summary: 'x / sqrt(mean(x²) + eps) * weight, for each group of a row by itself, in place',
+  arguments: [
+    aligned(16, inout('x', 'f32', 'rows', 'groups * width')),
+    aligned(16, input('weight', 'f32', 'groups', 'width')),
+    i32('groups'),
+    i32('width'),
+    f32('eps'),
+  ],
+  grid: [{ of: 'groups' }, { of: 'rows' }],
+  order: ORDER.norm,
+  tolerance: roundings(
+    '(width / 8 + 16) · 2⁻²⁴ · |reference|: the sum of squares has only positive terms, taken 8 or more at a time',
+    ({ width }) => width! / 8 + 16,
+  ),
+});
+
 export const qkNorm = defineKernel({
   name: 'qk_norm',
   source: 'qk_norm.hip',
@@ -61,4 +81,4 @@ export const qkNorm = defineKernel({
   ),
 });
 
-export const headNormContracts: readonly KernelContract[] = [headNorm, headsNorm, qkNorm];
+export const headNormContracts: readonly KernelContract[] = [headNorm, headsNorm, groupsNorm, qkNorm];

@@ -76,13 +76,9 @@ export class MambaLayers {
       dims,
     );
     if (norm === undefined) return this.out;
-    // Each group has weights of its own.
-    const [width, weight] = [inner / groups, weights.vector(norm)];
-    for (let group = 0; group < groups; group++) {
-      const own = { x: bufferFrom(this.out, group * width), weight: bufferFrom(weight, group * width) };
-      const sizes = { heads: 1, head_dim: width, x_stride: inner, eps: value.epsilon };
-      plan.launch(kernels.headsNorm, { ...own, ...sizes }, { rows: this.tokens.count });
-    }
+    const sizes = { groups, width: inner / groups, eps: value.epsilon };
+    const weight = weights.vector(norm);
+    plan.launch(kernels.groupsNorm, { x: this.out, weight, ...sizes }, { rows: this.tokens.count });
     return this.out;
   }
 }
