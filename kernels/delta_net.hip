@@ -87,11 +87,7 @@ DEVICE void delta_net(Dim3 block, const float* qkv, const float* beta, const flo
     for (int r = 0; r < ROWS; r++) given[r] = learn_and_dot<N>(state[r], given[r], now.k, now.q);
     if (t >= 0) {
       float* out = y + (static_cast<size_t>(slice.first + t) * value_heads + head) * N + row;
-      UNROLL
-      for (int r = 0; r < ROWS; r++) {
-        const float sum = wave_sum(given[r]);
-        if (WAVE == 1 || lane_id() == r) out[r] = sum * scale;
-      }
+      give_sums(given, [&](int r, float sum) { out[r] = sum * scale; });
     }
     now = ahead;
   }

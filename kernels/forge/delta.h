@@ -39,8 +39,8 @@ DEVICE bool lane_has(int e) {
 // One row of a state: N elements, each lane its own.
 template <int N>
 using StateRow = float[lane_elements(N)];
-template <int N>
-DEVICE void load_row(float* row, const float* from) {
+template <int N, class From>  // a pointer, or an array in LDS
+DEVICE void load_row(float* row, From from) {
   SIMD
   for (int e = 0; e < lane_elements(N); e++) row[e] = lane_has<N>(e) ? from[e * WAVE + lane_id()] : 0.0f;
 }
@@ -50,6 +50,35 @@ DEVICE void store_row(const float* row, float* to) {
   for (int e = 0; e < lane_elements(N); e++) {
     if (lane_has<N>(e)) to[e * WAVE + lane_id()] = row[e];
   }
+}
+
+// Sums over the lanes of a wave, each to the bit that of wave_sum. While there are several, lanes exchange halves of
+// them, so that both halves are added at once.
+template <int COUNT, int OFFSET = WAVE / 2>
+DEVICE void wave_sums(float* values) {
+  static_assert((COUNT & (COUNT - 1)) == 0, "halves");
+  if constexpr (OFFSET > 0 && COUNT > 1) {
+    const bool is_upper = (lane_id() & OFFSET) != 0;
+    UNROLL
+    for (int i = 0; i < COUNT / 2; i++) {
+      const float low = values[i], high = values[COUNT / 2 + i];
+      values[i] = (is_upper ? high : low) + shuffle_xor(is_upper ? low : high, OFFSET);
+    }
+    wave_sums<COUNT / 2, OFFSET / 2>(values);
+  } else if constexpr (OFFSET > 0) {
+    values[0] += shuffle_xor(values[0], OFFSET);
+    wave_sums<COUNT, OFFSET / 2>(values);
+  }
+}
+// Calls give(i, wave_sum(values[i])) for each i, all lanes of a wave together, each i by one of them.
+template <int COUNT, class Give>
+DEVICE void give_sums(float (&values)[COUNT], Give give) {
+  wave_sums<COUNT>(values);
+  // Sums that a lane has, and lanes that have the same.
+  constexpr int HELD = COUNT > WAVE ? COUNT / WAVE : 1, ALIKE = COUNT > WAVE ? 1 : WAVE / COUNT;
+  if (lane_id() % ALIKE != 0) return;
+  UNROLL
+  for (int i = 0; i < HELD; i++) give(lane_id() / ALIKE * HELD + i, values[i]);
 }
 
 #if WAVE == 1
