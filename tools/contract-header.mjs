@@ -49,6 +49,12 @@ const NUMBERS = [
   ['rows of x', 'MATMUL_TOKENS', 'PACKED_TOKENS'],
   ['rows of the weight and of x on the host', 'MATMUL_HOST_ROWS', 'MATMUL_HOST_TOKENS'],
   ['rows of the weight, and of x', 'MATMUL_QUANTIZED_ROWS', 'MATMUL_QUANTIZED_TOKENS'],
+  [
+    'rows of a head’s weight and of x, and the longest of them',
+    'HEADS_TILE_OUTS',
+    'HEADS_TILE_ROWS',
+    'HEADS_TILE_MOST_IN',
+  ],
   ['rows of the weight', 'MATMUL_PACKED_ROWS'],
   ['rows of the weight and of x', 'PACKED_TILE', 'GEMM_TILE'],
   [

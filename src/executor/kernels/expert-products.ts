@@ -191,7 +191,7 @@ type LinearExpertVariant = (typeof LINEAR_EXPERT_VARIANTS)[number];
 /** Rows that an expert has on average up to which each form is taken; few takes runs of any length, eight rows at a time. */
 const MOST_LINEAR: Readonly<Record<LinearExpertVariant, number>> = {
   one: 0,
-  few: 12,
+  few: 20,
   wide32: 24,
   wide64: 56,
   wide128: Number.POSITIVE_INFINITY,

@@ -151,10 +151,63 @@ export const matmulQuantizedHeads = (type: BlockType) => {
   });
 };
 
+/** Rows of a head's weight and of x that a block of matmul_heads_tile multiplies, and the longest of them. */
+export const HEADS_TILE_OUTS = 32;
+export const HEADS_TILE_ROWS = 128;
+export const HEADS_TILE_MOST_IN = 512;
+/** Elements of a product of tiles, and of a tile: `in` and `out` are multiples. */
+const [DEPTH, TILE] = [32, 16] as const;
+
+/** Types of weights that {@link matmulHeadsTile} takes. */
+const HEADS_TILE_TYPES = ['f16', ...BLOCK_TYPES] as const;
+type HeadsTileType = (typeof HEADS_TILE_TYPES)[number];
+
+/** {@link matmulHeads} on matrix units. Dimension `blocks`: of a row of weights in blocks. */
+export const matmulHeadsTile = variants((type: HeadsTileType) =>
+  defineKernel({
+    name: `matmul_heads_tile_${type}`,
+    source: 'matmul_heads_tile.hip',
+    on: 'gpu',
+    summary: 'y[t][h][n] = sum_k weight[h][n][k] * x[h][t][k], both rounded to f16',
+    arguments: [
+      type === 'f16'
+        ? input('weight', 'f16', 'heads', 'out', 'in')
+        : input('weight', 'u8', 'heads', 'out', 'blocks', `${blockFormat(type).blockBytes}`),
+      aligned(16, input('x', 'f32', 'heads', 'rows', 'in')),
+      aligned(8, headTarget),
+      input('tokens', 'i32', '1'),
+      i32('out'),
+      i32('in'),
+      i32('y_stride'),
+      i32('head_stride'),
+    ],
+    grid: [{ of: 'out', per: HEADS_TILE_OUTS }, { of: 'rows', per: HEADS_TILE_ROWS }, { of: 'heads' }],
+    multiples: [
+      ['in', `${DEPTH}`],
+      ['out', `${TILE}`],
+      ['y_stride', '2'],
+      ['head_stride', '2'],
+    ],
+    order: ORDER.risingTiles,
+    tolerance: roundings(
+      '(in + 8) · 2⁻²⁴ · sum |weight · x| of what is rounded to f16: one chain of products',
+      (sizes) => sizes.in! + 8,
+    ),
+  }),
+);
+
+/** True if {@link matmulHeadsTile} is built for such matrices. */
+export const isHeadsTile = (type: WeightFloatType | BlockType, out: number, columns: number): type is HeadsTileType =>
+  (HEADS_TILE_TYPES as readonly string[]).includes(type) &&
+  columns <= HEADS_TILE_MOST_IN &&
+  columns % DEPTH === 0 &&
+  out % TILE === 0;
+
 export const latentAttentionContracts: readonly KernelContract[] = [
   ...KV_CACHE_TYPES.map(latentAppend),
   latentQuery,
   headsFirst,
   ...WEIGHT_FLOAT_TYPES.map(matmulHeads),
   ...BLOCK_TYPES.map(matmulQuantizedHeads),
+  ...HEADS_TILE_TYPES.map(matmulHeadsTile),
 ];

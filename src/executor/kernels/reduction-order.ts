@@ -6,6 +6,7 @@ export const ORDER = {
   row: 'a thread its own elements of the row, rising; then the lanes of a wave by halves; then the waves in order',
   dot: 'a lane its own elements, rising; then the lanes by halves',
   rising: 'one chain in rising order',
+  risingTiles: 'one chain in rising order; inside a product of tiles the hardware’s',
   packed:
     'lane l of 32 the blocks l, l + 32, … (of a wave of 64, the sums of l and l + 32 first); then the lanes in order',
   tile: 'eight runs of whole chunks, each in rising order; then the runs in order; inside a product of tiles the hardware’s',

@@ -143,12 +143,21 @@ export class LatentAttentionLayers {
     ref: MatrixRef,
     { y, stride: y_stride, headStride: head_stride }: { y: DeviceBuffer; stride: number; headStride: number },
   ): void {
-    const { plan } = this.site;
+    const { plan, device } = this.site;
     const { type, buffer: weight, rows: out, columns } = this.recorded.weights.table(ref);
     const { count, present: tokens } = this.tokens;
     const heads = ref.experts as number;
     const target = { y, tokens, out, y_stride, head_stride };
     const dims = { rows: count, heads };
+    if (!device.isHost && kernels.isHeadsTile(type, out, columns)) {
+      const blocks = kernels.isBlockType(type) ? columns / kernels.blockFormat(type).blockElements : 0;
+      plan.launch(
+        kernels.matmulHeadsTile(type),
+        { weight, x: this.inputs, ...target, in: columns },
+        { ...dims, blocks },
+      );
+      return;
+    }
     if (!kernels.isBlockType(type)) {
       plan.launch(kernels.matmulHeads(type), { weight, x: this.inputs, ...target, in: columns }, dims);
       return;
