@@ -152,7 +152,7 @@ export const matmulQuantizedHeads = (type: BlockType) => {
 };
 
 /** Rows of a head's weight and of x that a block of matmul_heads_tile multiplies, and the longest of them. */
-export const HEADS_TILE_OUTS = 32;
+export const HEADS_TILE_OUTS = 16;
 export const HEADS_TILE_ROWS = 128;
 export const HEADS_TILE_MOST_IN = 512;
 /** Elements of a product of tiles, and of a tile: `in` and `out` are multiples. */
