@@ -55,7 +55,7 @@ DEVICE void matmul_heads_tile(Dim3 block, const uint8_t* __restrict weight, cons
   const uint8_t* matrix = weight + (static_cast<size_t>(head) * out + first_out) * row_bytes;
   const float* inputs = x + static_cast<size_t>(head) * rows * in;
   const auto tile_row = [&](int tile) { return first_row + tile * TILE; };
-  // What is read first is asked for at once.
+  // The first rows of x and the weights are asked for at once.
   Fragment<half_t> own[ASKED];
   if (tile_row(wave_id()) < rows) {
     const int row = tile_row(wave_id());

@@ -134,7 +134,7 @@ DEVICE void attend_chunk(const Lds& lds, const TileCache<T>& cache, int start, c
   }
 }
 
-// Where a block's queries are: the row, its KV head, the first of its query heads, and their number.
+// Place of a block's queries: the row, its KV head, the first of its query heads, and their number.
 struct LargePlace {
   int row, position, group, kv_head, first_head, queries;
 };

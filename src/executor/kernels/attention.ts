@@ -119,11 +119,7 @@ export type TileCacheType = Exclude<KvCacheType, 'f32'>;
 export const attentionTileSplit = (type: TileCacheType, headDim: number) =>
   defineKernel({
     name: `attention_tile_split_${type}_d${headDim}`,
-    source: LARGE_HEAD_DIMS.includes(headDim)
-      ? 'attention_large.hip'
-      : type === 'f16'
-        ? 'attention_tile_split.hip'
-        : 'attention_tile_split_q8_0.hip',
+    source: `attention_${LARGE_HEAD_DIMS.includes(headDim) ? 'large' : 'tile_split'}${type === 'f16' ? '' : '_q8_0'}.hip`,
     on: 'gpu',
     summary: 'attention of each row over one split of its context on matrix units, for attention_combine to combine',
     arguments: [
