@@ -124,7 +124,7 @@ export function float64Forward(path: string, tokens: readonly number[], options:
   const ropeOf = (isWindowed: boolean): { frequencies: number[]; magnitude: number } => {
     const own = is('gemma3') && isWindowed ? 10_000 : base;
     const plain = Array.from({ length: rotary / 2 }, (_, j) => own ** ((-2 * j) / rotary));
-    if (isWindowed && is('gemma3', 'olmo2')) return { frequencies: plain, magnitude: 1 };
+    if (isWindowed && is('gemma3', 'olmo2', 'mellum')) return { frequencies: plain, magnitude: 1 };
     const magnitude = number('rope.scaling.attn_factor', 1);
     if (has('rope_factors_long.weight')) {
       const divisors = tensor(context > original ? 'rope_factors_long.weight' : 'rope_factors_short.weight');
@@ -162,7 +162,7 @@ export function float64Forward(path: string, tokens: readonly number[], options:
       'command-r',
       'cohere2',
     ) ||
-    is('minicpm', 'ernie4_5-moe', 'deepseek2') ||
+    is('minicpm', 'ernie4_5-moe', 'deepseek2', 'deepseek', 'bailingmoe', 'maincoder') ||
     (is('glm4') && !isVision);
   const turn = (head: Row, position: number, { frequencies, magnitude }: ReturnType<typeof ropeOf>): Row => {
     const y = head.slice();
@@ -179,7 +179,7 @@ export function float64Forward(path: string, tokens: readonly number[], options:
     if (window === 0) return false;
     if (is('gemma2', 'gpt-oss')) return layer % 2 === 0;
     if (is('gemma3')) return layer % 6 < 5;
-    if (is('olmo2', 'cohere2', 'exaone4')) return layer % 4 < 3;
+    if (is('olmo2', 'cohere2', 'exaone4', 'mellum')) return layer % 4 < 3;
     return is('phi3') && options.phi3Window === true;
   };
   const isGranite = is('granite', 'granitemoe', 'granitehybrid');
@@ -221,6 +221,7 @@ export function float64Forward(path: string, tokens: readonly number[], options:
           'qwen3',
           'gemma3',
           'qwen3moe',
+          'mellum',
           'glm4moe',
           'qwen35',
           'qwen35moe',
@@ -236,6 +237,12 @@ export function float64Forward(path: string, tokens: readonly number[], options:
         keys = keys.map((head) => norm(`${block}.attn_k_norm`, head));
       }
       const rotated = (head: Row) => (isRotated ? turn(head, position, rope) : head);
+      if (is('hunyuan-dense', 'hunyuan-moe', 'maincoder')) {
+        const normed = (name: string, head: Row) => norm(`${block}.${name}`, rotated(head));
+        queries = queries.map((head) => normed('attn_q_norm', head));
+        keys = keys.map((head) => normed('attn_k_norm', head));
+        return { queries, keys, values: headsOf(v!), gates };
+      }
       return { queries: queries.map(rotated), keys: keys.map(rotated), values: headsOf(v!), gates };
     });
     return rows.map(({ queries, gates }, position) => {
@@ -399,6 +406,8 @@ export function float64Forward(path: string, tokens: readonly number[], options:
       is(
         'llama',
         'minimax-m2',
+        'hunyuan-moe',
+        'mellum',
         'qwen3moe',
         'granitemoe',
         'qwen35moe',

@@ -1,7 +1,9 @@
 import { typed } from './gguf-builder.js';
 import { RANDOM_ALIASES } from './random-aliases.js';
+import { RANDOM_EXPERTS } from './random-experts.js';
 import { CONVOLVED, HYBRID, MLP, NETTED, POST_NORMS, QKV, type RandomFamily, ROUTED } from './random-family.js';
 import { RANDOM_GEMMA4 } from './random-gemma4.js';
+import { RANDOM_HUNYUAN } from './random-hunyuan.js';
 import { RANDOM_NEMOTRON } from './random-nemotron.js';
 
 /**
@@ -261,6 +263,8 @@ const OWN_FAMILIES = {
   },
   ...RANDOM_GEMMA4,
   ...RANDOM_NEMOTRON,
+  ...RANDOM_HUNYUAN,
+  ...RANDOM_EXPERTS,
   lfm2: { ...CONVOLVED, scaled: { token_embd: 0.04 } },
   lfm2moe: {
     ...CONVOLVED,
@@ -291,31 +295,6 @@ const OWN_FAMILIES = {
     means: { post_attention_norm: 0.2, post_ffw_norm: 0.2 },
   },
   seed_oss: { biases: QKV, norms: ['attn_norm', 'post_attention_norm'] },
-  olmoe: {
-    headNorms: 'row',
-    heads: [4, 4, 16],
-    experts: { count: 16, used: 4, ffn: 128 },
-    scaled: ROUTED,
-  },
-  'ernie4_5-moe': {
-    architecture: 'ernie4_5-moe',
-    experts: { count: 8, used: 3, ffn: 64, sharedFfn: 128, dense: 1, hasChoiceBias: true },
-    metadata: { leading_dense_block_count: 1, interleave_moe_layer_step: 1, expert_shared_feed_forward_length: 128 },
-    scaled: ROUTED,
-  },
-  dots1: {
-    heads: [4, 4, 16],
-    headNorms: 'head',
-    experts: { count: 8, used: 3, ffn: 64, sharedFfn: 128, dense: 1, hasChoiceBias: true },
-    metadata: {
-      expert_shared_count: 2,
-      leading_dense_block_count: 1,
-      expert_weights_norm: true,
-      expert_weights_scale: typed.f32(1.7),
-      expert_gating_func: 2,
-    },
-    scaled: ROUTED,
-  },
 } as const satisfies Readonly<Record<string, RandomFamily>>;
 
 /** The families, and other files that they compute. */

@@ -12,6 +12,7 @@ import {
   type HeadNormValues,
   PagedAttention,
   type RopeTables,
+  rotate,
 } from './paged-attention.js';
 import type { Activation, ActivationEncoding, Products } from './products.js';
 import type { RecordedModel } from './recorded-model.js';
@@ -75,7 +76,7 @@ export class AttentionLayers {
   /** RoPE tables and cache for a product of one row that rotates q and k and stores k and v; undefined: it may not. */
   rotating(value: Attention): kernels.RotatedHeads | undefined {
     const { form, tables, norms, isApart } = this.partsOf(value);
-    if (isApart || tables.queryFactors !== undefined) return undefined;
+    if (isApart || tables.queryFactors !== undefined || value.headNorms?.after !== undefined) return undefined;
     return form.rotating?.(this.site.cache.layer(value.layer), value.rope, tables, norms);
   }
 
@@ -92,6 +93,10 @@ export class AttentionLayers {
   ): Activation['forms'] {
     const { headNorms, rope, layer } = value;
     const { form, tables, norms, isApart } = this.partsOf(value);
+    if (headNorms?.after !== undefined) {
+      const before = this.recorded.ropes.get(headNorms.after) as RopeTables;
+      rotate({ ...this.site, shape: value }, headNorms.after, before, qkv, value.heads + value.kvHeads);
+    }
     if (norms !== undefined && isApart && value.isShared)
       this.normHeads(value, qkv, 0, value.heads, norms.query_weight);
     else if (norms !== undefined && isApart) {

@@ -18,13 +18,17 @@ export function uploadRopes(
   positions: number,
 ): ReadonlyMap<Rope, RopeTables> {
   const tables = new Map<Rope, RopeTables>();
-  for (const value of valuesOf(graph)) {
-    if (!isAttention(value) || tables.has(value.rope)) continue;
-    const { divisors, temperature, ...rope } = value.rope;
+  const ropes = [...valuesOf(graph)].filter(isAttention).flatMap((value) => {
+    const after = value.kind === 'attention' ? value.headNorms?.after : undefined;
+    return after === undefined ? [value.rope] : [value.rope, after];
+  });
+  for (const used of ropes) {
+    if (tables.has(used)) continue;
+    const { divisors, temperature, ...rope } = used;
     const vector = divisors && 'short' in divisors ? divisorsFor(divisors, positions) : divisors;
     const { cosine, sine } = ropeTable(rope, positions, vector && memory.device.readF32(weights.vector(vector)));
     const queryFactors = temperature && memory.upload(temperatureFactors(temperature, positions));
-    tables.set(value.rope, { cosine: memory.upload(cosine), sine: memory.upload(sine), queryFactors });
+    tables.set(used, { cosine: memory.upload(cosine), sine: memory.upload(sine), queryFactors });
   }
   return tables;
 }

@@ -241,6 +241,8 @@ export interface HeadNorms {
   readonly query: VectorRef;
   readonly key: VectorRef;
   readonly epsilon: number;
+  /** Rotation of q and k before their norms; that of the attention then rotates nothing. */
+  readonly after?: Rope | undefined;
 }
 
 /** Activation of an MLP without a gate, max(of, 0)²: `[rows, ffn]`; So et al. (2021). */

@@ -70,13 +70,17 @@ export class Layers {
     return { ...this.rmsNorm(name), isCentered: true };
   }
 
-  /** RMS norms of q and k by the block's `attn_q_norm` and `attn_k_norm`: of each head, or of all together. */
-  headNorms(block: string, over: HeadNorms['over'] = 'head'): HeadNorms {
+  /**
+   * RMS norms of q and k by the block's `attn_q_norm` and `attn_k_norm`: of each head, or of all together.
+   *
+   * @param after a rotation before them
+   */
+  headNorms(block: string, over: HeadNorms['over'] = 'head', after?: Rope): HeadNorms {
     const { heads, kvHeads, headDim, rmsNormEpsilon } = this.model;
     const weight = (name: string, count: number) =>
       this.tensors.vector(`${block}.${name}.weight`, over === 'head' ? headDim : count * headDim);
     const [query, key] = [weight('attn_q_norm', heads), weight('attn_k_norm', kvHeads)];
-    return { over, query, key, epsilon: rmsNormEpsilon };
+    return { over, query, key, epsilon: rmsNormEpsilon, after };
   }
 
   /** The block's `attn_q`, `attn_k` and `attn_v` side by side, or its `attn_qkv`, which is all three; biases if it has them. */

@@ -4,10 +4,12 @@ import type { ServableModel } from '../../shared/gguf/servable-model.js';
 import { TensorCatalog } from '../model/tensors.js';
 import type { ModelGraph } from '../model/values.js';
 import { arcee } from './arcee.js';
+import { bailingmoe } from './bailingmoe.js';
 import { bailingmoe2 } from './bailingmoe2.js';
 import { chatglm } from './chatglm.js';
 import { cohere2 } from './cohere2.js';
 import { commandR } from './command-r.js';
+import { deepseek } from './deepseek.js';
 import { deepseek2 } from './deepseek2.js';
 import { dots1 } from './dots1.js';
 import { ernie45moe } from './ernie4-5-moe.js';
@@ -24,8 +26,12 @@ import { gptOss } from './gpt-oss.js';
 import { granite } from './granite.js';
 import { granitehybrid } from './granitehybrid.js';
 import { granitemoe } from './granitemoe.js';
+import { hunyuanDense } from './hunyuan-dense.js';
+import { hunyuanMoe } from './hunyuan-moe.js';
 import { lfm2, lfm2moe } from './lfm2.js';
 import { llama } from './llama.js';
+import { maincoder } from './maincoder.js';
+import { mellum } from './mellum.js';
 import { minimaxM2 } from './minimax-m2.js';
 import { mistral3 } from './mistral3.js';
 import { nemotronH, nemotronHMoe } from './nemotron-h.js';
@@ -43,10 +49,12 @@ import { smollm3 } from './smollm3.js';
 /** Every family, by the name that its files have; of aliases the family that computes them. */
 export const families: Readonly<Record<ArchitectureName, Family>> = {
   arcee,
+  bailingmoe,
   bailingmoe2,
   chatglm,
   cohere2,
   'command-r': commandR,
+  deepseek,
   deepseek2,
   dots1,
   'ernie4_5-moe': ernie45moe,
@@ -62,9 +70,13 @@ export const families: Readonly<Record<ArchitectureName, Family>> = {
   granite,
   granitehybrid,
   granitemoe,
+  'hunyuan-dense': hunyuanDense,
+  'hunyuan-moe': hunyuanMoe,
   lfm2,
   lfm2moe,
   llama,
+  maincoder,
+  mellum,
   'minimax-m2': minimaxM2,
   mistral3,
   nemotron_h: nemotronH,

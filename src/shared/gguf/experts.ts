@@ -57,6 +57,10 @@ const FORMS: Readonly<Partial<Record<ArchitectureName, ExpertForm>>> = {
   'ernie4_5-moe': { scoring: 'softmax', isNormalized: true },
   dots1: { scoring: 'softmax', isNormalized: false, isConfigured: true },
   bailingmoe2: { scoring: 'softmax', isNormalized: false, isConfigured: true, hasGroups: true },
+  deepseek: { scoring: 'softmax', isNormalized: false, isConfigured: true },
+  bailingmoe: { scoring: 'softmax', isNormalized: false, isConfigured: true },
+  'hunyuan-moe': { scoring: 'softmax', isNormalized: true },
+  mellum: { scoring: 'softmax', isNormalized: true },
   'minimax-m2': { scoring: 'sigmoid', isNormalized: true },
   gemma4: { scoring: 'softmax', isNormalized: true, isOptional: true },
   lfm2moe: { scoring: 'sigmoid', isNormalized: true },
@@ -121,6 +125,7 @@ export function readExperts(
   switch (family) {
     case 'qwen2moe':
     case 'qwen3next':
+    case 'hunyuan-moe':
       return { ...all, sharedFfnSize: readSharedWidth(keys) || ffnSize };
     case 'qwen35moe':
       return { ...all, sharedFfnSize: keys.count('expert_shared_feed_forward_length') };

@@ -106,10 +106,13 @@ export function readModelParameters(file: GgufModel, keys = new ArchitectureKeys
   const originalContextLength = keys.optionalCount('rope.scaling.original_context_length') ?? contextLength;
   const ropeAttentionFactor = keys.optionalPositive('rope.scaling.attn_factor', ...BOUNDS.attentionFactor);
   // Files whose every FFN is of experts may leave out a width that none has.
-  const ffnSize = isVaried(keys)
+  const stated = isVaried(keys)
     ? Math.max(...keys.layerCounts('feed_forward_length', blocks.layers))
     : (keys.optionalCount('feed_forward_length') ??
       (keys.countOrNone('expert_feed_forward_length') || keys.count('feed_forward_length')));
+  // Of Qwen 1, gate and up together.
+  const ffnSize = keys.architecture === 'qwen' ? stated / 2 : stated;
+  if (!Number.isInteger(ffnSize)) keys.fail('feed_forward_length', `is ${stated}: gate and up have half of it each`);
   const vocabulary = readVocabularySize(file, keys, hiddenSize);
   const experts = readExperts(keys, { ...blocks, ffnSize, vocabularyRows: vocabulary.rows });
   return {

@@ -1,0 +1,52 @@
+import { typed } from './gguf-builder.js';
+import { type RandomFamily, ROUTED } from './random-family.js';
+
+/** Families that differ in their experts alone. */
+export const RANDOM_EXPERTS = {
+  olmoe: {
+    headNorms: 'row',
+    heads: [4, 4, 16],
+    experts: { count: 16, used: 4, ffn: 128 },
+    scaled: ROUTED,
+  },
+  'ernie4_5-moe': {
+    architecture: 'ernie4_5-moe',
+    experts: { count: 8, used: 3, ffn: 64, sharedFfn: 128, dense: 1, hasChoiceBias: true },
+    metadata: { leading_dense_block_count: 1, interleave_moe_layer_step: 1, expert_shared_feed_forward_length: 128 },
+    scaled: ROUTED,
+  },
+  dots1: {
+    heads: [4, 4, 16],
+    headNorms: 'head',
+    experts: { count: 8, used: 3, ffn: 64, sharedFfn: 128, dense: 1, hasChoiceBias: true },
+    metadata: {
+      expert_shared_count: 2,
+      leading_dense_block_count: 1,
+      expert_weights_norm: true,
+      expert_weights_scale: typed.f32(1.7),
+      expert_gating_func: 2,
+    },
+    scaled: ROUTED,
+  },
+  mellum: {
+    headNorms: 'head',
+    experts: { count: 16, used: 4, ffn: 64 },
+    metadata: {
+      'attention.sliding_window': 24,
+      'rope.scaling.type': 'yarn',
+      'rope.scaling.factor': typed.f32(4),
+      'rope.scaling.original_context_length': 64,
+    },
+    scaled: ROUTED,
+  },
+  deepseek: {
+    experts: { count: 8, used: 3, ffn: 64, sharedFfn: 128, dense: 1 },
+    metadata: { expert_shared_count: 2, leading_dense_block_count: 1, expert_weights_scale: typed.f32(1.3) },
+    scaled: ROUTED,
+  },
+  bailingmoe: {
+    experts: { count: 16, used: 4, ffn: 64, sharedFfn: 128 },
+    metadata: { expert_shared_count: 2, expert_weights_norm: true, expert_weights_scale: typed.f32(2) },
+    scaled: ROUTED,
+  },
+} as const satisfies Readonly<Record<string, RandomFamily>>;
