@@ -75,7 +75,8 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
     ...(options.predicts && { [`${architecture}.nextn_predict_layers`]: 1 }),
     [`${architecture}.context_length`]: contextLength,
     [`${architecture}.embedding_length`]: hidden,
-    [`${architecture}.feed_forward_length`]: ffn,
+    // Qwen 1 counts gate and up together.
+    [`${architecture}.feed_forward_length`]: architecture === 'qwen' ? 2 * ffn : ffn,
     [`${architecture}.attention.head_count`]: heads,
     [`${architecture}.attention.head_count_kv`]: kvHeads,
     ...(latents === undefined &&

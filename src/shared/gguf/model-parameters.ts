@@ -110,7 +110,7 @@ export function readModelParameters(file: GgufModel, keys = new ArchitectureKeys
     ? Math.max(...keys.layerCounts('feed_forward_length', blocks.layers))
     : (keys.optionalCount('feed_forward_length') ??
       (keys.countOrNone('expert_feed_forward_length') || keys.count('feed_forward_length')));
-  // Of Qwen 1, gate and up together.
+  // Qwen 1 counts gate and up together.
   const ffnSize = keys.architecture === 'qwen' ? stated / 2 : stated;
   if (!Number.isInteger(ffnSize)) keys.fail('feed_forward_length', `is ${stated}: gate and up have half of it each`);
   const vocabulary = readVocabularySize(file, keys, hiddenSize);
