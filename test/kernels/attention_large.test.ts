@@ -7,7 +7,7 @@ import {
   headTiles,
   LARGE_HEAD_DIMS,
 } from '../../src/executor/kernels/index.js';
-import { attentionTile } from './reference/attention_tile.js';
+import { attentionLarge } from './reference/attention_large.js';
 import { expectClose } from './support/compare.js';
 import { lastAndInner, type PagedCase, PagedStep, tileCases } from './support/paged-cases.js';
 import { onEachTileTarget, type Target } from './support/targets.js';
@@ -56,7 +56,7 @@ onEachTileTarget('attention_large', (target) => {
     rows.forEach(({ slot, position }, row) => {
       for (let head = 0; head < heads; head++) {
         const place = (row * heads + head) * shape.headDim;
-        const expected = attentionTile(
+        const expected = attentionLarge(
           step.query(row, head),
           cache,
           slot,

@@ -7,7 +7,7 @@ import {
   matmulHeadsTile as contractOf,
 } from '../../src/executor/kernels/index.js';
 import { readBlocks } from './reference/blocks.js';
-import { matmulTile } from './reference/matmul_tile.js';
+import { matmulHeadsTile } from './reference/matmul_heads_tile.js';
 import { randomBlocks } from './support/blocks.js';
 import { expectClose } from './support/compare.js';
 import { decode, encode } from './support/half.js';
@@ -54,7 +54,7 @@ onEachTileTarget('matmul_heads_tile', (target) => {
         for (let head = 0; head < heads; head++) {
           const own = rounded(x.slice(head * rows * inner, (head + 1) * rows * inner));
           const size = out * inner;
-          const expected = matmulTile(values.subarray(head * size, (head + 1) * size), own, out, inner);
+          const expected = matmulHeadsTile(values.subarray(head * size, (head + 1) * size), own, out, inner);
           const written = new Float32Array(rows * out);
           for (let row = 0; row < rows; row++) {
             const at = row * y_stride + head * head_stride;

@@ -1,0 +1,1 @@
+export { attentionTile as attentionLarge } from './attention_tile.js';

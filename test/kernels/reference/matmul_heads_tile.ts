@@ -1,0 +1,1 @@
+export { matmulTile as matmulHeadsTile } from './matmul_tile.js';
