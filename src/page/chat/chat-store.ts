@@ -64,9 +64,11 @@ async function changedElsewhere(id: string): Promise<void> {
 
 /** Reads what is kept. */
 export async function start(): Promise<void> {
-  conversations.value = await kept(database.readConversations(), []);
-  const [latest] = conversations.value;
+  const saved = await kept(database.readConversations(), []);
+  const [latest] = saved;
   // A message may have been sent meanwhile.
+  const begun = conversations.value.filter(({ id }) => !saved.some((one) => one.id === id));
+  conversations.value = [...begun, ...saved];
   if (messages.value.size > 0) return;
   if (latest !== undefined) {
     current.value = { ...current.value, settings: { ...latest.settings, system: '', tools: '' } };
@@ -201,11 +203,11 @@ async function put(...changed: readonly Message[]): Promise<void> {
   await kept(database.writeMessages(changed), undefined);
 }
 
-/** Adds messages to the branch that is shown and has them answered. */
+/** Adds messages to the branch that is shown and has them answered, whatever the browser takes to keep them. */
 async function addAndAnswer(added: readonly Message[]): Promise<void> {
   const first = added[0];
   const isNew = messages.value.size === 0;
-  await put(...added);
+  void put(...added);
   const leaf = added.at(-1)?.id;
   current.value = { ...current.value, leaf, ...(isNew && first && { title: titleOf(first.content) }) };
   await answer(leaf);
@@ -231,9 +233,9 @@ export async function sendResults({ id, toolCalls }: Message, results: readonly 
 /** Adds a new answer to a message. */
 async function answer(parent: string | undefined): Promise<void> {
   const message = newMessage({ role: 'assistant', parent, state: 'streaming', model: modelName.value });
-  await put(message);
+  void put(message);
   current.value = { ...current.value, leaf: message.id };
-  await saveConversation();
+  void saveConversation();
   await receive(message);
 }
 
@@ -248,7 +250,7 @@ export async function edit(message: Message, content: string): Promise<void> {
   const { role, parent, toolCallId, model } = message;
   const edited = newMessage({ role, parent, content, toolCallId, model });
   if (role !== 'assistant') return addAndAnswer([edited]);
-  await put(edited);
+  void put(edited);
   changeConversation({ leaf: edited.id });
 }
 
@@ -258,7 +260,7 @@ export async function continueAnswer(message: Message): Promise<void> {
   // Without content there is nothing that the server could continue: the answer begins anew.
   const begins = message.content === '' && { reasoning: '', marks: [], choices: undefined, stats: undefined };
   const begun: Message = { ...message, ...begins, state: 'streaming', error: undefined, finish: undefined };
-  await put(begun);
+  void put(begun);
   await receive(begun);
 }
 

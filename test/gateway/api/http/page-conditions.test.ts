@@ -225,6 +225,33 @@ describe.skipIf(browser === undefined)('the page in odd conditions', () => {
     await page.close();
   });
 
+  it('shows answers while the browser is slow to keep them, and keeps them then', async () => {
+    const page = await chromium.tab(proxy.url);
+    await page.click('#new-chat');
+    // As another tab does that is writing: whoever writes next waits for its transaction.
+    await page.evaluate(`(async () => {
+      const { name } = (await indexedDB.databases()).find(({ name }) => name.startsWith('rocmforge:'));
+      const database = await new Promise((resolve) => {
+        const opening = indexedDB.open(name);
+        opening.onsuccess = () => resolve(opening.result);
+      });
+      const store = database.transaction(['messages', 'conversations'], 'readwrite').objectStore('messages');
+      const again = () => {
+        if (!window.isWritten) store.count().onsuccess = again;
+      };
+      again();
+      return true;
+    })()`);
+    await ask(page, 'Kept later.');
+    expect(await page.text(content)).toBe('Kept later.');
+    await page.evaluate('window.isWritten = true');
+    // Transactions come in their order.
+    expect(await page.evaluate(KEPT)).toBeGreaterThan(0);
+    await page.goto(`${proxy.url}`);
+    await page.until(`document.querySelector('${content}')?.textContent === 'Kept later.'`);
+    await page.close();
+  });
+
   it('says that nothing is kept when the disk is full, and continues', async () => {
     const page = await chromium.tab(proxy.url);
     await page.click('#new-chat');
