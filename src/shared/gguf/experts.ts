@@ -57,8 +57,8 @@ const FORMS: Readonly<Partial<Record<ArchitectureName, ExpertForm>>> = {
   'ernie4_5-moe': { scoring: 'softmax', isNormalized: true },
   dots1: { scoring: 'softmax', isNormalized: false, isConfigured: true },
   bailingmoe2: { scoring: 'softmax', isNormalized: false, isConfigured: true, hasGroups: true },
-  deepseek: { scoring: 'softmax', isNormalized: false, isConfigured: true },
-  bailingmoe: { scoring: 'softmax', isNormalized: false, isConfigured: true },
+  deepseek: { scoring: 'softmax', isNormalized: false, hasWeights: true },
+  bailingmoe: { scoring: 'softmax', isNormalized: false, hasWeights: true },
   'hunyuan-moe': { scoring: 'softmax', isNormalized: true },
   mellum: { scoring: 'softmax', isNormalized: true },
   'minimax-m2': { scoring: 'sigmoid', isNormalized: true },
@@ -140,6 +140,14 @@ export function readExperts(
         ...all,
         ...readWeights(keys, isNormalized),
         sharedFfnSize: keys.count('expert_shared_feed_forward_length'),
+      };
+    case 'deepseek':
+    case 'bailingmoe':
+      return {
+        ...all,
+        ...readWeights(keys, isNormalized),
+        sharedFfnSize: own * keys.count('expert_shared_count'),
+        denseLayers: readDenseLayers(keys, layers),
       };
     case 'lfm2moe':
       return { ...all, denseLayers: readDenseLayers(keys, layers) };

@@ -205,7 +205,7 @@ test.each(MIXTURES)(
   (family) => {
     const { scoring, isNormalized } = ofMixture(family, {}).experts!;
     const isConfigured = ['glm4moe', 'dots1', 'deepseek2', 'bailingmoe2'].includes(family);
-    const hasWeights = isConfigured || family === 'nemotron_h_moe';
+    const hasWeights = isConfigured || ['nemotron_h_moe', 'deepseek', 'bailingmoe'].includes(family);
     const functions = ['none', 'softmax', 'sigmoid', 'chosen'];
     for (const [code, name] of functions.entries()) {
       const read = () => ofMixture(family, { expert_gating_func: code }).experts!.scoring;
