@@ -36,6 +36,9 @@ export const storageProblem = signal('');
 /** Announcement for screen readers. */
 export const announcement = signal('');
 
+/** Time that the browser has to keep a message before it is answered. */
+const KEEP_MS = 500;
+
 /** Answers that this tab receives. */
 const running = new Map<string, AbortController>();
 export const isRunning = computed(() => path.value.some(({ state }) => state === 'streaming'));
@@ -233,9 +236,11 @@ export async function sendResults({ id, toolCalls }: Message, results: readonly 
 /** Adds a new answer to a message. */
 async function answer(parent: string | undefined): Promise<void> {
   const message = newMessage({ role: 'assistant', parent, state: 'streaming', model: modelName.value });
-  void put(message);
+  const isKept = put(message);
   current.value = { ...current.value, leaf: message.id };
-  void saveConversation();
+  const isSaved = saveConversation();
+  // A page that is left now finds the message again. A browser that is slow to write holds nothing up for long.
+  await Promise.race([Promise.all([isKept, isSaved]), new Promise((resolve) => setTimeout(resolve, KEEP_MS))]);
   await receive(message);
 }
 
