@@ -1,5 +1,5 @@
 import type { Family } from './family.js';
 import { llama } from './llama.js';
 
-/** bailingmoe: deepseek, with weights that files normalize. Ling Lite 1.5, Ling Plus. */
+/** bailingmoe: deepseek, with weights that files normalize. Ling Lite, Ling Plus. */
 export const bailingmoe: Family = { name: 'bailingmoe', build: llama.build };

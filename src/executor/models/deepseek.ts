@@ -1,5 +1,5 @@
 import type { Family } from './family.js';
 import { llama } from './llama.js';
 
-/** deepseek: llama's blocks, with dots1's experts behind a few dense blocks. DeepSeekMoE 16B, and the text part of DeepSeek-OCR's files of that name. */
+/** deepseek: llama's blocks, with experts by their softmax, and shared ones, behind a few dense blocks. DeepSeekMoE 16B. */
 export const deepseek: Family = { name: 'deepseek', build: llama.build };

@@ -238,11 +238,13 @@ async function answer(parent: string | undefined): Promise<void> {
   const message = newMessage({ role: 'assistant', parent, state: 'streaming', model: modelName.value });
   const isKept = put(message);
   current.value = { ...current.value, leaf: message.id };
-  const isSaved = saveConversation();
-  // A page that is left now finds the message again. A browser that is slow to write holds nothing up for long.
-  await Promise.race([Promise.all([isKept, isSaved]), new Promise((resolve) => setTimeout(resolve, KEEP_MS))]);
+  await briefly(isKept, saveConversation());
   await receive(message);
 }
+
+/** Waits until all is kept: a page that is left now finds it again. A browser that is slow to write holds nothing up for long. */
+const briefly = (...kept: readonly Promise<void>[]): Promise<unknown> =>
+  Promise.race([Promise.all(kept), new Promise((resolve) => setTimeout(resolve, KEEP_MS))]);
 
 /** Another answer to the same message. */
 export async function regenerate({ parent }: Message): Promise<void> {
@@ -265,7 +267,7 @@ export async function continueAnswer(message: Message): Promise<void> {
   // Without content there is nothing that the server could continue: the answer begins anew.
   const begins = message.content === '' && { reasoning: '', marks: [], choices: undefined, stats: undefined };
   const begun: Message = { ...message, ...begins, state: 'streaming', error: undefined, finish: undefined };
-  void put(begun);
+  await briefly(put(begun));
   await receive(begun);
 }
 

@@ -228,7 +228,7 @@ describe.skipIf(browser === undefined)('the page in odd conditions', () => {
   it('shows answers while the browser is slow to keep them, and keeps them then', async () => {
     const page = await chromium.tab(proxy.url);
     await page.click('#new-chat');
-    // As another tab does that is writing: whoever writes next waits for its transaction.
+    // As another tab does that is writing: the next write waits for its transaction.
     await page.evaluate(`(async () => {
       const { name } = (await indexedDB.databases()).find(({ name }) => name.startsWith('rocmforge:'));
       const database = await new Promise((resolve) => {
