@@ -1,15 +1,9 @@
 import { expect, it } from 'vitest';
-import {
-  ATTENTION_SPLIT,
-  attentionCombine,
-  attentionTileSplit,
-  attentionLarge as contractOf,
-  headTiles,
-  LARGE_HEAD_DIMS,
-} from '../../src/executor/kernels/index.js';
+import { attentionLarge as contractOf, headTiles, LARGE_HEAD_DIMS } from '../../src/executor/kernels/index.js';
 import { attentionLarge } from './reference/attention_large.js';
 import { expectClose } from './support/compare.js';
 import { lastAndInner, type PagedCase, PagedStep, tileCases } from './support/paged-cases.js';
+import { runSplits } from './support/split-runs.js';
 import { onEachTileTarget, type Target } from './support/targets.js';
 
 async function runWhole(target: Target, step: PagedStep): Promise<Float32Array> {
@@ -19,29 +13,6 @@ async function runWhole(target: Target, step: PagedStep): Promise<Float32Array> 
     {
       ...{ ...placement, ...scoring, qkv, k_cache: cache.k, v_cache: cache.v },
       ...{ sinks, head_tiles: headTiles(step.shape.group) },
-    },
-    dimensions,
-  );
-  return out as Float32Array;
-}
-
-async function runSplits(target: Target, step: PagedStep): Promise<Float32Array> {
-  const { cache, qkv, rows, scoring, sinks, placement, dimensions, heads } = step;
-  const splits = Math.ceil(Math.max(...cache.lengths) / ATTENTION_SPLIT);
-  const { parts } = await target.launch(
-    attentionTileSplit('f16', cache.headDim),
-    {
-      ...{ ...placement, ...scoring, qkv, k_cache: cache.k, v_cache: cache.v, splits },
-      head_tiles: headTiles(step.shape.group),
-      parts: new Float32Array(rows.length * heads * splits * (cache.headDim + 2)),
-    },
-    dimensions,
-  );
-  const { out } = await target.launch(
-    attentionCombine,
-    {
-      ...{ parts: parts as Float32Array, row_position: placement.row_position },
-      ...{ sinks, heads, head_dim: cache.headDim, splits, window: scoring.window },
     },
     dimensions,
   );

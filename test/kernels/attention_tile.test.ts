@@ -2,7 +2,6 @@ import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import {
   ATTENTION_SPLIT,
-  attentionCombine,
   attentionTileRows,
   attentionTileSplit,
   attentionTile as contractOf,
@@ -14,6 +13,7 @@ import { quantizeCache } from './reference/kv_q8.js';
 import { expectClose } from './support/compare.js';
 import { encode } from './support/half.js';
 import { PagedStep, type Row, tileCases, tilesOf } from './support/paged-cases.js';
+import { runSplits } from './support/split-runs.js';
 import { onEachTileTarget, type Target } from './support/targets.js';
 import type { Random } from './support/values.js';
 
@@ -34,30 +34,6 @@ async function run(target: Target, step: PagedStep, most: number): Promise<Float
     contractOf('f16', cache.headDim),
     { ...placement, qkv, k_cache: cache.k, v_cache: cache.v, tiles, sinks, ...scoring },
     { ...dimensions, tiles: tiles.length / 2 },
-  );
-  return out as Float32Array;
-}
-
-/** The same rows, each by itself. */
-async function runSplits(target: Target, step: PagedStep): Promise<Float32Array> {
-  const { cache, qkv, rows, scoring, sinks, placement, dimensions, heads } = step;
-  const splits = Math.ceil(Math.max(...cache.lengths) / ATTENTION_SPLIT);
-  const { parts } = await target.launch(
-    attentionTileSplit('f16', cache.headDim),
-    {
-      ...{ ...placement, ...scoring, qkv, k_cache: cache.k, v_cache: cache.v, splits },
-      head_tiles: headTiles(step.shape.group),
-      parts: new Float32Array(rows.length * heads * splits * (cache.headDim + 2)),
-    },
-    dimensions,
-  );
-  const { out } = await target.launch(
-    attentionCombine,
-    {
-      ...{ parts: parts as Float32Array, row_position: placement.row_position },
-      ...{ sinks, heads, head_dim: cache.headDim, splits, window: scoring.window },
-    },
-    dimensions,
   );
   return out as Float32Array;
 }
