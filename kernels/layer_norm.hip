@@ -1,4 +1,5 @@
-// layer_norm: y = (x - mean(x)) / sqrt(mean((x - mean(x))²) + eps) * weight, for each row; Ba, Kiros & Hinton (2016)
+// layer_norm: y = (x - mean(x)) / sqrt(mean((x - mean(x))²) + eps) * weight + bias, for each row; Ba, Kiros & Hinton
+// (2016)
 //
 // A row's sums are taken in an order that depends on its length alone.
 #include "forge/reduce.h"
@@ -6,6 +7,7 @@
 // One block a row.
 KERNEL(layer_norm, const float* x,      // [rows, hidden]
        const float* __restrict weight,  // [hidden]
+       const float* __restrict bias,    // [hidden]
        float* y,                        // [rows, hidden]; may be x
        int hidden, float eps) {
   using namespace forge;
@@ -22,5 +24,5 @@ KERNEL(layer_norm, const float* x,      // [rows, hidden]
   const float scale = rsqrt_of(block_sum(squares) / static_cast<float>(hidden) + eps);
 
   SIMD
-  for (int i = thread_id(); i < hidden; i += BLOCK) out[i] = (in[i] - mean) * scale * weight[i];
+  for (int i = thread_id(); i < hidden; i += BLOCK) out[i] = (in[i] - mean) * scale * weight[i] + bias[i];
 }

@@ -4,6 +4,7 @@ import { afterEach, describe, expect, it, vi } from 'vitest';
 import { readParityCases, teacherForced } from '../../src/cli/verify/teacher-forced.js';
 import type { MatrixRef } from '../../src/executor/model/tensors.js';
 import {
+  type Activated,
   type Attention,
   type DeltaNet,
   type Experts,
@@ -58,6 +59,21 @@ const ropes = (change: (rope: Attention['rope'], attention: Attention) => Partia
     return { rope: changed.get(key) as Attention['rope'] };
   });
 };
+/** Attention to keys of another input. */
+const withInput = (attention: Attention, of: Linear['of']): Attention => ({
+  ...attention,
+  qkv: { ...attention.qkv, of },
+});
+const uncentered: Mistake = each((value) => {
+  if (value.kind !== 'norm') return value;
+  const { isCentered: _isCentered, ...norm } = value;
+  return norm;
+});
+/** Parallel attention and MLP one after the other. */
+const inTurn: Mistake = (graph) => ({
+  ...graph,
+  additions: graph.additions.flatMap((value) => (value.kind === 'sum' ? value.of : [value])),
+});
 const nets = (change: (net: DeltaNet) => Partial<DeltaNet>): Mistake =>
   each((value) => (value.kind === 'delta-net' ? { ...value, ...change(value) } : value));
 const convolutions = (change: (value: ShortConv) => Partial<ShortConv>): Mistake =>
@@ -193,15 +209,8 @@ const MISTAKES: Partial<Record<RandomFamilyName, Readonly<Record<string, Mistake
     })),
   },
   'command-r': {
-    'norms that subtract no mean': each((value) => {
-      if (value.kind !== 'norm') return value;
-      const { isCentered: _isCentered, ...norm } = value;
-      return norm;
-    }),
-    'the MLP after attention': (graph) => ({
-      ...graph,
-      additions: graph.additions.flatMap((value) => (value.kind === 'sum' ? value.of : [value])),
-    }),
+    'norms that subtract no mean': uncentered,
+    'the MLP after attention': inTurn,
     'logits divided': (graph) => ({ ...graph, logitsScale: 1 / graph.logitsScale! }),
     'pairs of halves': otherPairs,
   },
@@ -353,12 +362,30 @@ const MISTAKES: Partial<Record<RandomFamilyName, Readonly<Record<string, Mistake
     'every layer rotated': everyRotated,
     'no layer rotated': ropes(() => ({ factor: Number.POSITIVE_INFINITY })),
     'no window': attentions(() => ({ window: undefined })),
-    'the MLP after attention': (graph) => ({
-      ...graph,
-      additions: graph.additions.flatMap((value) => (value.kind === 'sum' ? value.of : [value])),
-    }),
+    'the MLP after attention': inTurn,
     'pairs of halves': otherPairs,
   },
+  starcoder2: {
+    'norms that subtract no mean': uncentered,
+    'norms without their bias': each((value) => (value.kind === 'norm' ? { ...value, bias: undefined } : value)),
+    'the square of what is above 0': each((value) =>
+      value.kind === 'activated' ? { ...value, activation: 'relu-squared' } : value,
+    ),
+    'adjacent pairs': otherPairs,
+  },
+  jais2: {
+    GELU: each((value) => (value.kind === 'activated' ? { ...value, activation: 'gelu' } : value)),
+  },
+  falcon: { 'the MLP after attention': inTurn },
+  'falcon-40b': {
+    'attention of the norm of the MLP': each((value) => {
+      if (value.kind !== 'sum') return value;
+      const [attended, mlp] = value.of as [Linear, Linear];
+      const up = (mlp.of as Activated).of;
+      return { ...value, of: [{ ...attended, of: withInput(attended.of as Attention, up.of) }, mlp] };
+    }),
+  },
+  gptneox: { 'the MLP after attention': inTurn },
   exaone4: {
     'every layer rotated': everyRotated,
     'no window': attentions(() => ({ window: undefined })),

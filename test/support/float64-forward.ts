@@ -18,6 +18,14 @@ type Row = Float64Array;
 /** Architectures that are defined as another one is. */
 const SAME: Readonly<Record<string, string>> = {
   ...{ baichuan: 'llama', deci: 'llama', ernie4_5: 'llama', internlm2: 'llama', nanbeige: 'llama', xverse: 'llama' },
+  ...{
+    codeshell: 'starcoder2',
+    jais2: 'starcoder2',
+    nemotron: 'starcoder2',
+    orion: 'starcoder2',
+    stablelm: 'starcoder2',
+  },
+  phi2: 'falcon',
   ...{ exaone: 'qwen2', 'pangu-embedded': 'qwen2', qwen2vl: 'qwen2', qwen3vl: 'qwen3', qwen3vlmoe: 'qwen3moe' },
 };
 
@@ -81,7 +89,7 @@ export function float64Forward(path: string, tokens: readonly number[], options:
     ? Math.max(...Array.from(metadata.numbers(`${architecture}.attention.head_count_kv`) ?? []))
     : single('attention.head_count_kv');
   const headDim = number('attention.key_length', hidden / heads);
-  const isCentered = is('command-r', 'cohere2');
+  const isCentered = is('command-r', 'cohere2', 'starcoder2', 'falcon', 'gptneox');
   const epsilon = number(`attention.layer_norm_${isCentered ? '' : 'rms_'}epsilon`);
   const layers = number('block_count');
   const rotary = number('rope.dimension_count', headDim);
@@ -117,7 +125,10 @@ export function float64Forward(path: string, tokens: readonly number[], options:
     const weight = tensor(has(`${name}.weight`) ? `${name}.weight` : name);
     const mean = isCentered ? x.reduce((sum, value) => sum + value, 0) / x.length : 0;
     const scale = 1 / Math.sqrt(x.reduce((sum, value) => sum + (value - mean) ** 2, 0) / x.length + epsilon);
-    return x.map((value, i) => (value - mean) * scale * weight[i]!);
+    return biased(
+      name,
+      x.map((value, i) => (value - mean) * scale * weight[i]!),
+    );
   };
 
   /** Frequencies of a layer and what its rotations are multiplied by. */
@@ -329,17 +340,20 @@ export function float64Forward(path: string, tokens: readonly number[], options:
     };
   };
 
-  const activation = (gate: number): number => {
-    if (!isGemma) return silu(gate);
-    return options.geluTable ? fromHalf(toHalf(gelu(fromHalf(toHalf(gate))))) : gelu(gate);
-  };
+  const geluOf = (value: number): number =>
+    options.geluTable ? fromHalf(toHalf(gelu(fromHalf(toHalf(value))))) : gelu(value);
+  const activation = isGemma ? geluOf : silu;
+  const squared = (value: number): number => Math.max(value, 0) ** 2;
+  /** Activation of MLPs without a gate. */
+  const ungated =
+    isApart || ['arcee', 'nemotron', 'jais2'].includes(architecture)
+      ? squared
+      : ['starcoder2', 'codeshell', 'phi2', 'falcon', 'gptneox'].includes(architecture)
+        ? geluOf
+        : undefined;
   const mlp = (layer: number, x: Row): Row => {
     const block = `blk.${layer}`;
-    if (isApart || is('arcee'))
-      return product(
-        `${block}.ffn_down`,
-        product(`${block}.ffn_up`, x).map((value) => Math.max(value, 0) ** 2),
-      );
+    if (ungated !== undefined) return product(`${block}.ffn_down`, product(`${block}.ffn_up`, x).map(ungated));
     let [gate, up] = has(`${block}.ffn_gate.weight`)
       ? [product(`${block}.ffn_gate`, x), product(`${block}.ffn_up`, x)]
       : ((both) => [both.slice(0, both.length / 2), both.slice(both.length / 2)])(product(`${block}.ffn_up`, x));
@@ -487,7 +501,8 @@ export function float64Forward(path: string, tokens: readonly number[], options:
       is('gemma2', 'gemma3', 'glm4', 'olmo2', 'exaone4')
         ? norm(`${block}.${name}`, x)
         : x.map((value) => value * residualScale);
-    const normed = xs.map((x) => before('attn_norm', x));
+    const ownNorm = has(`${block}.attn_norm_2.weight`) ? 'attn_norm_2' : 'attn_norm';
+    const normed = xs.map((x) => before(ownNorm, x));
     const isFfn = ['ffn_up', 'ffn_up_exps'].some((name) => has(`${block}.${name}.weight`));
     if (isApart && isFfn) {
       const ffn = has(`${block}.ffn_gate_inp.weight`) ? mixture : mlp;
@@ -509,10 +524,10 @@ export function float64Forward(path: string, tokens: readonly number[], options:
           : has(`${block}.attn_kv_a_mqa.weight`)
             ? float64Latents(latentsOf(block), normed)
             : attend(layer, normed);
-    if (is('command-r', 'cohere2')) {
+    if (is('command-r', 'cohere2', 'falcon') || metadata.boolean(`${architecture}.use_parallel_residual`)) {
       xs = xs.map((x, row) => {
-        const gated = mlp(layer, norm(`${block}.attn_norm`, x));
-        return x.map((value, i) => value + attended[row]![i]! + gated[i]!);
+        const made = mlp(layer, norm(`${block}.${is('gptneox') ? 'ffn_norm' : 'attn_norm'}`, x));
+        return x.map((value, i) => value + attended[row]![i]! + made[i]!);
       });
       continue;
     }

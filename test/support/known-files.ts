@@ -185,11 +185,22 @@ export const KNOWN_FILES: readonly KnownFile[] = [
   { name: 'c4ai-command-r7b-12-2024 Q4_K_M', architecture: 'cohere2', preTokenizer: 'command-r', ...dense },
   {
     name: 'StableLM-2-1.6B-Chat Q4_K_M',
-    ...otherArchitecture('stablelm'),
+    architecture: 'stablelm',
     preTokenizer: 'stablelm2',
     types: Q4_K_M,
     headDim: 64,
   },
+  { name: 'StarCoder2-7B Q4_K_M', architecture: 'starcoder2', preTokenizer: 'starcoder', ...dense },
+  { name: 'Phi-2 Q4_K_M', architecture: 'phi2', preTokenizer: 'gpt-2', types: Q4_K_M, headDim: 80 },
+  {
+    name: 'Falcon-7B-Instruct Q4_0',
+    architecture: 'falcon',
+    preTokenizer: 'falcon',
+    types: ['Q4_0', 'Q8_0'],
+    headDim: 64,
+  },
+  { name: 'Pythia-1.4B Q8_0', architecture: 'gptneox', preTokenizer: 'olmo', types: ['Q8_0'], headDim: 128 },
+  { name: 'Minitron-4B-Base Q4_K_M', architecture: 'nemotron', ...dense },
   { name: 'nomic-embed-text-v1.5 Q8_0', ...otherArchitecture('nomic-bert'), types: ['Q8_0'], headDim: 64 },
 ];
 

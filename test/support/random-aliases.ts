@@ -1,5 +1,6 @@
 import { typed } from './gguf-builder.js';
 import { HYBRID, NETTED, POST_NORMS, QKV, type RandomFamily, ROUTED } from './random-family.js';
+import { LAYER_NORM_ALIASES } from './random-layer-norms.js';
 
 /**
  * Random models that are computed as one of the families is, from files that say it otherwise: of architectures that are aliases, and
@@ -153,4 +154,5 @@ export const RANDOM_ALIASES = {
     scaled: ROUTED,
   },
   xverse: { heads: [4, 4, 16] },
+  ...LAYER_NORM_ALIASES,
 } as const satisfies Readonly<Record<string, RandomFamily>>;

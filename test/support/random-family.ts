@@ -11,7 +11,7 @@ export interface RandomFamily {
   readonly hidden?: number;
   /** q, k and v in one matrix, or gate and up. */
   readonly joined?: readonly ('qkv' | 'gate_up')[];
-  /** Matrices of a block that have a bias. */
+  /** Matrices and norms that have a bias. */
   readonly biases?: readonly string[];
   readonly headNorms?: 'head' | 'row';
   /** Norms of a block, as wide as the residual stream. Default: attn_norm, ffn_norm. */

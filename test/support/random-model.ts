@@ -164,7 +164,10 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
     );
     builder.tensor(name, { type: 'F32', dims: count === undefined ? [length] : [length, count], data });
   };
-  const norm = (name: string): void => vector(name, hidden, family.means?.[kindOf(name)] ?? 1);
+  const norm = (name: string): void => {
+    vector(name, hidden, family.means?.[kindOf(name)] ?? 1);
+    if (family.biases?.includes(kindOf(name))) vector(name.replace(/weight$/, 'bias'), hidden, 0);
+  };
   matrix('token_embd.weight', hidden, tokens.length, 1, paddedRows);
   const project = (name: string, columns: number, rows: number): void => {
     matrix(`${name}.weight`, columns, rows);

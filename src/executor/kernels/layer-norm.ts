@@ -5,10 +5,11 @@ import { ORDER } from './reduction-order.js';
 export const layerNorm = defineKernel({
   name: 'layer_norm',
   source: 'layer_norm.hip',
-  summary: 'y = (x - mean(x)) / sqrt(mean((x - mean(x))²) + eps) * weight',
+  summary: 'y = (x - mean(x)) / sqrt(mean((x - mean(x))²) + eps) * weight + bias',
   arguments: [
     input('x', 'f32', 'rows', 'hidden'),
     input('weight', 'f32', 'hidden'),
+    input('bias', 'f32', 'hidden'),
     output('y', 'f32', 'rows', 'hidden'),
     i32('hidden'),
     f32('eps'),

@@ -45,6 +45,16 @@ export const reluSquared = defineKernel({
   tolerance: elementwise,
 });
 
+/** Activation of an MLP without a gate; Hendrycks & Gimpel (2016). */
+export const gelu = defineKernel({
+  name: 'gelu',
+  source: 'gelu.hip',
+  summary: 'y = gelu(y), in its form with tanh',
+  arguments: reluSquared.arguments,
+  grid: reluSquared.grid,
+  tolerance: elementwise,
+});
+
 export const geluGate = defineKernel({
   name: 'gelu_gate',
   source: 'gelu_gate.hip',
@@ -99,6 +109,7 @@ export const swigluContracts: readonly KernelContract[] = [
   geglu,
   geluGate,
   reluSquared,
+  gelu,
   swigluQuantize,
   ...TILE_TYPES.map(swigluConvert),
   swigluF16,

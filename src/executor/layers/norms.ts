@@ -10,6 +10,8 @@ import type { StepSite } from './step-site.js';
 export class Norms {
   /** Normalized rows in f32 and in the encoding that their matrices take. */
   private readonly rows: Record<'f32' | 'other', DeviceBuffer>;
+  /** Bias of LayerNorms without one. */
+  private zeros: DeviceBuffer | undefined;
   /** The norm that is in `rows`. */
   private latest: { readonly value: Norm; readonly input: Activation } | undefined;
 
@@ -48,7 +50,7 @@ export class Norms {
 
   /** y = the norm of x, in f32 */
   plain(
-    { weight, epsilon, isCentered }: Norm,
+    { weight, bias, epsilon, isCentered }: Norm,
     x: DeviceBuffer,
     y: DeviceBuffer,
     rows: Rows,
@@ -56,7 +58,17 @@ export class Norms {
   ): void {
     const { plan, weights } = this.site;
     const values = { x, weight: weights.vector(weight), y, hidden: weight.length, eps: epsilon };
-    plan.launch(isCentered ? kernels.layerNorm : kernels.rmsNorm, values, { rows: rows.count }, when);
+    if (!isCentered) {
+      plan.launch(kernels.rmsNorm, values, { rows: rows.count }, when);
+      return;
+    }
+    const added = bias === undefined ? this.unbiased(weight.length) : weights.vector(bias);
+    plan.launch(kernels.layerNorm, { ...values, bias: added }, { rows: rows.count }, when);
+  }
+
+  private unbiased(columns: number): DeviceBuffer {
+    this.zeros ??= this.site.memory.upload(new Float32Array(columns));
+    return this.zeros;
   }
 
   private record(

@@ -102,7 +102,7 @@ export class ValueRecorder {
       case 'activated':
         product(value.of, this.gateUp);
         this.site.plan.launch(
-          kernels.reluSquared,
+          value.activation === 'gelu' ? kernels.gelu : kernels.reluSquared,
           { y: this.gateUp, columns: columnsOf(value, 0) },
           { rows: stream.rows.count },
         );

@@ -31,10 +31,12 @@ export type Residual = typeof x;
 /** of / sqrt(mean(of²) + eps) · weight; Zhang & Sennrich (2019). */
 export interface Norm {
   readonly kind: 'norm';
-  /** of's mean is subtracted from it first: LayerNorm without a bias; Ba, Kiros & Hinton (2016). */
+  /** of's mean is subtracted from it first: LayerNorm; Ba, Kiros & Hinton (2016). */
   readonly isCentered?: true;
   /** `[columns]` */
   readonly weight: VectorRef;
+  /** Added to LayerNorm, `[columns]`; undefined: nothing is. */
+  readonly bias?: VectorRef | undefined;
   readonly epsilon: number;
   readonly of: Residual | Value;
 }
@@ -245,9 +247,11 @@ export interface HeadNorms {
   readonly after?: Rope | undefined;
 }
 
-/** Activation of an MLP without a gate, max(of, 0)²: `[rows, ffn]`; So et al. (2021). */
+/** Activation of an MLP without a gate: `[rows, ffn]`. */
 export interface Activated {
   readonly kind: 'activated';
+  /** relu-squared: max(of, 0)²; So et al. (2021). gelu: in its form with tanh; Hendrycks & Gimpel (2016). */
+  readonly activation: 'relu-squared' | 'gelu';
   readonly of: Linear;
 }
 

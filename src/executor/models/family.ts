@@ -65,9 +65,11 @@ export class Layers {
     return { kind: 'norm', weight, epsilon: this.model.rmsNormEpsilon, of };
   }
 
-  /** LayerNorm without a bias by the tensor `name`.weight. */
+  /** LayerNorm by the tensor `name`.weight, and `name`.bias if there is one. */
   layerNorm(name: string): Norm {
-    return { ...this.rmsNorm(name), isCentered: true };
+    const { hiddenSize } = this.model;
+    const bias = this.tensors.has(`${name}.bias`) ? this.tensors.vector(`${name}.bias`, hiddenSize) : undefined;
+    return { ...this.rmsNorm(name), isCentered: true, bias };
   }
 
   /**
@@ -152,9 +154,10 @@ export class Layers {
       string,
       string,
     ];
-    if (this.model.traits.isUngated) {
+    const { ungated } = this.model.traits;
+    if (ungated !== undefined) {
       const product = this.project([[up, ffnSize]], hiddenSize, of);
-      return this.project([[down, hiddenSize]], ffnSize, { kind: 'activated', of: product });
+      return this.project([[down, hiddenSize]], ffnSize, { kind: 'activated', activation: ungated, of: product });
     }
     const parts = this.tensors.has(`${gate}.weight`)
       ? ([
@@ -174,7 +177,7 @@ export class Layers {
     const { experts, traits } = this.model;
     if (experts === undefined || layer < experts.denseLayers) return this.added(this.mlp(block, of));
     const routed = this.added(
-      this.experts(block, experts, of, activation ?? (traits.isUngated ? 'relu-squared' : 'silu')),
+      this.experts(block, experts, of, activation ?? (traits.ungated === 'relu-squared' ? traits.ungated : 'silu')),
     );
     if (experts.sharedFfnSize === 0) return routed;
     const shared = this.gatedMlp(block, '_shexp', experts.sharedFfnSize, of);

@@ -14,6 +14,7 @@ import { deepseek2 } from './deepseek2.js';
 import { dots1 } from './dots1.js';
 import { ernie45moe } from './ernie4-5-moe.js';
 import { exaone4 } from './exaone4.js';
+import { falcon } from './falcon.js';
 import { falconH1 } from './falcon-h1.js';
 import type { Family } from './family.js';
 import { gemma } from './gemma.js';
@@ -23,6 +24,7 @@ import { gemma4 } from './gemma4.js';
 import { glm4 } from './glm4.js';
 import { glm4moe } from './glm4moe.js';
 import { gptOss } from './gpt-oss.js';
+import { gptneox } from './gptneox.js';
 import { granite } from './granite.js';
 import { granitehybrid } from './granitehybrid.js';
 import { granitemoe } from './granitemoe.js';
@@ -45,6 +47,7 @@ import { qwen3moe } from './qwen3moe.js';
 import { qwen3next, qwen35, qwen35moe } from './qwen35.js';
 import { seedOss } from './seed-oss.js';
 import { smollm3 } from './smollm3.js';
+import { starcoder2 } from './starcoder2.js';
 
 /** Every family, by the name that its files have; of aliases the family that computes them. */
 export const families: Readonly<Record<ArchitectureName, Family>> = {
@@ -59,6 +62,7 @@ export const families: Readonly<Record<ArchitectureName, Family>> = {
   dots1,
   'ernie4_5-moe': ernie45moe,
   exaone4,
+  falcon,
   'falcon-h1': falconH1,
   gemma,
   gemma2,
@@ -66,6 +70,7 @@ export const families: Readonly<Record<ArchitectureName, Family>> = {
   gemma4,
   glm4,
   glm4moe,
+  gptneox,
   'gpt-oss': gptOss,
   granite,
   granitehybrid,
@@ -93,6 +98,7 @@ export const families: Readonly<Record<ArchitectureName, Family>> = {
   qwen35moe,
   seed_oss: seedOss,
   smollm3,
+  starcoder2,
 };
 
 /**

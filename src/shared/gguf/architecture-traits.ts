@@ -43,8 +43,10 @@ export interface Traits {
   readonly layerInputSize?: number;
   /** Sizes of latent attention, which all layers have. */
   readonly latents?: Latents;
-  /** MLPs, and experts, have no gate: their activation is max(x, 0)². */
-  readonly isUngated?: true;
+  /** MLPs have no gate, and this activation; experts, too, if it is max(x, 0)². */
+  readonly ungated?: 'relu-squared' | 'gelu';
+  /** Attention and MLP take the same residual stream. */
+  readonly isParallel?: true;
   /** Which layers are an FFN alone; absent: each has one behind its attention. */
   readonly ffnLayers?: readonly boolean[];
   /** Layers that have a state instead of keys and values. */
@@ -73,7 +75,7 @@ const none: TraitsReader = () => ({});
 
 const READERS: Readonly<Record<ArchitectureName, TraitsReader>> = {
   llama: none,
-  arcee: () => ({ isUngated: true }),
+  arcee: () => ({ ungated: 'relu-squared' }),
   qwen2: none,
   qwen3: none,
   glm4: (keys, { ropeDimensions }) =>
@@ -105,6 +107,12 @@ const READERS: Readonly<Record<ArchitectureName, TraitsReader>> = {
   seed_oss: none,
   'hunyuan-dense': none,
   maincoder: none,
+  starcoder2: () => ({ ungated: 'gelu' }),
+  falcon: () => ({ ungated: 'gelu' }),
+  gptneox: (keys) => ({
+    ungated: 'gelu',
+    ...(keys.optionalBoolean('use_parallel_residual') === true && { isParallel: true }),
+  }),
   phi3: (keys, model) => readWindow(keys, model, { period: 0 }),
   olmo2: (keys, model) => readWindow(keys, model, { period: 4, ropeFreqBase: model.ropeFreqBase }),
   granite: readGranite,
@@ -153,6 +161,7 @@ const ALIAS_READERS: Readonly<Partial<Record<AliasName, TraitsReader>>> = {
     return {};
   },
   ernie4_5: readErnie,
+  jais2: () => ({ ungated: 'relu-squared' }),
   minicpm: (keys, { layers, hiddenSize }) => ({
     logitsDivisor: keys.positiveOrUnset('logit_scale', ...SCALE) ?? 256 / hiddenSize,
     residualScale: keys.positiveOrUnset('residual_scale', ...SCALE) ?? 1.4 / Math.sqrt(layers),
@@ -165,9 +174,12 @@ const ALIAS_READERS: Readonly<Partial<Record<AliasName, TraitsReader>>> = {
     keys.optionalBoolean('skip_loop_final_norm');
     return {};
   },
+  nemotron: () => ({ ungated: 'relu-squared' }),
+  orion: none,
   qwen2vl: (keys, { ropeDimensions }) => requireSections(keys, ropeDimensions, 'contiguous'),
   qwen3vl: (keys, { ropeDimensions }) => requireSections(keys, ropeDimensions, 'interleaved'),
   qwen3vlmoe: (keys, { ropeDimensions }) => requireSections(keys, ropeDimensions, 'interleaved'),
+  stablelm: none,
 };
 
 /**
@@ -271,7 +283,7 @@ function readNemotron(keys: ArchitectureKeys, { layers }: ModelParameters): Trai
   const states = withoutHeads(keys, layers).map((isHeadless, layer) => isHeadless && ffnLayers[layer] === false);
   // Said by converters; nothing is rotated.
   keys.optionalBoolean('rope.scaling.finetuned');
-  return { isUnrotated: true, isUngated: true, ffnLayers, recurrent: readMamba(keys, states) };
+  return { isUnrotated: true, ungated: 'relu-squared', ffnLayers, recurrent: readMamba(keys, states) };
 }
 
 function readHybrid(keys: ArchitectureKeys, { layers, ropeDimensions }: ModelParameters): Traits {

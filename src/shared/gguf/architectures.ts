@@ -18,6 +18,9 @@ export const FAMILIES = [
   'command-r',
   'cohere2',
   'exaone4',
+  'starcoder2',
+  'falcon',
+  'gptneox',
   'seed_oss',
   'hunyuan-dense',
   'maincoder',
@@ -51,17 +54,23 @@ export type ArchitectureName = (typeof FAMILIES)[number];
 /** Architectures that are computed as a family of another name is; keys that only they have are read in architecture-traits.ts. */
 export const ALIASES = {
   baichuan: 'llama',
+  codeshell: 'starcoder2',
   deci: 'llama',
   ernie4_5: 'llama',
   exaone: 'qwen2',
   internlm2: 'llama',
+  jais2: 'starcoder2',
   minicpm: 'granite',
   nanbeige: 'llama',
+  nemotron: 'starcoder2',
+  orion: 'starcoder2',
   'pangu-embedded': 'qwen2',
+  phi2: 'falcon',
   qwen: 'qwen2',
   qwen2vl: 'qwen2',
   qwen3vl: 'qwen3',
   qwen3vlmoe: 'qwen3moe',
+  stablelm: 'starcoder2',
   xverse: 'llama',
 } as const satisfies Readonly<Record<string, ArchitectureName>>;
 export type AliasName = keyof typeof ALIASES;

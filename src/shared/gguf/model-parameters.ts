@@ -1,5 +1,6 @@
 import { quoted } from '../quoted.js';
 import { ArchitectureKeys } from './architecture-keys.js';
+import { familyOf } from './architectures.js';
 import { type Experts, readExperts } from './experts.js';
 import type { GgufModel } from './reader.js';
 import { nameOf } from './split.js';
@@ -148,7 +149,8 @@ const isNemotron = ({ architecture }: ArchitectureKeys): boolean =>
   ['nemotron_h', 'nemotron_h_moe'].includes(architecture);
 
 /** Architectures with LayerNorm; all others have RMSNorm. */
-const hasLayerNorm = ({ architecture }: ArchitectureKeys): boolean => ['command-r', 'cohere2'].includes(architecture);
+const hasLayerNorm = ({ architecture }: ArchitectureKeys): boolean =>
+  ['command-r', 'cohere2', 'starcoder2', 'falcon', 'gptneox'].includes(familyOf(architecture) ?? '');
 
 /** Architectures whose layers differ in their heads and FFNs: the shape that is read here has the largest of each. */
 const isVaried = ({ architecture }: ArchitectureKeys): boolean =>

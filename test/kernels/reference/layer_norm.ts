@@ -1,9 +1,10 @@
 import type { Reference } from '../support/compare.js';
 
-/** y = (x - mean(x)) / sqrt(mean((x - mean(x))²) + eps) * weight, for each row of x [rows, hidden]. */
+/** y = (x - mean(x)) / sqrt(mean((x - mean(x))²) + eps) * weight + bias, for each row of x [rows, hidden]. */
 export function layerNorm(
   x: ArrayLike<number>,
   weight: ArrayLike<number>,
+  bias: ArrayLike<number>,
   hidden: number,
   eps: number,
 ): Required<Reference> {
@@ -20,9 +21,9 @@ export function layerNorm(
     const deviation = Math.sqrt(squares / hidden + eps);
     for (let i = 0; i < hidden; i++) {
       const value = ((x[row + i]! - mean) / deviation) * weight[i]!;
-      values[row + i] = value;
+      values[row + i] = value + bias[i]!;
       const spread = (Math.abs(x[row + i]!) + absolute / hidden) / deviation;
-      magnitudes[row + i] = (Math.abs(weight[i]!) + Math.abs(value)) * spread;
+      magnitudes[row + i] = (Math.abs(weight[i]!) + Math.abs(value)) * spread + Math.abs(bias[i]!);
     }
   }
   return { values, magnitudes };

@@ -1,0 +1,25 @@
+import { type Family, Layers } from './family.js';
+
+/**
+ * falcon: attention and MLP take the same LayerNorm of the residual stream and are added to it together; in Falcon 40B attention
+ * has a LayerNorm of its own, `attn_norm_2`. With biases it is phi2: Phi 1, 1.5 and 2.
+ */
+export const falcon: Family = {
+  name: 'falcon',
+
+  build(model, tensors) {
+    const l = new Layers(model, tensors);
+    const rope = l.rope('halves');
+    return {
+      embedding: l.embedding(),
+      additions: l.eachBlock((block, index) => {
+        const normed = l.layerNorm(`${block}.attn_norm`);
+        const own = `${block}.attn_norm_2`;
+        const attended = tensors.has(`${own}.weight`) ? l.layerNorm(own) : normed;
+        const attention = l.attention(index, l.qkv(block, attended), rope);
+        return [{ kind: 'sum', of: [l.attended(block, attention), l.mlp(block, normed)] }];
+      }),
+      logits: l.logits(l.matrixOrEmbedding('output'), l.layerNorm('output_norm')),
+    };
+  },
+};
