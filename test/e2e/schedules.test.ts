@@ -6,7 +6,7 @@ import { type Generated, generate, request, startTestGateway } from '../support/
 import { writeRandomModel } from '../support/random-model.js';
 import { byTier, seed } from '../support/run-size.js';
 
-const REQUESTS = byTier({ quick: 60, default: 60, full: 150 });
+const REQUESTS = byTier({ quick: 40, default: 40, full: 150 });
 const CLIENTS = 24;
 /** Bytes of a KV block of the random model: two layers, keys and values, 2 heads of 16 f32. */
 const BLOCK_BYTES = 2 * 2 * 2 * 16 * 16 * 4;
@@ -104,7 +104,7 @@ it('preempted, chunked, cached, pipelined, coalesced and plain runs give the sam
   console.log(`${REQUESTS} requests, ${tokens} tokens, 6 schedules:`, totals);
   // Each run did what it is there for.
   expect(runs.chunked.discarded).toBe(0);
-  expect(runs.cached.hits).toBeGreaterThanOrEqual(byTier({ quick: 30, default: 30, full: 100 }));
+  expect(runs.cached.hits).toBeGreaterThanOrEqual(byTier({ quick: 20, default: 20, full: 100 }));
   expect(runs.preempted.preemptions).toBeGreaterThan(REQUESTS / 8);
   expect(runs.pipelined.discarded).toBeGreaterThan(REQUESTS / 3);
   expect(runs.coalesced.chunks).toBeLessThan(0.9 * tokens);

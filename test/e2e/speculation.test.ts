@@ -8,7 +8,7 @@ import { HipDouble } from '../support/hip-double.js';
 import { writeRandomFamily, writeRandomModel } from '../support/random-model.js';
 import { byTier, isFull, seed } from '../support/run-size.js';
 
-const REQUESTS = byTier({ quick: 44, default: 44, full: 264 });
+const REQUESTS = byTier({ quick: 22, default: 22, full: 264 });
 /** `hip`: the device of the tests, which simulates every thread. */
 const DEVICE = process.env.ROCMFORGE_SPECULATION_DEVICE === 'hip' ? 'hip' : 'host';
 /** Number of tokens of a third of a prompt and of an answer. */
