@@ -229,6 +229,56 @@ export const FAMILY_SHAPES: Readonly<Record<string, FamilyShape>> = {
     ...{ layers: 24, hidden: 2048, ffn: 5632, heads: [16, 16, 128], vocabulary: 151_936 },
     experts: { count: 60, used: 4, ffn: 1408, sharedFfn: 5632, isGated: true },
   },
+  'starcoder2-7b': {
+    of: 'starcoder2',
+    ...{ layers: 32, hidden: 4608, ffn: 18_432, heads: [36, 4, 128], vocabulary: 49_152 },
+  },
+  'falcon-40b-12-layers': {
+    of: 'falcon-40b',
+    ...{ layers: 12, hidden: 8192, ffn: 32_768, heads: [128, 8, 64], vocabulary: 65_024 },
+  },
+  'phi-2': {
+    of: 'phi2',
+    ...{ layers: 32, hidden: 2560, ffn: 10_240, heads: [32, 32, 80], vocabulary: 51_200 },
+    metadata: keys('phi2', { 'rope.dimension_count': 32 }),
+  },
+  'pythia-6.9b': {
+    of: 'gptneox',
+    ...{ layers: 32, hidden: 4096, ffn: 16_384, heads: [32, 32, 128], vocabulary: 50_432 },
+    metadata: keys('gptneox', { 'rope.dimension_count': 32 }),
+  },
+  'apertus-8b': {
+    of: 'apertus',
+    ...{ layers: 32, hidden: 4096, ffn: 21_504, heads: [32, 8, 128], vocabulary: 131_072 },
+    fileMetadata: {
+      'xielu.alpha_n': typed.f32(0.5),
+      'xielu.alpha_p': typed.f32(0.5),
+      'xielu.beta': typed.f32(0.5),
+      'xielu.eps': typed.f32(-1e-6),
+    },
+    vectors: {},
+  },
+  'hunyuan-7b': {
+    of: 'hunyuan-dense',
+    ...{ layers: 32, hidden: 4096, ffn: 14_336, heads: [32, 8, 128], vocabulary: 128_256 },
+  },
+  'hunyuan-a13b-6-layers': {
+    of: 'hunyuan-moe',
+    ...{ layers: 6, hidden: 4096, ffn: 3072, heads: [32, 8, 128], vocabulary: 128_256 },
+    experts: { count: 64, used: 8, ffn: 3072, sharedFfn: 3072 },
+    metadata: keys('hunyuan-moe', { expert_feed_forward_length: 3072 }),
+  },
+  'deepseek-moe-16b': {
+    of: 'deepseek',
+    ...{ layers: 28, hidden: 2048, ffn: 10_944, heads: [16, 16, 128], vocabulary: 102_400 },
+    experts: { count: 64, used: 6, ffn: 1408, sharedFfn: 2816, dense: 1 },
+  },
+  'mellum-2-12b': {
+    of: 'mellum',
+    ...{ layers: 28, hidden: 2304, ffn: 7168, heads: [32, 4, 128], vocabulary: 98_304 },
+    experts: { count: 64, used: 8, ffn: 896 },
+    metadata: keys('mellum', { 'attention.sliding_window': 1024 }),
+  },
 };
 
 /** Writes a shape's file. @throws Error for a shape that is not known */

@@ -373,6 +373,15 @@ const MISTAKES: Partial<Record<RandomFamilyName, Readonly<Record<string, Mistake
     ),
     'adjacent pairs': otherPairs,
   },
+  apertus: {
+    'the same xIELU in all layers': (graph) => {
+      const [first] = activatedOf(graph);
+      return each((value) =>
+        value.kind === 'activated' ? { ...value, activation: (first as Activated).activation } : value,
+      )(graph, {} as ServableModel);
+    },
+    'no norms of heads': attentions(() => ({ headNorms: undefined })),
+  },
   jais2: {
     GELU: each((value) => (value.kind === 'activated' ? { ...value, activation: 'gelu' } : value)),
   },
@@ -462,6 +471,11 @@ const MISTAKES: Partial<Record<RandomFamilyName, Readonly<Record<string, Mistake
 
 /** True if a value is computed from one of that kind. */
 const holds = (value: Value, kind: Value['kind']): boolean => [...withInputs(value)].some((part) => part.kind === kind);
+
+function* activatedOf(graph: ModelGraph): Generator<Activated> {
+  for (const addition of graph.additions)
+    for (const value of withInputs(addition)) if (value.kind === 'activated') yield value;
+}
 
 function* attentionsOf(graph: ModelGraph): Generator<Attention> {
   const found: Attention[] = [];

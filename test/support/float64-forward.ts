@@ -7,6 +7,7 @@ import { readBlocks } from '../kernels/reference/blocks.js';
 import { gelu } from '../kernels/reference/geglu.js';
 import { quantizeQ8 } from '../kernels/reference/quantize_q8.js';
 import { silu } from '../kernels/reference/swiglu.js';
+import { xielu } from '../kernels/reference/xielu.js';
 import { fromHalf, toHalf } from '../kernels/support/half.js';
 import { float64DeltaNet } from './float64-delta-net.js';
 import { float64Gemma4 } from './float64-gemma4.js';
@@ -230,6 +231,7 @@ export function float64Forward(path: string, tokens: readonly number[], options:
       if (
         is(
           'qwen3',
+          'apertus',
           'gemma3',
           'qwen3moe',
           'mellum',
@@ -354,6 +356,13 @@ export function float64Forward(path: string, tokens: readonly number[], options:
   const mlp = (layer: number, x: Row): Row => {
     const block = `blk.${layer}`;
     if (ungated !== undefined) return product(`${block}.ffn_down`, product(`${block}.ffn_up`, x).map(ungated));
+    if (is('apertus')) {
+      const of = (name: string): number => metadata.numbers(`xielu.${name}`)![layer]!;
+      const softplus = (value: number) => Math.log1p(Math.exp(value));
+      const beta = of('beta');
+      const [alphaN, alphaP] = [beta + softplus(of('alpha_n')), softplus(of('alpha_p'))];
+      return product(`${block}.ffn_down`, xielu(product(`${block}.ffn_up`, x), alphaN, alphaP, beta, of('eps')));
+    }
     let [gate, up] = has(`${block}.ffn_gate.weight`)
       ? [product(`${block}.ffn_gate`, x), product(`${block}.ffn_up`, x)]
       : ((both) => [both.slice(0, both.length / 2), both.slice(both.length / 2)])(product(`${block}.ffn_up`, x));

@@ -296,6 +296,20 @@ const OWN_FAMILIES = {
     // So many layers would drown the embedding.
     means: { post_attention_norm: 0.2, post_ffw_norm: 0.2 },
   },
+  apertus: {
+    // As many as its keys list.
+    layers: 4,
+    headNorms: 'head',
+    hasNoGate: true,
+    fileMetadata: {
+      'xielu.alpha_n': typed.arrayOf(typed.f32, [0.1, -0.4, 0.7, 0.2]),
+      'xielu.alpha_p': typed.arrayOf(typed.f32, [0.3, 0.8, -0.2, 0.5]),
+      'xielu.beta': typed.arrayOf(typed.f32, [0.5, 0.5, 0.5, 0.4]),
+      'xielu.eps': typed.arrayOf(typed.f32, [-1e-6, -1e-6, -1e-6, -1e-6]),
+    },
+    vectors: { 'rope_freqs.weight': { length: 8, mean: 2 } },
+    scaled: { ffn_down: 0.5 },
+  },
   seed_oss: { biases: QKV, norms: ['attn_norm', 'post_attention_norm'] },
 } as const satisfies Readonly<Record<string, RandomFamily>>;
 

@@ -5,6 +5,8 @@ export interface RandomFamily {
   /** `general.architecture`; default: the name up to a hyphen. */
   readonly architecture?: string;
   readonly metadata?: Readonly<Record<string, BuilderValue | undefined>>;
+  /** Keys that have no architecture before them. */
+  readonly fileMetadata?: Readonly<Record<string, BuilderValue>>;
   /** Query heads, key heads and the size of a head. Default: four and two of 16. */
   readonly heads?: readonly [heads: number, kvHeads: number, headDim: number];
   /** Width of the residual stream. Default: 64. */

@@ -128,6 +128,7 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
       ),
       [`${architecture}.embedding_length_per_layer_input`]: inputs,
     }),
+    ...family.fileMetadata,
     ...(options.chatTemplate !== undefined && { 'tokenizer.chat_template': options.chatTemplate }),
     ...options.metadata,
   };

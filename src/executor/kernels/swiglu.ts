@@ -1,6 +1,7 @@
 import {
   aligned,
   defineKernel,
+  f32,
   i32,
   inout,
   input,
@@ -51,6 +52,23 @@ export const gelu = defineKernel({
   source: 'gelu.hip',
   summary: 'y = gelu(y), in its form with tanh',
   arguments: reluSquared.arguments,
+  grid: reluSquared.grid,
+  tolerance: elementwise,
+});
+
+/** Activation of Apertus; Huang & Schlag, "Deriving Activation Functions Using Integration" (2024). */
+export const xielu = defineKernel({
+  name: 'xielu',
+  source: 'xielu.hip',
+  summary: 'y = alpha_p · y² + beta · y above 0, alpha_n · (e^min(y, eps) - 1 - y) + beta · y below',
+  arguments: [
+    inout('y', 'f32', 'rows', 'columns'),
+    i32('columns'),
+    f32('alpha_n'),
+    f32('alpha_p'),
+    f32('beta'),
+    f32('eps'),
+  ],
   grid: reluSquared.grid,
   tolerance: elementwise,
 });
@@ -110,6 +128,7 @@ export const swigluContracts: readonly KernelContract[] = [
   geluGate,
   reluSquared,
   gelu,
+  xielu,
   swigluQuantize,
   ...TILE_TYPES.map(swigluConvert),
   swigluF16,

@@ -3,6 +3,7 @@ import * as kernels from '../kernels/index.js';
 import type { LaunchCondition, Rows } from '../kernels/launch-plan.js';
 import { joined, type Matrix } from '../model/matrix.js';
 import {
+  type Activated,
   type Attention,
   columnsOf,
   type Experts,
@@ -101,11 +102,7 @@ export class ValueRecorder {
         return this.gate(value, form, stream);
       case 'activated':
         product(value.of, this.gateUp);
-        this.site.plan.launch(
-          value.activation === 'gelu' ? kernels.gelu : kernels.reluSquared,
-          { y: this.gateUp, columns: columnsOf(value, 0) },
-          { rows: stream.rows.count },
-        );
+        this.activate(value, stream);
         return { f32: this.gateUp };
       case 'attention':
         return this.attend(value, form, stream);
@@ -221,6 +218,18 @@ export class ValueRecorder {
     this.inF32(second, this.branch, stream);
     const values = { x: y, y: this.branch, hidden: columnsOf(second, this.site.model.hiddenSize) };
     this.site.plan.launch(kernels.residualAdd, values, { rows: stream.rows.count });
+  }
+
+  private activate(value: Activated, { rows }: Stream): void {
+    const { activation } = value;
+    const { plan } = this.site;
+    const input = { y: this.gateUp, columns: columnsOf(value, 0) };
+    if (activation === 'relu-squared') plan.launch(kernels.reluSquared, input, { rows: rows.count });
+    else if (activation === 'gelu') plan.launch(kernels.gelu, input, { rows: rows.count });
+    else {
+      const { alphaN: alpha_n, alphaP: alpha_p, beta, eps } = activation;
+      plan.launch(kernels.xielu, { ...input, alpha_n, alpha_p, beta, eps }, { rows: rows.count });
+    }
   }
 
   private gate({ activation, of }: Gated, form: ActivationEncoding, stream: Stream): Activation['forms'] {

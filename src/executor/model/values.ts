@@ -251,8 +251,16 @@ export interface HeadNorms {
 export interface Activated {
   readonly kind: 'activated';
   /** relu-squared: max(of, 0)²; So et al. (2021). gelu: in its form with tanh; Hendrycks & Gimpel (2016). */
-  readonly activation: 'relu-squared' | 'gelu';
+  readonly activation: 'relu-squared' | 'gelu' | Xielu;
   readonly of: Linear;
+}
+
+/** alphaP · of² + beta · of above 0, and alphaN · (e^min(of, eps) - 1 - of) + beta · of below; Huang & Schlag (2024). */
+export interface Xielu {
+  readonly alphaN: number;
+  readonly alphaP: number;
+  readonly beta: number;
+  readonly eps: number;
 }
 
 /** activation(gate) · up: `[rows, ffn]`; Shazeer (2020). */

@@ -15,8 +15,11 @@ import {
   type RowGated,
   type Scaled,
   type Value,
+  type Xielu,
   x,
 } from '../model/values.js';
+
+const layerOf = (block: string): number => Number(block.slice('blk.'.length));
 
 /** A model family: how its layers are composed. */
 export interface Family {
@@ -156,8 +159,9 @@ export class Layers {
     ];
     const { ungated } = this.model.traits;
     if (ungated !== undefined) {
+      const activated = typeof ungated === 'string' ? ungated : (ungated[layerOf(block)] as Xielu);
       const product = this.project([[up, ffnSize]], hiddenSize, of);
-      return this.project([[down, hiddenSize]], ffnSize, { kind: 'activated', activation: ungated, of: product });
+      return this.project([[down, hiddenSize]], ffnSize, { kind: 'activated', activation: activated, of: product });
     }
     const parts = this.tensors.has(`${gate}.weight`)
       ? ([

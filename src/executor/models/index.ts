@@ -3,6 +3,7 @@ import type { GgufModel } from '../../shared/gguf/reader.js';
 import type { ServableModel } from '../../shared/gguf/servable-model.js';
 import { TensorCatalog } from '../model/tensors.js';
 import type { ModelGraph } from '../model/values.js';
+import { apertus } from './apertus.js';
 import { arcee } from './arcee.js';
 import { bailingmoe } from './bailingmoe.js';
 import { bailingmoe2 } from './bailingmoe2.js';
@@ -51,6 +52,7 @@ import { starcoder2 } from './starcoder2.js';
 
 /** Every family, by the name that its files have; of aliases the family that computes them. */
 export const families: Readonly<Record<ArchitectureName, Family>> = {
+  apertus,
   arcee,
   bailingmoe,
   bailingmoe2,

@@ -8,6 +8,8 @@ import type { GgufModel } from './reader.js';
 const MOST_KEY_CHARACTERS = 128;
 /** Positions, sizes and grids are 32-bit integers on a device. */
 const MOST_COUNT = 2 ** 31 - 1;
+/** No activation has a factor that comes near. */
+const MOST_LAYER_NUMBER = 1e4;
 
 /**
  * Checked access to the metadata under a file's architecture: `count('block_count')` reads `llama.block_count` of a
@@ -137,6 +139,22 @@ export class ArchitectureKeys {
   numbers(key: string): readonly number[] | undefined {
     const values = this.file.metadata.numbers(this.fullKey(key));
     return values && Array.from(values);
+  }
+
+  /**
+   * A number of each layer under a key that has no architecture before it: a list, or one for all. There are none beyond
+   * ±{@link MOST_LAYER_NUMBER}.
+   */
+  fileLayerNumbers(fullKey: string, layers: number): readonly number[] {
+    const value = this.file.metadata.get(fullKey);
+    const single = ArrayBuffer.isView(value) ? undefined : this.file.metadata.number(fullKey);
+    const numbers =
+      single === undefined ? Array.from(this.file.metadata.numbers(fullKey) ?? []) : Array<number>(layers).fill(single);
+    const problem = numbers.length === layers ? undefined : `has ${numbers.length} entries for ${layers} layers`;
+    const wrong = numbers.find((number) => !(Math.abs(number) <= MOST_LAYER_NUMBER));
+    if (problem !== undefined || wrong !== undefined)
+      throw this.error('GGUF_INVALID', fullKey, problem ?? `has the number ${wrong}`);
+    return numbers;
   }
 
   optionalString(key: string): string | undefined {

@@ -43,14 +43,22 @@ export interface Traits {
   readonly layerInputSize?: number;
   /** Sizes of latent attention, which all layers have. */
   readonly latents?: Latents;
-  /** MLPs have no gate, and this activation; experts, too, if it is max(x, 0)². */
-  readonly ungated?: 'relu-squared' | 'gelu';
+  /** MLPs have no gate, and this activation, or one of each layer; experts, too, if it is max(x, 0)². */
+  readonly ungated?: 'relu-squared' | 'gelu' | readonly XieluShape[];
   /** Attention and MLP take the same residual stream. */
   readonly isParallel?: true;
   /** Which layers are an FFN alone; absent: each has one behind its attention. */
   readonly ffnLayers?: readonly boolean[];
   /** Layers that have a state instead of keys and values. */
   readonly recurrent?: Recurrent | ShortConvolutions | MambaStates;
+}
+
+/** Numbers of an xIELU, as its formula takes them. */
+export interface XieluShape {
+  readonly alphaN: number;
+  readonly alphaP: number;
+  readonly beta: number;
+  readonly eps: number;
 }
 
 export interface Window {
@@ -75,6 +83,7 @@ const none: TraitsReader = () => ({});
 
 const READERS: Readonly<Record<ArchitectureName, TraitsReader>> = {
   llama: none,
+  apertus: readXielu,
   arcee: () => ({ ungated: 'relu-squared' }),
   qwen2: none,
   qwen3: none,
@@ -284,6 +293,22 @@ function readNemotron(keys: ArchitectureKeys, { layers }: ModelParameters): Trai
   // Said by converters; nothing is rotated.
   keys.optionalBoolean('rope.scaling.finetuned');
   return { isUnrotated: true, ungated: 'relu-squared', ffnLayers, recurrent: readMamba(keys, states) };
+}
+
+/** A file has what softplus makes its factors of, for each layer; Huang & Schlag (2024). */
+function readXielu(keys: ArchitectureKeys, { layers }: ModelParameters): Traits {
+  const softplus = (value: number): number => Math.log1p(Math.exp(value));
+  const [alphaN, alphaP, beta, eps] = (['alpha_n', 'alpha_p', 'beta', 'eps'] as const).map((name) =>
+    keys.fileLayerNumbers(`xielu.${name}`, layers),
+  ) as [readonly number[], readonly number[], readonly number[], readonly number[]];
+  return {
+    ungated: beta.map((own, layer) => ({
+      alphaN: own + softplus(alphaN[layer] as number),
+      alphaP: softplus(alphaP[layer] as number),
+      beta: own,
+      eps: eps[layer] as number,
+    })),
+  };
 }
 
 function readHybrid(keys: ArchitectureKeys, { layers, ropeDimensions }: ModelParameters): Traits {

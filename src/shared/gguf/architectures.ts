@@ -1,6 +1,7 @@
 /** Architectures with a family of their own, by the name that `general.architecture` has for them. */
 export const FAMILIES = [
   'llama',
+  'apertus',
   'arcee',
   'qwen2',
   'qwen3',
