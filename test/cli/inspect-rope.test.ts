@@ -108,14 +108,14 @@ describe('inspect tells how each kind of layers turns queries and keys', () => {
 
   it('what the keys say, where the model cannot run', () => {
     const metadata = {
-      'general.architecture': 'starcoder2',
-      'starcoder2.context_length': 512,
-      'starcoder2.embedding_length': 64,
-      'starcoder2.block_count': 4,
-      'starcoder2.feed_forward_length': 128,
-      'starcoder2.attention.head_count': 4,
-      'starcoder2.attention.layer_norm_rms_epsilon': typed.f32(1e-5),
-      'starcoder2.rope.freq_base': typed.f32(5000),
+      'general.architecture': 'starcoder',
+      'starcoder.context_length': 512,
+      'starcoder.embedding_length': 64,
+      'starcoder.block_count': 4,
+      'starcoder.feed_forward_length': 128,
+      'starcoder.attention.head_count': 4,
+      'starcoder.attention.layer_norm_rms_epsilon': typed.f32(1e-5),
+      'starcoder.rope.freq_base': typed.f32(5000),
     };
     expect(inspect({ metadata }).ropes).toEqual([]);
     expect(ropeLines({ metadata })[0]).toBe('16 dims, base 5000');

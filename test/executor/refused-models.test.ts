@@ -30,7 +30,7 @@ const withTensor = (name: string, dims: readonly number[], options: RandomModelO
   randomModel({ ...options, tensors: { [name]: { dims } } });
 
 describe('a model that cannot run is refused', () => {
-  it.each(['starcoder2', 'gpt2', 'mamba', 'toString'])('by the name of its architecture: %s', async (architecture) => {
+  it.each(['starcoder', 'gpt2', 'mamba', 'toString'])('by the name of its architecture: %s', async (architecture) => {
     const builder = randomModel({ metadata: { 'general.architecture': architecture } });
     const refusal = {
       reason: 'MODEL_UNSUPPORTED',
