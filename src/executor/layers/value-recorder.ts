@@ -3,7 +3,6 @@ import * as kernels from '../kernels/index.js';
 import type { LaunchCondition, Rows } from '../kernels/launch-plan.js';
 import { joined, type Matrix } from '../model/matrix.js';
 import {
-  type Activated,
   type Attention,
   columnsOf,
   type Experts,
@@ -18,6 +17,7 @@ import {
   type Sum,
   type Value,
 } from '../model/values.js';
+import { activate } from './activate.js';
 import type { AllReduce } from './all-reduce.js';
 import type { ExpertLayers } from './expert-layers.js';
 import { GATED_FUSIONS, GATED_PRODUCT } from './fusions.js';
@@ -102,7 +102,7 @@ export class ValueRecorder {
         return this.gate(value, form, stream);
       case 'activated':
         product(value.of, this.gateUp);
-        this.activate(value, stream);
+        activate(this.site.plan, value.activation, this.gateUp, columnsOf(value, 0), stream.rows);
         return { f32: this.gateUp };
       case 'attention':
         return this.attend(value, form, stream);
@@ -218,18 +218,6 @@ export class ValueRecorder {
     this.inF32(second, this.branch, stream);
     const values = { x: y, y: this.branch, hidden: columnsOf(second, this.site.model.hiddenSize) };
     this.site.plan.launch(kernels.residualAdd, values, { rows: stream.rows.count });
-  }
-
-  private activate(value: Activated, { rows }: Stream): void {
-    const { activation } = value;
-    const { plan } = this.site;
-    const input = { y: this.gateUp, columns: columnsOf(value, 0) };
-    if (activation === 'relu-squared') plan.launch(kernels.reluSquared, input, { rows: rows.count });
-    else if (activation === 'gelu') plan.launch(kernels.gelu, input, { rows: rows.count });
-    else {
-      const { alphaN: alpha_n, alphaP: alpha_p, beta, eps } = activation;
-      plan.launch(kernels.xielu, { ...input, alpha_n, alpha_p, beta, eps }, { rows: rows.count });
-    }
   }
 
   private gate({ activation, of }: Gated, form: ActivationEncoding, stream: Stream): Activation['forms'] {
