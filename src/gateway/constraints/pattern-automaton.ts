@@ -52,7 +52,7 @@ export function ofPattern(pattern: Pattern, work: Budget): Automaton {
   work.spend(sets.length * sets.reduce((sum, set) => sum + set.length, 0));
   const alphabet = alphabetOf(sets);
   const classesOf = sets.map((set) => classesIn(alphabet, set));
-  type Subset = { readonly states: readonly number[]; readonly isStart: boolean };
+  const subsets = new Subsets(machine);
   /** Targets of the subset that is being explored, by class. */
   let row: { readonly of: Subset; readonly targets: readonly Subset[] } | undefined;
   const targetsOf = (subset: Subset): readonly Subset[] => {
@@ -60,26 +60,69 @@ export function ofPattern(pattern: Pattern, work: Budget): Automaton {
     for (const state of subset.states) {
       for (const { set, to } of machine.reads[state]!) for (const of of classesOf[set]!) reached[of]!.push(to);
     }
-    // Many classes lead to the same states.
-    const known = new Map<string, Subset>();
-    return reached.map((states) => {
-      const key = states.join();
-      const found = known.get(key) ?? { states: machine.closure(states), isStart: false };
-      known.set(key, found);
-      return found;
-    });
+    return reached.map((states) => subsets.after(states));
   };
   const steps = {
-    key: ({ states, isStart }: Subset) => `${isStart ? '^' : ''}${states.join()}`,
+    key: ({ id }: Subset) => id,
     next: (subset: Subset, of: number): Subset => {
       if (row?.of !== subset) row = { of: subset, targets: targetsOf(subset) };
       return row.targets[of]!;
     },
     accepts: ({ states, isStart }: Subset) => machine.closure(states, { isStart, isEnd: true }).includes(final),
   };
-  const start: Subset = { states: machine.closure([0], { isStart: true }), isStart: true };
+  const start: Subset = { states: machine.closure([0], { isStart: true }), isStart: true, id: -1 };
   return minimized(explore(alphabet, start, steps, work), work);
 }
+
+/** States that a text may be in, and what tells them from all others: the number -1 is the start's alone. */
+interface Subset {
+  readonly states: readonly number[];
+  readonly isStart: boolean;
+  readonly id: number;
+}
+
+/** Subsets of a machine's states, each computed once: many characters lead to the same states. */
+class Subsets {
+  /** By a hash of the states that were read to. */
+  readonly #after = new Map<number, { readonly read: readonly number[]; readonly subset: Subset }[]>();
+  /** By a hash of all states. */
+  readonly #known = new Map<number, Subset[]>();
+  #count = 0;
+
+  constructor(private readonly machine: Machine) {}
+
+  /** The subset after a character with which some states of another were left for these. */
+  after(read: readonly number[]): Subset {
+    // A comparison takes an eighth of what following free steps does.
+    this.machine.work.spend(read.length >> 3);
+    const found = entryOf(this.#after, read);
+    const known = found.find((entry) => isEqual(entry.read, read));
+    if (known !== undefined) return known.subset;
+    const states = this.machine.closure(read);
+    const same = entryOf(this.#known, states);
+    let subset = same.find((one) => isEqual(one.states, states));
+    if (subset === undefined) {
+      subset = { states, isStart: false, id: this.#count++ };
+      same.push(subset);
+    }
+    found.push({ read, subset });
+    return subset;
+  }
+}
+
+function entryOf<T>(map: Map<number, T[]>, states: readonly number[]): T[] {
+  let hash = states.length;
+  for (const state of states) hash = Math.imul(hash ^ state, 0x9e3779b1) ^ (hash >>> 15);
+  let found = map.get(hash);
+  if (found === undefined) {
+    found = [];
+    map.set(hash, found);
+  }
+  return found;
+}
+
+const isEqual = (a: readonly number[], b: readonly number[]): boolean =>
+  a.length === b.length && a.every((state, i) => state === b[i]);
 
 /** Classes of an alphabet whose characters a set has; the alphabet tells its members from the others. */
 function classesIn({ starts, classOf }: Alphabet, set: CodePointSet): ReadonlySet<number> {
