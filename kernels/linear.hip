@@ -81,28 +81,45 @@ LINEAR_FORMAT(iq4, Levels4, half_t, 4)
                            0};                                                                                  \
     call;                                                                                                       \
   }
-// A run of any length, eight rows at a time: what most are of, and others read their weights again.
+// A run of any length, some rows at a time: what most are of, and others read their weights again.
 namespace {
-template <class F, int DEPTH, class T>
-DEVICE void linear_run(Linear<T> job, int group, const Run& run) {
-  for (int t = 0; t < run.count; t += LINEAR_FEW_COLUMNS) {
+template <int ROWS, class T, class Multiply>
+DEVICE void linear_run(Linear<T> job, const Run& run, const Multiply& multiply) {
+  for (int t = 0; t < run.count; t += ROWS) {
     const int32_t left = run.count - t;
     job.tokens = &left;
-    linear_few<F, LINEAR_FEW_COLUMNS, DEPTH>(job, group);
-    job.x += LINEAR_FEW_COLUMNS * CHUNK;
-    job.y += static_cast<size_t>(LINEAR_FEW_COLUMNS) * job.y_stride;
+    multiply(job);
+    job.x += ROWS * CHUNK;
+    job.y += static_cast<size_t>(ROWS) * job.y_stride;
     block_sync();
   }
+}
+template <class F, int DEPTH, class T>
+DEVICE void linear_run_few(const Linear<T>& job, int group, const Run& run) {
+  constexpr int ROWS = LINEAR_FEW_COLUMNS;
+  linear_run<ROWS>(job, run, [&](const Linear<T>& part) { linear_few<F, ROWS, DEPTH>(part, group); });
+}
+template <class F, int DEPTH, class T>
+DEVICE void linear_run_several(const Linear<T>& job, int group, const Run& run) {
+  constexpr int ROWS = LINEAR_SEVERAL_ROWS;
+  static_assert(FewLayout<ROWS>::BYTES == LINEAR_SEVERAL_LDS);
+  extern __shared__ __align__(1024) uint8_t lds[];
+  Piece* columns = reinterpret_cast<Piece*>(lds);
+  float* parts = reinterpret_cast<float*>(columns + FewLayout<ROWS>::COLUMNS);
+  linear_run<ROWS>(job, run,
+                   [&](const Linear<T>& part) { linear_few_in<F, ROWS, DEPTH>(columns, parts, part, group); });
 }
 }  // namespace
 #define LINEAR_EXPERTS_WIDE(name, type, Format, columns) \
   LINEAR_EXPERTS(WIDE_BLOCK, 1, name, type, Format,      \
                  (linear_wide<Format, columns, Sharing::HALVES>(job, block.y, block.x * columns)))
-#define LINEAR_EXPERTS_FORMAT(suffix, Format, type, depth)                                                            \
-  LINEAR_EXPERTS(BLOCK, 3, linear_experts_one_##suffix, type, Format, (linear_few<Format, 1, depth>(job, block.x)))   \
-  LINEAR_EXPERTS(BLOCK, 3, linear_experts_few_##suffix, type, Format, (linear_run<Format, depth>(job, block.x, run))) \
-  LINEAR_EXPERTS_WIDE(linear_experts_wide32_##suffix, type, Format, LINEAR_WIDE32_COLUMNS)                            \
-  LINEAR_EXPERTS_WIDE(linear_experts_wide64_##suffix, type, Format, LINEAR_WIDE64_COLUMNS)                            \
+#define LINEAR_EXPERTS_FORMAT(suffix, Format, type, depth)                                                          \
+  LINEAR_EXPERTS(BLOCK, 3, linear_experts_one_##suffix, type, Format, (linear_few<Format, 1, depth>(job, block.x))) \
+  LINEAR_EXPERTS(BLOCK, 3, linear_experts_few_##suffix, type, Format,                                               \
+                 (linear_run_few<Format, depth>(job, block.x, run)))                                                \
+  LINEAR_EXPERTS(BLOCK, 3, linear_experts_several_##suffix, type, Format,                                           \
+                 (linear_run_several<Format, 2>(job, block.x, run)))                                                \
+  LINEAR_EXPERTS_WIDE(linear_experts_wide64_##suffix, type, Format, LINEAR_WIDE64_COLUMNS)                          \
   LINEAR_EXPERTS_WIDE(linear_experts_wide128_##suffix, type, Format, LINEAR_WIDE128_COLUMNS)
 
 LINEAR_EXPERTS_FORMAT(f16, Floats<half_t>, half_t, 2)

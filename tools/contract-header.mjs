@@ -70,6 +70,11 @@ const NUMBERS = [
     'LINEAR_DECODE_LDS',
   ],
   ['threads and bytes of LDS of a block of the wide linear forms', 'LINEAR_WIDE_THREADS', 'LINEAR_WIDE_LDS'],
+  [
+    'rows of an expert that a block multiplies at a time, and its bytes of LDS',
+    'LINEAR_SEVERAL_ROWS',
+    'LINEAR_SEVERAL_LDS',
+  ],
   ['how a score becomes the weight of an expert', 'ROUTE_SOFTMAX', 'ROUTE_SIGMOID', 'ROUTE_CHOSEN'],
   ['the most experts that a layer has, and that a row is sent to', 'MOST_EXPERTS', 'MOST_USED_EXPERTS'],
   ['the most groups that its experts are in', 'MOST_EXPERT_GROUPS'],

@@ -382,7 +382,7 @@ const MISTAKES: Partial<Record<RandomFamilyName, Readonly<Record<string, Mistake
     },
     'no norms of heads': attentions(() => ({ headNorms: undefined })),
   },
-  jais2: {
+  nemotron: {
     GELU: each((value) => (value.kind === 'activated' ? { ...value, activation: 'gelu' } : value)),
   },
   falcon: { 'the MLP after attention': inTurn },

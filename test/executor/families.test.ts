@@ -59,7 +59,7 @@ const llamaCases = (family: Parameters<typeof allCases>[0]): readonly ParityCase
 const families = isQuick ? COVERING_FAMILIES : all;
 
 describe('double precision gives llama.cpp’s log probabilities', () => {
-  it.each(isFull ? all : ['llama' as const])('%s', (family) => {
+  it.each(isFull ? all : (['llama', 'gptneox'] as const))('%s', (family) => {
     const cases = llamaCases(family);
     const options = { geluTable: tabled(family) };
     const difference = differences(float64Cases(writeRandomFamily(family), cases, options), cases).at(-1)!;

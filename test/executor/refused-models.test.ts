@@ -40,6 +40,22 @@ describe('a model that cannot run is refused', () => {
     expect(() => serve(builder)).toThrow(expect.objectContaining(refusal));
   });
 
+  it('gptneox that does not say whether attention and MLP are parallel', async () => {
+    const builder = randomModel({ family: 'gptneox', metadata: { 'gptneox.use_parallel_residual': undefined } });
+    await expect(load(builder)).rejects.toMatchObject({
+      reason: 'GGUF_INVALID',
+      message: expect.stringContaining('"gptneox.use_parallel_residual" is missing'),
+    });
+  });
+
+  it('nemotron whose heads have another width than the residual stream: its converter miscounts what is rotated', async () => {
+    const builder = randomModel({ family: 'nemotron', headDim: 64 });
+    await expect(load(builder)).rejects.toMatchObject({
+      reason: 'MODEL_UNSUPPORTED',
+      message: expect.stringContaining('"nemotron.attention.key_length" is 64'),
+    });
+  });
+
   const computed: readonly string[] = MATRIX_TYPES;
   const others = (Object.keys(TENSOR_TYPES) as TensorTypeName[]).filter((type) => !computed.includes(type));
 

@@ -11,10 +11,18 @@ const factor = fc.constantFrom(0.1, 0.55, 1.2, 3);
 onEachTarget('xielu', (target) => {
   it('grows with the square above 0, and falls below', () =>
     target.check(
-      fc.tuple(fc.tuple(size(8), size(2400)), fills(...FINITE), factor, factor, fc.constantFrom(0, 0.5), seed),
-      async ([[rows, columns], kind, n, p, b, start]) => {
+      fc.tuple(
+        fc.tuple(size(8), size(2400)),
+        fills(...FINITE),
+        factor,
+        factor,
+        fc.constantFrom(0, 0.5),
+        fc.constantFrom(-1e-6, -0.5),
+        seed,
+      ),
+      async ([[rows, columns], kind, n, p, b, e, start]) => {
         const before = fill(kind, rows * columns, new Random(start));
-        const [alpha_n, alpha_p, beta, eps] = [n, p, b, -1e-6].map(Math.fround) as [number, number, number, number];
+        const [alpha_n, alpha_p, beta, eps] = [n, p, b, e].map(Math.fround) as [number, number, number, number];
         const values = { y: before.slice(), columns, alpha_n, alpha_p, beta, eps };
         const { y } = await target.launch(contract, values, { rows });
         expectClose(contract, y!, { values: xielu(before, alpha_n, alpha_p, beta, eps) }, { columns });

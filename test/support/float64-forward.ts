@@ -21,7 +21,6 @@ const SAME: Readonly<Record<string, string>> = {
   ...{ baichuan: 'llama', deci: 'llama', ernie4_5: 'llama', internlm2: 'llama', nanbeige: 'llama', xverse: 'llama' },
   ...{
     codeshell: 'starcoder2',
-    jais2: 'starcoder2',
     nemotron: 'starcoder2',
     orion: 'starcoder2',
     stablelm: 'starcoder2',
@@ -348,7 +347,7 @@ export function float64Forward(path: string, tokens: readonly number[], options:
   const squared = (value: number): number => Math.max(value, 0) ** 2;
   /** Activation of MLPs without a gate. */
   const ungated =
-    isApart || ['arcee', 'nemotron', 'jais2'].includes(architecture)
+    isApart || ['arcee', 'nemotron'].includes(architecture)
       ? squared
       : ['starcoder2', 'codeshell', 'phi2', 'falcon', 'gptneox'].includes(architecture)
         ? geluOf
@@ -494,7 +493,7 @@ export function float64Forward(path: string, tokens: readonly number[], options:
     const onGap = options.onGap ?? (() => undefined);
     return float64Gemma4({ tensor, has, product, productOf, number, perLayer: listOf, activation, onGap }, tokens);
   }
-  const embedding = tensor('token_embd.weight');
+  const embedding = tensor(has('token_embd.weight') ? 'token_embd.weight' : 'output.weight');
   const isMinicpm = is('minicpm');
   const embeddingScale = isGemma
     ? Math.sqrt(hidden)
@@ -533,7 +532,10 @@ export function float64Forward(path: string, tokens: readonly number[], options:
           : has(`${block}.attn_kv_a_mqa.weight`)
             ? float64Latents(latentsOf(block), normed)
             : attend(layer, normed);
-    if (is('command-r', 'cohere2', 'falcon') || metadata.boolean(`${architecture}.use_parallel_residual`)) {
+    if (
+      is('command-r', 'cohere2', 'falcon') ||
+      (is('gptneox') && metadata.boolean(`${architecture}.use_parallel_residual`))
+    ) {
       xs = xs.map((x, row) => {
         const made = mlp(layer, norm(`${block}.${is('gptneox') ? 'ffn_norm' : 'attn_norm'}`, x));
         return x.map((value, i) => value + attended[row]![i]! + made[i]!);

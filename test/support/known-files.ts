@@ -191,7 +191,7 @@ export const KNOWN_FILES: readonly KnownFile[] = [
     headDim: 64,
   },
   { name: 'StarCoder2-7B Q4_K_M', architecture: 'starcoder2', preTokenizer: 'starcoder', ...dense },
-  { name: 'Phi-2 Q4_K_M', architecture: 'phi2', preTokenizer: 'gpt-2', types: Q4_K_M, headDim: 80 },
+  { name: 'Phi-2 Q4_K_M', architecture: 'phi2', preTokenizer: 'phi-2', types: Q4_K_M, headDim: 80 },
   {
     name: 'Falcon-7B-Instruct Q4_0',
     architecture: 'falcon',
@@ -200,7 +200,12 @@ export const KNOWN_FILES: readonly KnownFile[] = [
     headDim: 64,
   },
   { name: 'Pythia-1.4B Q8_0', architecture: 'gptneox', preTokenizer: 'olmo', types: ['Q8_0'], headDim: 128 },
-  { name: 'Minitron-4B-Base Q4_K_M', architecture: 'nemotron', ...dense },
+  {
+    name: 'Minitron-4B-Base Q4_K_M',
+    architecture: 'nemotron',
+    keys: { 'attention.layer_norm_rms_epsilon': typed.f32(1e-5) },
+    ...dense,
+  },
   { name: 'nomic-embed-text-v1.5 Q8_0', ...otherArchitecture('nomic-bert'), types: ['Q8_0'], headDim: 64 },
 ];
 

@@ -305,7 +305,7 @@ const OWN_FAMILIES = {
       'xielu.alpha_n': typed.arrayOf(typed.f32, [0.1, -0.4, 0.7, 0.2]),
       'xielu.alpha_p': typed.arrayOf(typed.f32, [0.3, 0.8, -0.2, 0.5]),
       'xielu.beta': typed.arrayOf(typed.f32, [0.5, 0.5, 0.5, 0.4]),
-      'xielu.eps': typed.arrayOf(typed.f32, [-1e-6, -1e-6, -1e-6, -1e-6]),
+      'xielu.eps': typed.arrayOf(typed.f32, [-1e-6, -0.3, -1e-6, -0.1]),
     },
     vectors: { 'rope_freqs.weight': { length: 8, mean: 2 } },
     scaled: { ffn_down: 0.5 },
@@ -328,6 +328,7 @@ export const COVERING_FAMILIES: readonly RandomFamilyName[] = [
   'qwen3moe',
   'qwen35',
   'gemma4',
+  'gptneox',
 ];
 
 /** `general.architecture` of a random family. */

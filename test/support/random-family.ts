@@ -19,6 +19,8 @@ export interface RandomFamily {
   /** Norms of a block, as wide as the residual stream. Default: attn_norm, ffn_norm. */
   readonly norms?: readonly string[];
   readonly isTied?: boolean;
+  /** The output matrix is the embedding, and the file has it alone. */
+  readonly hasOutputAlone?: true;
   /** Each head has a sink. */
   readonly hasSinks?: true;
   /** Blocks of experts. */

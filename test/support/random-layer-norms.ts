@@ -37,18 +37,18 @@ export const RANDOM_LAYER_NORMS = {
 /** Random models that are computed as one of these is. */
 export const LAYER_NORM_ALIASES = {
   codeshell: {
+    hasOutputAlone: true,
     joined: ['qkv'],
     hasNoGate: true,
     biases: [...NORMS, 'attn_qkv', ...MATRICES],
     metadata: { ...EPSILON, 'rope.scaling.type': 'linear', 'rope.scaling.factor': typed.f32(1) },
   },
-  jais2: { heads: [4, 4, 16], hasNoGate: true, biases: [...NORMS, ...QKV, ...MATRICES], metadata: EPSILON },
   nemotron: { hasNoGate: true, biases: NORMS, metadata: { ...EPSILON, 'rope.dimension_count': 8 } },
   orion: { biases: NORMS, metadata: EPSILON },
   stablelm: {
     heads: [4, 4, 16],
     biases: [...NORMS, ...QKV],
-    metadata: { ...EPSILON, 'rope.dimension_count': 4, use_parallel_residual: false },
+    metadata: { ...EPSILON, 'rope.dimension_count': 4, use_parallel_residual: true },
   },
   phi2: {
     heads: [4, 4, 16],

@@ -169,7 +169,7 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
     vector(name, hidden, family.means?.[kindOf(name)] ?? 1);
     if (family.biases?.includes(kindOf(name))) vector(name.replace(/weight$/, 'bias'), hidden, 0);
   };
-  matrix('token_embd.weight', hidden, tokens.length, 1, paddedRows);
+  if (!family.hasOutputAlone) matrix('token_embd.weight', hidden, tokens.length, 1, paddedRows);
   const project = (name: string, columns: number, rows: number): void => {
     matrix(`${name}.weight`, columns, rows);
     if (family.biases?.includes(kindOf(name))) vector(`${name}.bias`, rows, 0);
@@ -309,7 +309,10 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
     if (family.hasOutputScales) vector(`${block}.layer_output_scale.weight`, 1, 0.8);
   }
   norm(family.convolutions === undefined ? 'output_norm.weight' : 'token_embd_norm.weight');
-  if (!family.isTied) matrix('output.weight', hidden, tokens.length, undefined, paddedRows);
+  if (!family.isTied) {
+    const scale = family.hasOutputAlone ? 0.04 : undefined;
+    matrix('output.weight', hidden, tokens.length, scale, paddedRows);
+  }
   if (family.biases?.includes('output')) vector('output.bias', tokens.length + paddedRows, 0);
   for (const [name, { length, mean, values }] of Object.entries(family.vectors ?? {})) {
     if (values === undefined) vector(name, length, mean);

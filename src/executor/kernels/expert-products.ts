@@ -184,23 +184,30 @@ export const matmulTileExperts = (type: TileType, form: TileVariant) => {
   });
 };
 
+/** Rows of a run that a block of the form `several` multiplies at a time, and the LDS that it asks for. */
+export const LINEAR_SEVERAL_ROWS = 16;
+export const LINEAR_SEVERAL_LDS = 73_728;
+
 /** Forms of {@link linearExperts}: those of `linear` that bring each weight once a run. */
-const LINEAR_EXPERT_VARIANTS = ['one', 'few', 'wide32', 'wide64', 'wide128'] as const;
+const LINEAR_EXPERT_VARIANTS = ['one', 'few', 'several', 'wide64', 'wide128'] as const;
 type LinearExpertVariant = (typeof LINEAR_EXPERT_VARIANTS)[number];
 
-/** Rows that an expert has on average up to which each form is taken; few takes runs of any length, eight rows at a time. */
+/**
+ * Rows that an expert has on average up to which each form is taken; few and several take runs of any length, eight or
+ * sixteen rows at a time.
+ */
 const MOST_LINEAR: Readonly<Record<LinearExpertVariant, number>> = {
   one: 0,
-  few: 20,
-  wide32: 24,
+  few: 6,
+  several: 28,
   wide64: 56,
   wide128: Number.POSITIVE_INFINITY,
 };
 
 /** {@link linear} of each expert's matrix and its run of columns. */
 export const linearExperts = (format: FragmentFormat, form: LinearExpertVariant) => {
-  const { order, tolerance } = linear(format, form);
-  const { rows, columns } = LINEAR_VARIANTS[form];
+  const { order, tolerance } = linear(format, form === 'several' ? 'few' : form);
+  const { rows, columns } = LINEAR_VARIANTS[form === 'several' ? 'few' : form];
   const isWide = columns > 8;
   return defineKernel({
     name: `linear_experts_${form}_${format}`,
@@ -208,6 +215,7 @@ export const linearExperts = (format: FragmentFormat, form: LinearExpertVariant)
     on: 'hopper',
     summary: 'y[p][n] = sum_k weight[expert of p][n][k] * x[p][k], weight as pack_fragments makes it, x in columns',
     ...(isWide && { threads: LINEAR_WIDE_THREADS, dynamicSharedBytes: LINEAR_WIDE_LDS }),
+    ...(form === 'several' && { dynamicSharedBytes: LINEAR_SEVERAL_LDS }),
     arguments: [
       aligned(128, input('weight', 'u8', 'experts', 'tiles', 'chunks', `${tileBytes(format)}`)),
       columnsOf('x', fragmentInput(format), 'x_rows'),

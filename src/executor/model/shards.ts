@@ -100,7 +100,7 @@ function rankSum(value: Linear, place: Rank): RankSum {
   const { of: source, biases } = value;
   if (weight === undefined || value.weights.length > 1) return refuse('a product of several matrices is not split');
   if (source.kind !== 'attention' && source.kind !== 'gated')
-    return refuse(`${NAMES[value.kind]} is not split into shards`);
+    return refuse(`${source.kind === 'residual' ? NAMES.linear : NAMES[source.kind]} is not split into shards`);
   if (source.kind === 'attention') checkHeads(source, place);
   const each = part(weight.columns, place, weight);
   const of = source.kind === 'attention' ? attention(source, place) : gated(source, place);

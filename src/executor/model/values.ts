@@ -1,5 +1,6 @@
 // One file because it is one union: each kind of value refers to the others, and every walk over them names all.
 import type { Yarn } from '../../shared/gguf/model-parameters.js';
+import type { Xielu } from '../../shared/gguf/xielu.js';
 import type { BiasRef, MatrixRef, VectorRef } from './tensors.js';
 
 /**
@@ -253,14 +254,6 @@ export interface Activated {
   /** relu-squared: max(of, 0)²; So et al. (2021). gelu: in its form with tanh; Hendrycks & Gimpel (2016). */
   readonly activation: 'relu-squared' | 'gelu' | Xielu;
   readonly of: Linear;
-}
-
-/** alphaP · of² + beta · of above 0, and alphaN · (e^min(of, eps) - 1 - of) + beta · of below; Huang & Schlag (2024). */
-export interface Xielu {
-  readonly alphaN: number;
-  readonly alphaP: number;
-  readonly beta: number;
-  readonly eps: number;
 }
 
 /** activation(gate) · up: `[rows, ffn]`; Shazeer (2020). */

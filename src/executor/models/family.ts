@@ -1,6 +1,7 @@
 import type { Experts as ExpertParameters } from '../../shared/gguf/experts.js';
 import type { MambaStates, Recurrent, ShortConvolutions } from '../../shared/gguf/recurrent.js';
 import type { ServableModel } from '../../shared/gguf/servable-model.js';
+import type { Xielu } from '../../shared/gguf/xielu.js';
 import type { BiasRef, MatrixRef, TensorCatalog, VectorRef } from '../model/tensors.js';
 import {
   type Attention,
@@ -15,7 +16,6 @@ import {
   type RowGated,
   type Scaled,
   type Value,
-  type Xielu,
   x,
 } from '../model/values.js';
 
@@ -49,6 +49,13 @@ export class Layers {
   /** The tensor `token_embd`.weight, a row a token. */
   embedding(): MatrixRef {
     return this.matrix('token_embd', this.model.vocabularyRows, this.model.hiddenSize);
+  }
+
+  /** The embedding, or the matrix of that name where the file has none. */
+  embeddingOr(name: string): MatrixRef {
+    const { vocabularyRows, hiddenSize } = this.model;
+    const isOther = !this.tensors.has('token_embd.weight') && this.tensors.has(`${name}.weight`);
+    return isOther ? this.matrix(name, vocabularyRows, hiddenSize) : this.embedding();
   }
 
   /** The tensor `name`.weight, `[rows, columns]`. */

@@ -2,8 +2,8 @@ import { type Family, Layers } from './family.js';
 
 /**
  * starcoder2: blocks of LayerNorms, RoPE over halves, and biases where the file has them. The MLP of StarCoder 2 and CodeShell has
- * no gate and GELU, that of Nemotron 3 and 4, Minitron and Jais 2 max(x, 0)²; those of Orion and StableLM have a gate. StableLM 2
- * 12B, whose heads have LayerNorms, is refused by its tensors.
+ * no gate and GELU, that of Nemotron and Minitron max(x, 0)²; those of Orion and StableLM have a gate. CodeShell's embedding is its
+ * output matrix. StableLM 2 12B, whose heads have LayerNorms, is refused by its tensors.
  */
 export const starcoder2: Family = {
   name: 'starcoder2',
@@ -12,7 +12,7 @@ export const starcoder2: Family = {
     const l = new Layers(model, tensors);
     const rope = l.rope('halves');
     return {
-      embedding: l.embedding(),
+      embedding: l.embeddingOr('output'),
       additions: l.eachBlock((block, index) => [
         l.attended(block, l.attention(index, l.qkv(block, l.layerNorm(`${block}.attn_norm`)), rope)),
         l.mlp(block, l.layerNorm(`${block}.ffn_norm`)),

@@ -150,7 +150,8 @@ export class ArchitectureKeys {
     const single = ArrayBuffer.isView(value) ? undefined : this.file.metadata.number(fullKey);
     const numbers =
       single === undefined ? Array.from(this.file.metadata.numbers(fullKey) ?? []) : Array<number>(layers).fill(single);
-    const problem = numbers.length === layers ? undefined : `has ${numbers.length} entries for ${layers} layers`;
+    const count = numbers.length === 0 ? 'is missing' : `has ${numbers.length} entries for ${layers} layers`;
+    const problem = numbers.length === layers ? undefined : count;
     const wrong = numbers.find((number) => !(Math.abs(number) <= MOST_LAYER_NUMBER));
     if (problem !== undefined || wrong !== undefined)
       throw this.error('GGUF_INVALID', fullKey, problem ?? `has the number ${wrong}`);

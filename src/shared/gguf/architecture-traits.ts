@@ -12,6 +12,7 @@ import {
   type ShortConvolutions,
 } from './recurrent.js';
 import { checkRopeSections, readRopeSections } from './rope-sections.js';
+import { readXielus, type Xielu } from './xielu.js';
 
 /** Properties that only some architectures have. Absent: as if it were not there. */
 export interface Traits {
@@ -44,21 +45,13 @@ export interface Traits {
   /** Sizes of latent attention, which all layers have. */
   readonly latents?: Latents;
   /** MLPs have no gate, and this activation, or one of each layer; experts, too, if it is max(x, 0)². */
-  readonly ungated?: 'relu-squared' | 'gelu' | readonly XieluShape[];
+  readonly ungated?: 'relu-squared' | 'gelu' | readonly Xielu[];
   /** Attention and MLP take the same residual stream. */
   readonly isParallel?: true;
   /** Which layers are an FFN alone; absent: each has one behind its attention. */
   readonly ffnLayers?: readonly boolean[];
   /** Layers that have a state instead of keys and values. */
   readonly recurrent?: Recurrent | ShortConvolutions | MambaStates;
-}
-
-/** Numbers of an xIELU, as its formula takes them. */
-export interface XieluShape {
-  readonly alphaN: number;
-  readonly alphaP: number;
-  readonly beta: number;
-  readonly eps: number;
 }
 
 export interface Window {
@@ -83,7 +76,7 @@ const none: TraitsReader = () => ({});
 
 const READERS: Readonly<Record<ArchitectureName, TraitsReader>> = {
   llama: none,
-  apertus: readXielu,
+  apertus: (keys, { layers }) => ({ ungated: readXielus(keys, layers) }),
   arcee: () => ({ ungated: 'relu-squared' }),
   qwen2: none,
   qwen3: none,
@@ -120,7 +113,9 @@ const READERS: Readonly<Record<ArchitectureName, TraitsReader>> = {
   falcon: () => ({ ungated: 'gelu' }),
   gptneox: (keys) => ({
     ungated: 'gelu',
-    ...(keys.optionalBoolean('use_parallel_residual') === true && { isParallel: true }),
+    ...((keys.optionalBoolean('use_parallel_residual') ?? keys.fail('use_parallel_residual', 'is missing')) && {
+      isParallel: true,
+    }),
   }),
   phi3: (keys, model) => readWindow(keys, model, { period: 0 }),
   olmo2: (keys, model) => readWindow(keys, model, { period: 4, ropeFreqBase: model.ropeFreqBase }),
@@ -170,7 +165,6 @@ const ALIAS_READERS: Readonly<Partial<Record<AliasName, TraitsReader>>> = {
     return {};
   },
   ernie4_5: readErnie,
-  jais2: () => ({ ungated: 'relu-squared' }),
   minicpm: (keys, { layers, hiddenSize }) => ({
     logitsDivisor: keys.positiveOrUnset('logit_scale', ...SCALE) ?? 256 / hiddenSize,
     residualScale: keys.positiveOrUnset('residual_scale', ...SCALE) ?? 1.4 / Math.sqrt(layers),
@@ -183,12 +177,24 @@ const ALIAS_READERS: Readonly<Partial<Record<AliasName, TraitsReader>>> = {
     keys.optionalBoolean('skip_loop_final_norm');
     return {};
   },
-  nemotron: () => ({ ungated: 'relu-squared' }),
+  nemotron: (keys, { heads, headDim, hiddenSize }) => {
+    // Its converter counts rotated elements by the width of the residual stream, which is wrong where heads have another.
+    if (heads * headDim !== hiddenSize)
+      keys.unsupported(
+        'attention.key_length',
+        `is ${headDim}: ${heads} heads are not as wide as the hidden size ${hiddenSize}`,
+      );
+    return { ungated: 'relu-squared' };
+  },
   orion: none,
   qwen2vl: (keys, { ropeDimensions }) => requireSections(keys, ropeDimensions, 'contiguous'),
   qwen3vl: (keys, { ropeDimensions }) => requireSections(keys, ropeDimensions, 'interleaved'),
   qwen3vlmoe: (keys, { ropeDimensions }) => requireSections(keys, ropeDimensions, 'interleaved'),
-  stablelm: none,
+  stablelm: (keys) => {
+    // Said by its converter, and true of models without ffn_norm alone.
+    keys.optionalBoolean('use_parallel_residual');
+    return {};
+  },
 };
 
 /**
@@ -293,22 +299,6 @@ function readNemotron(keys: ArchitectureKeys, { layers }: ModelParameters): Trai
   // Said by converters; nothing is rotated.
   keys.optionalBoolean('rope.scaling.finetuned');
   return { isUnrotated: true, ungated: 'relu-squared', ffnLayers, recurrent: readMamba(keys, states) };
-}
-
-/** A file has what softplus makes its factors of, for each layer; Huang & Schlag (2024). */
-function readXielu(keys: ArchitectureKeys, { layers }: ModelParameters): Traits {
-  const softplus = (value: number): number => Math.log1p(Math.exp(value));
-  const [alphaN, alphaP, beta, eps] = (['alpha_n', 'alpha_p', 'beta', 'eps'] as const).map((name) =>
-    keys.fileLayerNumbers(`xielu.${name}`, layers),
-  ) as [readonly number[], readonly number[], readonly number[], readonly number[]];
-  return {
-    ungated: beta.map((own, layer) => ({
-      alphaN: own + softplus(alphaN[layer] as number),
-      alphaP: softplus(alphaP[layer] as number),
-      beta: own,
-      eps: eps[layer] as number,
-    })),
-  };
 }
 
 function readHybrid(keys: ArchitectureKeys, { layers, ropeDimensions }: ModelParameters): Traits {

@@ -60,7 +60,6 @@ export const ALIASES = {
   ernie4_5: 'llama',
   exaone: 'qwen2',
   internlm2: 'llama',
-  jais2: 'starcoder2',
   minicpm: 'granite',
   nanbeige: 'llama',
   nemotron: 'starcoder2',

@@ -140,7 +140,11 @@ export function readModelParameters(file: GgufModel, keys = new ArchitectureKeys
 /** Files of Nemotron-H may have LayerNorm's epsilon beside RMSNorm's, which counts, or in its place. */
 function readEpsilon(keys: ArchitectureKeys): number {
   const [rms, layer] = ['attention.layer_norm_rms_epsilon', 'attention.layer_norm_epsilon'] as const;
-  if (hasLayerNorm(keys)) return keys.positive(layer, ...BOUNDS.epsilon);
+  if (hasLayerNorm(keys)) {
+    // Converters write it of configurations that name LayerNorm's so.
+    keys.optionalNumber(rms);
+    return keys.positive(layer, ...BOUNDS.epsilon);
+  }
   const other = isNemotron(keys) ? keys.optionalPositive(layer, ...BOUNDS.epsilon) : undefined;
   return keys.optionalPositive(rms, ...BOUNDS.epsilon) ?? other ?? keys.positive(rms, ...BOUNDS.epsilon);
 }
