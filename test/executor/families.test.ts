@@ -43,7 +43,7 @@ const all = [...RANDOM_FAMILY_NAMES, ...RANDOM_ALIAS_NAMES];
 // llama.cpp takes their GELU from a table of f16, by the gate in f16. Where a gate lies between two f16, the order of sums
 // decides which it becomes, and what follows from it is another f16 elsewhere: layers, and positions, multiply that.
 const tabled = (family: RandomFamilyName): boolean =>
-  /^(gemma|starcoder2|codeshell|phi2|falcon(-40b)?$|gptneox)/.test(family);
+  /^(gemma|starcoder2|codeshell|phi2|falcon(-\d+b)?$|gptneox)/.test(family);
 /**
  * Distance of llama.cpp from double precision where it exceeds {@link BOUND}: by its table; of qwen2vl it leaves out the norms'
  * epsilon.

@@ -57,6 +57,17 @@ export const LAYER_NORM_ALIASES = {
     biases: [...NORMS, ...QKV, ...MATRICES, 'output'],
     metadata: { ...EPSILON, 'rope.dimension_count': 8 },
   },
+  // As many heads as Falcon 7B, which share one key head.
+  'falcon-7b': {
+    layers: 2,
+    heads: [71, 1, 8],
+    hidden: 568,
+    joined: ['qkv'],
+    hasNoGate: true,
+    norms: ['attn_norm'],
+    biases: NORMS,
+    metadata: EPSILON,
+  },
   // Attention has a norm of its own.
   'falcon-40b': {
     joined: ['qkv'],
