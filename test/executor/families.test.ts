@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { type ParityCase, teacherForced } from '../../src/cli/verify/teacher-forced.js';
-import { llamaCases as allCases } from '../support/family-answers.js';
+import { llamaCases as allCases, isTabled } from '../support/family-answers.js';
 import { type Float64Options, float64Forward } from '../support/float64-forward.js';
 import {
   COVERING_FAMILIES,
@@ -40,16 +40,12 @@ function differences(a: readonly ParityCase[], b: readonly ParityCase[]): number
 
 const all = [...RANDOM_FAMILY_NAMES, ...RANDOM_ALIAS_NAMES];
 
-// llama.cpp takes their GELU from a table of f16, by the gate in f16. Where a gate lies between two f16, the order of sums
-// decides which it becomes, and what follows from it is another f16 elsewhere: layers, and positions, multiply that.
-const tabled = (family: RandomFamilyName): boolean =>
-  /^(gemma|starcoder2|codeshell|phi2|falcon(-\d+b)?$|gptneox)/.test(family);
 /**
  * Distance of llama.cpp from double precision where it exceeds {@link BOUND}: by its table; of qwen2vl it leaves out the norms'
  * epsilon.
  */
 const APPROXIMATED: Partial<Record<RandomFamilyName, number>> = {
-  ...Object.fromEntries(all.filter(tabled).map((family) => [family, 1e-3])),
+  ...Object.fromEntries(all.filter(isTabled).map((family) => [family, 1e-3])),
   qwen2vl: 1e-4,
 };
 
@@ -61,7 +57,7 @@ const families = isQuick ? COVERING_FAMILIES : all;
 describe('double precision gives llama.cpp’s log probabilities', () => {
   it.each(isFull ? all : (['llama', 'gptneox'] as const))('%s', (family) => {
     const cases = llamaCases(family);
-    const options = { geluTable: tabled(family) };
+    const options = { geluTable: isTabled(family) };
     const difference = differences(float64Cases(writeRandomFamily(family), cases, options), cases).at(-1)!;
     console.log(`${family}: float64 and llama.cpp differ by ${difference.toExponential(1)}`);
     expect(difference).toBeLessThanOrEqual(APPROXIMATED[family] ?? BOUND);

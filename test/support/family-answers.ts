@@ -10,6 +10,14 @@ const MADE = path.join('build', 'families');
 const STEPS = 64;
 
 /**
+ * True of families whose GELU llama.cpp takes from a table of f16, by the gate in f16: its log probabilities are up to 1e-3 from
+ * those of double precision. Where a gate lies between two f16, the order of sums decides which it becomes, and what follows from it is
+ * another f16 elsewhere: layers, and positions, multiply that.
+ */
+export const isTabled = (family: RandomFamilyName): boolean =>
+  /^(gemma|starcoder2|codeshell|phi2|falcon(-\d+b)?$|gptneox)/.test(family);
+
+/**
  * Answers of llama.cpp, made by bench/peers/make-parity.mjs of the very files that the seed gives.
  *
  * @throws Error where there are none yet: the model and the prompts are in build/families/ then, and the message has the command
