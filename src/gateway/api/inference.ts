@@ -290,16 +290,17 @@ export class Inference {
     const shown = { wholeText: isPlain, includeSpecial: true };
     const toldPrompt = output?.promptText ? await encoder.detokenize(promptIds, shown, caller) : undefined;
     const { signal, principal, peer, trace, deadline, httpRequestId } = caller;
-    if (signal.aborted) {
-      spans?.end('cancelled', 0, false);
-      return undefined;
-    }
     const id = request.requestId || randomUUID();
     spans?.describe(id, promptIds.length);
+    const context = { principal, peer, trace, deadline, httpRequestId, id, spans, arrivedAt };
+    if (signal.aborted) {
+      spans?.end('cancelled', 0, false);
+      this.runner.notRun({ promptIds }, context, 'cancelled');
+      return undefined;
+    }
     const parameters = generationParameters(request, {
       ...{ facts, tokenizer, promptIds, inputField, promptText, isUnary },
     });
-    const context = { principal, peer, trace, deadline, httpRequestId, id, spans, arrivedAt };
     try {
       const { matchers, budgets } = this;
       const constraints = await openConstraints(request, parameters, { facts, matchers, budgets }, caller);
