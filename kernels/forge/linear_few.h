@@ -82,7 +82,7 @@ DEVICE void linear_few_in(Piece* columns, float* parts, Job job, int group) {
   wait_for_inputs();
   const int tokens = *job.tokens;
   const uint32_t own = lds_address(columns + segment * ROUND * PIECES);
-  // Rows past the last token are there, and nobody looks at what becomes of them.
+  // Rows past the last token are there; their sums are not used.
   const size_t apart = static_cast<size_t>(job.x_rows) * CHUNK;
   const T* x_from = job.x + first * apart + lane % PIECES * PIECE;
   const auto fetch = [&](int from) {

@@ -18,7 +18,7 @@ export class Norms {
   /** @param columns of the widest norm */
   constructor(
     private readonly site: StepSite,
-    columns: number,
+    private readonly columns: number,
   ) {
     const { memory, limits, products } = site;
     this.rows = products.roomInBoth(memory, limits.maxStepTokens, columns);
@@ -62,12 +62,12 @@ export class Norms {
       plan.launch(kernels.rmsNorm, values, { rows: rows.count }, when);
       return;
     }
-    const added = bias === undefined ? this.unbiased(weight.length) : weights.vector(bias);
+    const added = bias === undefined ? this.unbiased() : weights.vector(bias);
     plan.launch(kernels.layerNorm, { ...values, bias: added }, { rows: rows.count }, when);
   }
 
-  private unbiased(columns: number): DeviceBuffer {
-    this.zeros ??= this.site.memory.upload(new Float32Array(columns));
+  private unbiased(): DeviceBuffer {
+    this.zeros ??= this.site.memory.upload(new Float32Array(this.columns));
     return this.zeros;
   }
 

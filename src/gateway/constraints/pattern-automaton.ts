@@ -93,9 +93,9 @@ class Subsets {
 
   /** The subset after a character with which some states of another were left for these. */
   after(read: readonly number[]): Subset {
-    // A comparison takes an eighth of what following free steps does.
-    this.machine.work.spend(read.length >> 3);
     const found = entryOf(this.#after, read);
+    // A comparison takes an eighth of what following free steps does; hashes of a pattern that seeks it are the same.
+    this.machine.work.spend((read.length >> 3) + found.length);
     const known = found.find((entry) => isEqual(entry.read, read));
     if (known !== undefined) return known.subset;
     const states = this.machine.closure(read);
