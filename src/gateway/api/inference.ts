@@ -1,6 +1,4 @@
-import { randomUUID } from 'node:crypto';
 import { setMaxListeners } from 'node:events';
-import { asRocmForgeError } from '../../shared/errors.js';
 import type {
   DetokenizeRequest,
   DetokenizeResponse,
@@ -14,18 +12,12 @@ import type {
 } from '../../shared/generated/rocmforge/v1/inference.js';
 import { EncodedResponse, LargeRequest, type RequestBytes } from '../../shared/grpc/strict.js';
 import type { Matchers } from '../matching/matchers.js';
-import { ReasoningBudgets } from '../matching/reasoning-budget.js';
-import type { RequestContext } from '../request/context.js';
 import type { EncodeService } from '../request/encoding/encode-service.js';
-import type { OpenedGeneration } from '../request/encoding/text-jobs.js';
 import type { CallContext } from '../request/encoding/text-threads.js';
-import type { GenerationParameters, GenerationSink } from '../request/generation.js';
+import type { GenerationSink } from '../request/generation.js';
 import { checkLimits, checkModelName } from '../request/limits.js';
-import { openConstraints } from '../request/opened-constraints.js';
 import type { RequestRunner } from '../request/runner.js';
 import type { ServedModel } from '../request/served-model.js';
-import { RequestSpans } from '../request/spans.js';
-import { checkGeneration, generationParameters } from '../request/validate.js';
 import { runWithin } from '../request/within-streams.js';
 import { checkTokenIds } from '../tokenizer/prompt.js';
 import type { Tokenizer } from '../tokenizer/tokenizer.js';
@@ -33,6 +25,7 @@ import { collectResponse } from './collect-response.js';
 import { FlushScheduler } from './flush-scheduler.js';
 import { generateComplete, promptLogprobs, tokenLogprobs } from './messages.js';
 import { CONTROL_MESSAGE_BYTES, INLINE_MESSAGE_BYTES, type Method, methodBytes } from './method-bytes.js';
+import { type OpenedRequest, RequestOpener, type RequestOpenerOptions } from './request-opener.js';
 import type { ResponseStream } from './response-stream.js';
 import { StreamWriter } from './stream-writer.js';
 
@@ -54,37 +47,25 @@ export interface WaitingCall extends CallContext {
   cancel(): void;
 }
 
-export interface InferenceOptions {
+export interface InferenceOptions extends RequestOpenerOptions {
   /** Tokens of a completion that a stream gets together, after its first; default 1. */
   readonly streamInterval?: number | undefined;
-  /** True if draft tokens are used; default: false. */
-  readonly speculates?: boolean;
-  /** And by the model's prediction block. */
-  readonly predicts?: boolean;
-}
-
-/** A request that can run. */
-interface OpenedRequest {
-  readonly parameters: GenerationParameters;
-  readonly context: RequestContext;
-  /** The prompt's text, where the answer has it in a field of its own. */
-  readonly toldPrompt: string | undefined;
 }
 
 /** The public API over one model, as messages: what every server serves, each in its protocol. */
 export class Inference {
   private readonly rounds = new FlushScheduler();
-  private readonly budgets: ReasoningBudgets;
+  private readonly opener: RequestOpener;
 
   constructor(
     private readonly model: ServedModel,
     private readonly encoder: EncodeService,
     private readonly runner: RequestRunner,
-    private readonly matchers: Matchers,
+    matchers: Matchers,
     private readonly readiness: () => Readiness,
     private readonly options: InferenceOptions = {},
   ) {
-    this.budgets = new ReasoningBudgets(model.tokenizer);
+    this.opener = new RequestOpener(model, encoder, runner, matchers, options);
   }
 
   /** The bytes that each method's requests may have. */
@@ -118,7 +99,7 @@ export class Inference {
     client: WaitingCall,
     answer: ResponseStream,
   ): Promise<void> {
-    const opened = await this.open(message, client, { isUnary: false });
+    const opened = await this.opener.open(message, client, { isUnary: false });
     if (opened === undefined) return;
     const { parameters, context, toldPrompt } = opened;
     answer.begin?.(parameters.promptIds);
@@ -157,7 +138,7 @@ export class Inference {
     client: WaitingCall,
     onToken?: () => void,
   ): Promise<GenerateResponse | undefined> {
-    const opened = await this.open(message, client, { isUnary: true });
+    const opened = await this.opener.open(message, client, { isUnary: true });
     return opened && this.collect(opened, client, onToken);
   }
 
@@ -174,7 +155,7 @@ export class Inference {
     onToken?: () => void,
   ): Promise<readonly GenerateResponse[] | undefined> {
     const opened = await allOrNone(
-      messages.map((message) => this.open(message, client, { isUnary: true })),
+      messages.map((message) => this.opener.open(message, client, { isUnary: true })),
       closeConstraints,
     );
     let begun = 0;
@@ -247,75 +228,6 @@ export class Inference {
     checkLimits(request, this.model.facts);
     checkModelName(request.model, this.model.facts);
     return { model: this.describe() };
-  }
-
-  /** Checks, encodes, and for a large request decodes. Undefined: its client has gone meanwhile. */
-  private async open(
-    message: GenerateStreamRequest | LargeRequest,
-    caller: CallContext,
-    { isUnary }: { readonly isUnary: boolean },
-  ): Promise<OpenedRequest | undefined> {
-    const arrivedAt = performance.now();
-    const spans = RequestSpans.begin(caller, this.model.name);
-    try {
-      return await this.openWith(message, caller, { isUnary, spans, arrivedAt });
-    } catch (error) {
-      if (caller.signal.aborted) {
-        spans?.end('cancelled', 0, false);
-        return undefined;
-      }
-      spans?.end(asRocmForgeError(error).reason, 0, true);
-      throw error;
-    }
-  }
-
-  private async openWith(
-    message: GenerateStreamRequest | LargeRequest,
-    caller: CallContext,
-    { isUnary, spans, arrivedAt }: { readonly isUnary: boolean } & Pick<RequestContext, 'spans' | 'arrivedAt'>,
-  ): Promise<OpenedRequest | undefined> {
-    const {
-      model: { facts, tokenizer },
-      encoder,
-    } = this;
-    const { request, inputField, promptIds } =
-      message instanceof LargeRequest
-        ? await encoder.openGeneration(message.bytes, caller)
-        : await this.openSmall(message, caller);
-    const { output } = request;
-    const echoed = { wholeText: true, includeSpecial: output?.includeSpecialTokens ?? false };
-    const promptText = output?.echo ? await encoder.detokenize(promptIds, echoed, caller) : undefined;
-    // As the model reads it: behind a special token the first space is shown.
-    const isPlain = promptIds[0] === undefined || tokenizer.isRendered(promptIds[0]);
-    const shown = { wholeText: isPlain, includeSpecial: true };
-    const toldPrompt = output?.promptText ? await encoder.detokenize(promptIds, shown, caller) : undefined;
-    const { signal, principal, peer, trace, deadline, httpRequestId } = caller;
-    const id = request.requestId || randomUUID();
-    spans?.describe(id, promptIds.length);
-    const context = { principal, peer, trace, deadline, httpRequestId, id, spans, arrivedAt };
-    if (signal.aborted) {
-      spans?.end('cancelled', 0, false);
-      this.runner.notRun({ promptIds }, context, 'cancelled');
-      return undefined;
-    }
-    const parameters = generationParameters(request, {
-      ...{ facts, tokenizer, promptIds, inputField, promptText, isUnary },
-    });
-    try {
-      const { matchers, budgets } = this;
-      const constraints = await openConstraints(request, parameters, { facts, matchers, budgets }, caller);
-      const { speculates = false, predicts = false } = this.options;
-      return { parameters: { ...parameters, constraints, speculates, predicts }, context, toldPrompt };
-    } catch (error) {
-      this.runner.notRun(parameters, context, signal.aborted ? 'cancelled' : asRocmForgeError(error).reason);
-      throw error;
-    }
-  }
-
-  private async openSmall(request: GenerateStreamRequest, caller: CallContext): Promise<OpenedGeneration> {
-    checkGeneration(request, this.model.facts);
-    const promptIds = await this.encoder.encode(request.input, caller);
-    return { request, inputField: request.input?.$case ?? 'input', promptIds };
   }
 
   /** The model, and whether it can run right now. */

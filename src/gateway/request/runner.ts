@@ -174,7 +174,7 @@ export class RequestRunner {
     return this.limiter.freeStreams(principal) > 0;
   }
 
-  /** Counts and logs a request that waited for its grammar and is not run: its client has gone, or the grammar cannot be had. */
+  /** Counts and logs a request that is not run: its client has gone while its prompt was encoded or its grammar compiled, or it has no grammar. */
   notRun({ promptIds }: Pick<GenerationParameters, 'promptIds'>, context: RequestContext, outcome: string): void {
     this.observer.requestEnded(outcome, (performance.now() - context.arrivedAt) / 1000);
     this.tell(context, { outcome, promptTokens: promptIds.length, completionTokens: 0 });
