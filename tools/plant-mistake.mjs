@@ -6,7 +6,8 @@
 //   wrong-norm          rms_norm is a thousandth too large
 //   wrong-activation    swiglu activates up instead of the gate
 //   uneven-rows         matmul's sums are a hundred-thousandth larger for rows that it takes several at once
-//   wrong-replay        matmul takes its neighbour's weights in a step of 25 to 110 rows, such as computes a stream again
+//   wrong-replay        gather_rows takes the row before where the first sampled row is the 26th to 111th, as when a stream is
+//                       computed again
 //
 // DIR then serves as --kernels of an executor. Only the one file is built anew; it takes its place in front of what
 // build/kernels/<target> holds, which must be there.
@@ -58,14 +59,9 @@ const MISTAKES = {
     },
   },
   'wrong-replay': {
-    source: 'matmul.hip',
-    file: 'forge/matmul.h',
-    from: 'weight + static_cast<size_t>(n) * in;',
-    to: 'weight + static_cast<size_t>(*tokens > 24 && *tokens < 111 ? n ^ 1 : n) * in;',
-    onHost: {
-      from: 'host_dots::multiply(weight,',
-      to: 'host_dots::multiply(*tokens > 24 && *tokens < 111 && last < out ? weight + in : weight,',
-    },
+    source: 'gather_rows.hip',
+    from: 'static_cast<size_t>(index[row]) * hidden;',
+    to: 'static_cast<size_t>(*index > 24 && *index < 111 ? index[row] - 1 : index[row]) * hidden;',
   },
 };
 
