@@ -34,3 +34,4 @@ if (wrong !== undefined) {
   rmSync(path.join(root, 'build', 'kernels', 'host'), { recursive: true, force: true });
   run(path.join(root, 'tools', 'build-kernels.mjs'), '--target', 'host');
 }
+run(path.join(root, 'tools', 'cache-code.mjs'));

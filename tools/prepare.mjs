@@ -11,4 +11,5 @@ const isBuilt = ['dist/cli/main.js', 'build/Release/rocmforge.node'].every((file
 if (process.env.npm_command !== 'exec' || !isBuilt) {
   run('tools/build-code.mjs');
   run('tools/build-kernels.mjs', '--target', 'host', '--best');
+  run('tools/cache-code.mjs');
 }

@@ -1,11 +1,11 @@
 #!/usr/bin/env node
-// Imports nothing: where few files may be open, Node's loader of modules fails, and a stack trace is all it says.
+import { cachedCodeOf, ProgramScript } from './program-script.js';
+
+// With fewer, Node's loader of modules fails, and a stack trace is all it says.
 const FEWEST_FILES = 128;
-/** program.ts and its 300 modules in fewer files (tools/finish-dist.mjs), which load sooner. */
-const PROGRAM = '../bundle/program.js';
 
 try {
-  await import(PROGRAM);
+  await new ProgramScript(cachedCodeOf(process.argv[2])).run();
 } catch (error) {
   const { code } = error as NodeJS.ErrnoException;
   if (code !== 'EMFILE' && code !== 'ENFILE') throw error;
@@ -15,5 +15,3 @@ try {
   );
   process.exit(1);
 }
-
-export {};

@@ -291,18 +291,18 @@ program
 
 const TOKEN_HINT = 'Commands send the token in the environment variable ROCMFORGE_TOKEN to the gateway.\n';
 
-checkUsage(program);
-watchOutput();
-
-try {
-  await program.parseAsync();
-} catch (error) {
-  if (!(error instanceof CommanderError)) {
+/** Runs the command that the arguments of this process name. */
+export async function run(): Promise<void> {
+  checkUsage(program);
+  watchOutput();
+  try {
+    await program.parseAsync();
+  } catch (error) {
+    if (error instanceof CommanderError) throw error;
     const known = limitError(error) ?? asRocmForgeError(error);
     writeNotice(`rocmforge: ${known.reason}: ${known.message}\n`);
     if (known.reason.startsWith('CREDENTIAL_')) writeNotice(TOKEN_HINT);
     if (known.reason === 'INTERNAL') writeNotice(`${(known.cause as Error)?.stack ?? ''}\n`);
     process.exit(1);
   }
-  throw error;
 }
