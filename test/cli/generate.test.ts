@@ -2,9 +2,10 @@ import { spawn, spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { packageRoot } from '../../src/shared/package.js';
 import { rocmforge, runProgram } from '../support/command-line.js';
+import { startTestGateway, type TestGateway } from '../support/gateway.js';
 import { firstOf } from '../support/run-size.js';
 
 const main = path.join(packageRoot, 'dist', 'cli', 'main.js');
@@ -12,6 +13,15 @@ const model = path.join(packageRoot, 'models', 'demo.gguf');
 const PROMPT = 'Once upon a time';
 const common = ['generate', '--device', 'host', '--model', model, '--max-tokens', '12'];
 const greedy = [...common, '--temperature', '0'];
+/** Requests to a running gateway, which is faster than one for each. */
+let served: readonly string[] = [];
+let server: TestGateway;
+beforeAll(async () => {
+  server = await startTestGateway(model);
+  served = ['generate', '--address', server.address, '--max-tokens', '12'];
+});
+afterAll(() => server?.stop());
+
 const lines = (stdout: string) =>
   stdout
     .trim()
@@ -35,12 +45,21 @@ describe('generate', () => {
   it('takes stops, of which the first ends the text', async () => {
     const whole = await undisturbed();
     const stop = whole.trim().slice(10, 14);
-    const { stdout } = await rocmforge(...greedy, '--stop', 'never written', '--stop', stop, PROMPT);
+    const { stdout } = await rocmforge(
+      ...served,
+      '--temperature',
+      '0',
+      '--stop',
+      'never written',
+      '--stop',
+      stop,
+      PROMPT,
+    );
     expect(stdout).toBe(`${whole.slice(0, whole.indexOf(stop))}\n`);
   });
 
   it('writes several completions one after the other', async () => {
-    const args = [...common, '--seed', '5', '--temperature', '1', PROMPT];
+    const args = [...served, '--seed', '5', '--temperature', '1', PROMPT];
     const { stdout } = await rocmforge(...args, '--n', '2');
     const texts = /^\[1 of 2\]\n([\s\S]*)\n\[2 of 2\]\n([\s\S]*)\n$/.exec(stdout);
     expect(texts?.[1]).not.toBe(texts?.[2]);
@@ -62,28 +81,39 @@ describe('generate', () => {
   });
 
   it('tells log probabilities', async () => {
-    const chunks = lines((await rocmforge(...greedy, '--logprobs', '2', '--json', PROMPT)).stdout);
+    const chunks = lines(
+      (await rocmforge(...served, '--temperature', '0', '--logprobs', '2', '--json', PROMPT)).stdout,
+    );
     expect(chunks[0].logprobs[0].top).toHaveLength(2);
     expect(chunks[0].logprobs[0].logprob).toBeLessThanOrEqual(0);
   });
 
   it('passes penalties on', async () => {
     const repeating = ['--prompt', 'the cat the cat the cat the cat', '--max-tokens', '30'];
-    const { stdout } = await rocmforge(...greedy, ...repeating);
+    const { stdout } = await rocmforge(...served, '--temperature', '0', ...repeating);
     for (const penalty of [
       ['--repetition-penalty', '3'],
       ['--frequency-penalty', '2'],
       ['--presence-penalty', '2'],
     ]) {
-      expect((await rocmforge(...greedy, ...repeating, ...penalty)).stdout).not.toBe(stdout);
+      expect((await rocmforge(...served, '--temperature', '0', ...repeating, ...penalty)).stdout).not.toBe(stdout);
     }
-    const { stderr } = await rocmforge(...greedy, PROMPT, '--frequency-penalty', '9');
+    const { stderr } = await rocmforge(...served, '--temperature', '0', PROMPT, '--frequency-penalty', '9');
     expect(stderr).toMatch(/frequency_penalty/);
   });
 
   it('sends a system message to a conversation', async () => {
-    const { stdout } = await rocmforge(...greedy, '--chat', '--json', PROMPT);
-    const { stdout: longer } = await rocmforge(...greedy, '--chat', '--system', 'You tell stories.', '--json', PROMPT);
+    const { stdout } = await rocmforge(...served, '--temperature', '0', '--chat', '--json', PROMPT);
+    const { stdout: longer } = await rocmforge(
+      ...served,
+      '--temperature',
+      '0',
+      '--chat',
+      '--system',
+      'You tell stories.',
+      '--json',
+      PROMPT,
+    );
     expect(lines(longer).at(-1).prompt_tokens).toBeGreaterThan(lines(stdout).at(-1).prompt_tokens);
   });
 
@@ -93,7 +123,7 @@ describe('generate', () => {
     [['--prompt', 'x', PROMPT], 'give one prompt'],
     [[], 'give one prompt'],
   ])('refuses %j', async (args, message) => {
-    const { code, stderr } = await rocmforge(...greedy, ...args);
+    const { code, stderr } = await rocmforge(...served, '--temperature', '0', ...args);
     expect(code).toBe(1);
     expect(stderr).toContain(`INVALID_OPTION: ${message}`);
   });

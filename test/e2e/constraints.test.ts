@@ -15,7 +15,7 @@ import { SCHEMAS } from '../support/schemas.js';
 const MODEL = 'models/demo.gguf';
 const GENERATIONS = byTier({ quick: 40, default: 40, full: 400 });
 const CLIENTS = 32;
-const KILLS = 5;
+const KILLS = byTier({ quick: 3, default: 3, full: 5 });
 
 const ajv = new Ajv2020({ strict: false, validateFormats: false });
 const validators = SCHEMAS.map((schema) => ajv.compile(schema));

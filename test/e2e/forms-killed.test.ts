@@ -24,7 +24,7 @@ const FIRST_WORD = 259;
 const COMMON = 100;
 
 /** Streams of each kind. */
-const STREAMS = 16;
+const STREAMS = byTier({ quick: 8, default: 8, full: 16 });
 const KILLS = byTier({ quick: 4, default: 4, full: 10 });
 const PARAMETERS = {
   type: 'object',

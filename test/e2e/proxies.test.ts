@@ -94,6 +94,8 @@ class Load {
         call.error = error;
       }
       call.ended = performance.now();
+      // Without a rest, ten clients take what time the machine has from the gateway that starts.
+      await later(50);
     }
   }
 }

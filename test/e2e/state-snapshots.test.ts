@@ -4,6 +4,7 @@ import type { Constraint, GenerateStreamRequest } from '../../src/shared/generat
 import { type Generated, generate, request, startTestGateway, type TestGateway } from '../support/gateway.js';
 import { killEachTime, seen, whenever } from '../support/kill-run.js';
 import { writeRandomFamily } from '../support/random-model.js';
+import { firstOf } from '../support/run-size.js';
 
 const model = writeRandomFamily('qwen35', { layers: 4, contextLength: 1024 });
 const options = { maxSequences: 8, maxStepTokens: 64, maxRestarts: 100 };
@@ -136,7 +137,7 @@ async function run(parts: Parameters<typeof startTestGateway>[1], kills: number)
 }
 
 describe('snapshots of states change no token', () => {
-  it.each([3, 16])(
+  it.each(firstOf(1, [3, 16]))(
     '%s of them, of sequences that are preempted, constrained and killed three times',
     async (stateSnapshots) => {
       const plain = await run({ prefixCache: false }, 0);

@@ -6,9 +6,9 @@ import type { GenerateStreamRequest } from '../../src/shared/generated/rocmforge
 import { type Generated, generate, request, startTestGateway } from '../support/gateway.js';
 import { killEachTime } from '../support/kill-run.js';
 import { writeRandomFamily } from '../support/random-model.js';
-import { firstOf } from '../support/run-size.js';
+import { byTier, firstOf } from '../support/run-size.js';
 
-const REQUESTS = 24;
+const REQUESTS = byTier({ quick: 16, default: 16, full: 24 });
 
 /** Greedy and sampled, with a beginning in common that is longer than every window. */
 function requests(): GenerateStreamRequest[] {

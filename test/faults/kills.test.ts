@@ -9,8 +9,8 @@ import type { RandomFamilyName } from '../support/random-families.js';
 import { writeRandomModel } from '../support/random-model.js';
 import { byTier, isFull, isQuick, seed } from '../support/run-size.js';
 
-const STREAMS = byTier({ quick: 24, default: 32, full: 64 });
-const KILLS = byTier({ quick: 6, default: 6, full: 20 });
+const STREAMS = byTier({ quick: 24, default: 24, full: 64 });
+const KILLS = byTier({ quick: 4, default: 4, full: 20 });
 const SEEDS = Array.from({ length: byTier({ quick: 1, default: 1, full: 10 }) }, (_, i) => seed(1 + i));
 
 const openFiles = () => readdirSync('/proc/self/fd').length;

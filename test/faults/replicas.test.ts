@@ -13,8 +13,8 @@ import { CHAT_TEMPLATE, mixedRequest, seen, whenever } from '../support/kill-run
 import { writeRandomModel } from '../support/random-model.js';
 import { byTier } from '../support/run-size.js';
 
-const STREAMS = byTier({ quick: 32, default: 24, full: 64 });
-const KILLS = byTier({ quick: 8, default: 5, full: 20 });
+const STREAMS = byTier({ quick: 16, default: 16, full: 64 });
+const KILLS = byTier({ quick: 5, default: 5, full: 20 });
 const threads = Math.max(1, Math.floor(usableProcessors() / 2));
 const spawned = (more: Record<string, unknown> = {}) => ({ spawn: { device: 'host' as const, threads, ...more } });
 

@@ -14,8 +14,9 @@ import { packageRoot } from '../../src/shared/package.js';
 import { type Generated, generate, request, startTestGateway, type TestGateway } from '../support/gateway.js';
 import { CHAT_TEMPLATE, mixedRequest, seen, whenever } from '../support/kill-run.js';
 import { writeRandomModel } from '../support/random-model.js';
+import { byTier } from '../support/run-size.js';
 
-const STREAMS = 12;
+const STREAMS = byTier({ quick: 6, default: 6, full: 12 });
 const wait = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 const options = { contextLength: 1024, chatTemplate: CHAT_TEMPLATE };
 const models = { chat: writeRandomModel({ ...options, seed: 1 }), small: writeRandomModel({ ...options, seed: 2 }) };

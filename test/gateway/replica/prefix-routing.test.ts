@@ -2,6 +2,7 @@ import { expect, it } from 'vitest';
 import { FakeFleet, type FleetSize } from '../../support/fake-fleet.js';
 import { FAKE_VOCABULARY } from '../../support/fake-gateway.js';
 import { Random } from '../../support/random.js';
+import { firstOf } from '../../support/run-size.js';
 
 const CONVERSATIONS = 50;
 const TURNS = 4;
@@ -37,19 +38,24 @@ async function tokensFound(seed: number, sizes: readonly FleetSize[]): Promise<n
   }
 }
 
-it.each([
-  ['all conversations', 420],
+const SIZES = [
   ['two thirds of them', 180],
-])('four replicas find nine tenths of what one as large as all finds, with blocks for %s', async (_, kvBlocks) => {
-  let [one, four] = [0, 0];
-  // Which request comes first is a matter of time: the sum of several rounds depends on it less.
-  for (const seed of [1, 2, 3, 4]) {
-    one += await tokensFound(seed, [{ kvBlocks: 4 * kvBlocks, maxSequences: 16 }]);
-    four += await tokensFound(
-      seed,
-      Array.from({ length: 4 }, () => ({ kvBlocks, maxSequences: 4 })),
-    );
-  }
-  console.log(`${kvBlocks} blocks a replica: ${four} tokens found, ${(four / one).toFixed(3)} of ${one}`);
-  expect(four / one).toBeGreaterThanOrEqual(0.9);
-});
+  ['all conversations', 420],
+] as const;
+
+it.each(firstOf(1, SIZES))(
+  'four replicas find nine tenths of what one as large as all finds, with blocks for %s',
+  async (_, kvBlocks) => {
+    let [one, four] = [0, 0];
+    // Which request comes first is a matter of time: the sum of several rounds depends on it less.
+    for (const seed of [1, 2, 3, 4]) {
+      one += await tokensFound(seed, [{ kvBlocks: 4 * kvBlocks, maxSequences: 16 }]);
+      four += await tokensFound(
+        seed,
+        Array.from({ length: 4 }, () => ({ kvBlocks, maxSequences: 4 })),
+      );
+    }
+    console.log(`${kvBlocks} blocks a replica: ${four} tokens found, ${(four / one).toFixed(3)} of ${one}`);
+    expect(four / one).toBeGreaterThanOrEqual(0.9);
+  },
+);
