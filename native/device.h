@@ -115,8 +115,8 @@ class Device {
   // Takes the memory that steps of so many bytes go through. Where steps of several devices wait for each other it must
   // be there before them: a driver may let an allocation wait for what runs.
   virtual void reserve(size_t, size_t) {}
-  // Captures what the plan launches for these counts, so that recurring steps of them run as one graph. No step
-  // captures: none is to pay for it, and the memory that graphs take is to be known when a load ends.
+  // Captures what the plan launches for these counts, so that recurring steps of them run as one graph. It comes
+  // between steps: none captures on its own, so that the memory that graphs take is known when a first load ends.
   virtual void capture(const LaunchPlan&, const std::vector<int>&) {}
   // Graphs instantiated since the device was opened.
   virtual uint64_t graphs_instantiated() const { return 0; }

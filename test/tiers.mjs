@@ -21,7 +21,7 @@ export const TIERS = {
   unit: [
     'test/cli/{inspect-rope,model-options,npm-parent,plot,served-models,system-limits,turn-printer,verify-speed}.test.ts',
     'test/client/errors.test.ts',
-    'test/executor/{block-budget,executor-server,gpu-order,graph-buckets,known-files,lease,processors,slots,tensor-reader}.test.ts',
+    'test/executor/{block-budget,executor-server,gpu-order,graph-buckets,step-graphs,known-files,lease,processors,slots,tensor-reader}.test.ts',
     'test/gateway/chat/**',
     '!test/gateway/chat/{jinja-constructs,published-templates,published-turns}.test.ts',
     'test/gateway/constraints/**',

@@ -45,11 +45,11 @@ describe.skipIf(missing !== undefined)('captured graphs', () => {
   });
 
   it('are all there when the load ends: once to measure their memory, once to serve', () => {
-    const buckets = model.buckets.all();
+    const buckets = model.graphs.buckets.all();
     const instantiated = double.calls().filter((call) => call.startsWith('instantiate'));
     console.log(
       `${buckets.length} graphs of ${instantiated[0]!.split(' ')[1]} to ${instantiated.at(-1)!.split(' ')[1]} launches, captured in ` +
-        `${model.captureMs.toFixed(0)} ms on the double`,
+        `${model.captureMs?.toFixed(0)} ms on the double`,
     );
     // 7 sizes of rows, of which 4 are few and have 3 ways of sampling; 5 of splits.
     expect(buckets).toHaveLength((4 * 3 + 3) * 5);

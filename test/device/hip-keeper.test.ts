@@ -80,13 +80,20 @@ describe.skipIf(missing !== undefined)('memory of a GPU that outlives executors'
   const bytesIn = () =>
     double.calls().reduce((sum, call) => sum + (call.startsWith('in ') ? Number(call.slice(3)) : 0), 0);
 
+  const graphs = () => double.calls().filter((call) => call.startsWith('instantiate ')).length;
+
   it('the next executor finds weights and KV blocks, and loads nothing', async () => {
     const before = bytesIn();
+    const graphsBefore = graphs();
     const { gateway } = await start();
     const loaded = bytesIn() - before;
+    // Captured once to measure their memory, and once to serve.
+    const each = (graphs() - graphsBefore) / 2;
     let afterKill = 0;
+    let graphsAfterKill = 0;
     const [first, second] = await disturbed(() => {
       afterKill = bytesIn();
+      graphsAfterKill = graphs();
       process.kill(executorPid(), 'SIGKILL');
     });
     expect(seen(second)).toEqual(seen(first));
@@ -95,6 +102,8 @@ describe.skipIf(missing !== undefined)('memory of a GPU that outlives executors'
     expect(recomputedTokens).toBeLessThan(BLOCK_TOKENS);
     expect(keptTokens).toBeGreaterThanOrEqual(BLOCK_TOKENS);
     expect(loaded - (bytesIn() - afterKill)).toBeGreaterThan(0.9 * statSync(model).size);
+    // It knows their memory, and captures them when steps need them or nothing runs.
+    await expect.poll(() => graphs() - graphsAfterKill).toBe(each);
   });
 
   it('weights that were damaged meanwhile are loaded again, and no token is wrong', async () => {

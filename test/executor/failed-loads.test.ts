@@ -58,7 +58,7 @@ describe('a load that fails leaves nothing on the device', () => {
       const whole = new FakeNativeDevice();
       const model = await load(fakeGpu(whole), path);
       expect(whole.held.bytes).toBeGreaterThan(0);
-      expect(whole.held).toMatchObject({ plans: PLANS, graphs: model.buckets.all().length });
+      expect(whole.held).toMatchObject({ plans: PLANS, graphs: model.graphs.buckets.all().length });
       const stages = new Set<string>();
       const calls = whole.calls;
       for (let failAt = 1; failAt <= calls; failAt++) {

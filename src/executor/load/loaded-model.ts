@@ -9,9 +9,9 @@ import { MappedModel, type ModelContent } from '../model/mapped-model.js';
 import type { ModelGraph } from '../model/values.js';
 import type { Weights } from '../model/weights.js';
 import type { ModelDevices } from '../parallel/model-devices.js';
-import type { GraphBuckets } from './graph-buckets.js';
 import type { LoadOptions } from './load-options.js';
 import { ModelLoader } from './model-loader.js';
+import type { StepGraphs } from './step-graphs.js';
 
 /** The block of a model that predicts further tokens. */
 export interface Prediction {
@@ -53,9 +53,10 @@ export interface LoadedModel {
   readonly hostDevice?: Device | undefined;
   /** Kept because the plan's pointers lead into their mapping. */
   readonly weights: Weights;
-  readonly buckets: GraphBuckets;
-  /** Milliseconds spent capturing a graph for each bucket; 0 if there are none. */
-  readonly captureMs: number;
+  /** Empty on the host. */
+  readonly graphs: StepGraphs;
+  /** Milliseconds in which the load captured all graphs; undefined if it left them to later. */
+  readonly captureMs: number | undefined;
   /**
    * Checks weights in memory that an executor before this one may have damaged since they were loaded.
    *

@@ -42,6 +42,7 @@ import {
 import type { LoadedModel, OpenedModel } from './loaded-model.js';
 import { placeExperts, type TriedLoad, tensorsOnHost } from './placement.js';
 import { rankPlaces, type StageLoad, stageLoads } from './stage-loads.js';
+import { StepGraphs } from './step-graphs.js';
 
 /** Arguments with which a stage's forward pass is recorded, beside limits. */
 interface Brought {
@@ -58,6 +59,8 @@ export class ModelLoader {
   /** Another executor fits beside this one. */
   private hasRoomForSpare = true;
   private wantsSpare = false;
+  /** True if another process has loaded the model with these limits, and its KV blocks are there. */
+  private takesOver = false;
   /** Tensors that are in the host's memory alone. */
   private onHost: ReadonlySet<GgufTensor> = new Set();
 
@@ -143,7 +146,10 @@ export class ModelLoader {
     const isSharded = stages.some(({ rank }) => rank !== undefined);
     const links = running.length === 1 || isSharded ? undefined : linkStages(running, memory);
     const pipeline = isSharded ? new Ranks(running) : new Pipeline(running, links);
-    const buckets = new GraphBuckets(limits, splits);
+    const graphs = new StepGraphs(isHost ? [] : running, new GraphBuckets(limits, splits));
+    // Steps of several devices wait for each other, and a driver may let the memory of a graph wait for them.
+    const mayWait = this.takesOver && running.length === 1;
+    const captureMs = isHost || mayWait ? undefined : graphs.captureAll();
     const sum = (of: (stage: Stage) => number): number => running.reduce((total, stage) => total + of(stage), 0);
     return {
       options,
@@ -165,8 +171,8 @@ export class ModelLoader {
       weights: (brought.get(stages.at(-1) as StageLoad) as Brought).weights,
       hasRoomForSpare: this.hasRoomForSpare,
       restoredWeights: [...brought.values()].reduce((total, { weights }) => total + weights.restored, 0),
-      buckets,
-      captureMs: isHost ? 0 : sum(({ device, plan }) => captureGraphs(device, plan, buckets)),
+      graphs,
+      captureMs,
       checkWeights: async () => {
         for (const [stage, { weights }] of brought) {
           if (await weights.isIntact(stage.memory)) continue;
@@ -214,6 +220,7 @@ export class ModelLoader {
     const kept = stages[0]?.device.kept;
     const noted = kept?.noted('limits');
     if (noted !== undefined) {
+      this.takesOver = true;
       this.hasRoomForSpare = kept?.noted('spare') !== undefined;
       return JSON.parse(noted) as Limits;
     }
@@ -277,7 +284,8 @@ export class ModelLoader {
       );
       const rooms = stages.map((stage, i) => {
         const { splits } = passes[i] as ForwardPass;
-        captureGraphs(stage.device, plans[i] as number, new GraphBuckets(limits, splits));
+        const planOnDevice = { device: stage.device, plan: plans[i] as number };
+        new StepGraphs([planOnDevice], new GraphBuckets(limits, splits)).captureAll();
         const bytes = stage.device.freeBytes - RESERVED_BYTES;
         return { stage, bytes, spareBytes: stage.device.ownBytes + SPARE_BYTES };
       });
@@ -346,13 +354,6 @@ function grantedOn({ limits, rooms }: Left, own: OwnLimits): Limits {
     kvBlocks: Math.min(...counts.map(({ kvBlocks }) => kvBlocks)),
     ...(first && { windowed: { ...first, blocks: Math.min(...windows.map(({ blocks }) => blocks)) } }),
   };
-}
-
-/** Captures a graph for each bucket. @returns milliseconds */
-function captureGraphs(device: Device, plan: number, buckets: GraphBuckets): number {
-  const began = performance.now();
-  for (const bucket of buckets.all()) device.native.capture(plan, countsOf(bucket));
-  return performance.now() - began;
 }
 
 /** Share for snapshots of the memory left by weights, slots and steps, if no number is given. */

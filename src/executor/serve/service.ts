@@ -25,6 +25,7 @@ import { randomIdentity } from '../device/kept-memory.js';
 import type { LoadOptions } from '../load/load-options.js';
 import { type LoadedModel, loadModel } from '../load/loaded-model.js';
 import { selfTest } from '../load/self-test.js';
+import type { StepGraphs } from '../load/step-graphs.js';
 import { StepRunner } from '../steps/step-runner.js';
 import type { FaultInjector } from './fault-injection.js';
 import { HangWatch } from './hang-watch.js';
@@ -37,6 +38,8 @@ export const STICKY_EXIT_CODE = 86;
 
 /** When to ask again who met another's load. */
 const LOAD_RETRY_MS = 1000;
+/** Between two captures of graphs while no step runs; one takes some 2 ms. */
+const CAPTURE_INTERVAL_MS = 5;
 /** Milliseconds that an ending process waits for watchers of its health to receive the news. */
 const LAST_WORDS_MS = 10;
 
@@ -159,6 +162,7 @@ export class ExecutorService {
       this.stamp('serving');
       this.health.setServing(true);
       this.log.info({ architecture: model.architecture }, 'model ready');
+      this.captureWhileIdle(model);
       // A caller that knows the epoch may send steps of it: it is sent to nobody else.
       const loaded = { ...describeModel(model, this.first), epoch: request.epoch, kvMemory: this.kvMemory };
       call.write(LoadModelResponse.fromPartial({ event: { $case: 'loaded', value: loaded } }));
@@ -189,8 +193,8 @@ export class ExecutorService {
 
   private async load(options: LoadOptions, onProgress: (done: number, total: number) => void): Promise<LoadedModel> {
     const model = await loadModel(this.devices, options, onProgress);
-    if (!this.first.isHost) {
-      const graphs = model.buckets.all().length;
+    if (model.captureMs !== undefined) {
+      const graphs = model.graphs.buckets.all().length;
       this.log.info({ graphs, ms: Math.round(model.captureMs) }, 'graphs captured');
     }
     if (model.restoredWeights > 0) this.log.warn(`damaged weights were loaded again: ${model.restoredWeights}`);
@@ -204,6 +208,24 @@ export class ExecutorService {
       // It will not serve: at an address this process stays, and is asked again.
       model.release();
       throw error;
+    }
+  }
+
+  /** Captures the graphs that the load has left to later. */
+  private captureWhileIdle(model: LoadedModel): void {
+    if (this.first.isHost) return;
+    const timer = setInterval(() => {
+      if (this.model !== model || model.graphs.isComplete) clearInterval(timer);
+      else if (this.runner?.isIdle === true) this.captureNext(model.graphs);
+    }, CAPTURE_INTERVAL_MS).unref();
+  }
+
+  private captureNext(graphs: StepGraphs): void {
+    try {
+      graphs.captureNext();
+    } catch (error) {
+      if (isSticky(error)) this.endAfterStickyError(error);
+      else throw error;
     }
   }
 

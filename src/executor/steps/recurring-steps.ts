@@ -28,12 +28,13 @@ export function isRecurring({ slices }: ExecuteRequest, counts: Int32Array): boo
  * The counts rounded up to those of a captured graph; fills the rows between with the null slot's position 0: they
  * read and write the null block, and nobody reads their results.
  */
-export function filledUp({ forward, buckets }: LoadedModel, { input: words, counts }: MicroBatch): Int32Array {
+export function filledUp({ forward, graphs }: LoadedModel, { input: words, counts }: MicroBatch): Int32Array {
   const { limits, tables } = forward;
   const { offsets } = tables;
   const rows = counts[COUNT_TOKENS] as number;
   const states = nullStates(limits);
-  const bucket = buckets.of(rows, counts[COUNT_SPLITS] as number, samplingMode(counts));
+  const bucket = graphs.buckets.of(rows, counts[COUNT_SPLITS] as number, samplingMode(counts));
+  graphs.require(bucket);
   for (let row = rows; row < bucket.rows; row++) {
     words[offsets.rowToken + row] = 0;
     words[offsets.rowPosition + row] = 0;
