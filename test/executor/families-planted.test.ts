@@ -11,6 +11,7 @@ import {
   type LatentAttention,
   type Linear,
   type Mamba,
+  type MixedStreams,
   type ModelGraph,
   type Residual,
   type ShortConv,
@@ -78,6 +79,10 @@ const nets = (change: (net: DeltaNet) => Partial<DeltaNet>): Mistake =>
   each((value) => (value.kind === 'delta-net' ? { ...value, ...change(value) } : value));
 const convolutions = (change: (value: ShortConv) => Partial<ShortConv>): Mistake =>
   each((value) => (value.kind === 'short-conv' ? { ...value, ...change(value) } : value));
+const mixtures = (change: (value: MixedStreams) => MixedStreams): Mistake =>
+  each((value) => (value.kind === 'mixed-streams' ? change(value) : value));
+/** Scores of 0 have no shares. */
+const withoutShares = (mix: MixedStreams): MixedStreams => ({ ...mix, scale: 0 });
 const mambas = (change: (value: Mamba) => Partial<Mamba>): Mistake =>
   each((value) => (value.kind === 'mamba' ? { ...value, ...change(value) } : value));
 const latents = (change: (value: LatentAttention) => Partial<LatentAttention>): Mistake =>
@@ -243,6 +248,41 @@ const MISTAKES: Partial<Record<RandomFamilyName, Readonly<Record<string, Mistake
     'no shared expert': noSharedExpert,
     'adjacent pairs': otherPairs,
     'whole heads rotated': wholeHeads,
+  },
+  gemma3n: {
+    'values as they are': attentions(() => ({ valueNormEpsilon: undefined })),
+    'keys and values of another layer': attentions(({ isShared, layer }) => (isShared ? { layer: layer - 2 } : {})),
+    'scores by the head’s size': attentions(({ headDim }) => ({ scale: 1 / Math.sqrt(headDim) })),
+    'no window': attentions(() => ({ window: undefined })),
+    'windowed layers of the other base': ropes(() => ({ base: 1_000_000 })),
+    'all gates': each((value) => (value.kind === 'gated' ? { ...value, deviations: undefined } : value)),
+    'sparse gates in every layer': each((value) => (value.kind === 'gated' ? { ...value, deviations: 1.64 } : value)),
+    'no LAuReL': (graph) => ({
+      ...graph,
+      additions: graph.additions.map((value) => (value.kind === 'sum' ? value.of[1] : value)),
+    }),
+    'LAuReL without its input': each((value) =>
+      value.kind === 'sum' && value.of[1].kind === 'norm' && value.of[1].of.kind === 'residual' ? value.of[0] : value,
+    ),
+    'not divided by √2': (graph) => ({
+      ...graph,
+      additions: graph.additions.filter(({ kind }) => kind !== 'rescaled'),
+    }),
+    'streams that are not predicted': mixtures((mix) => (mix.step === 'predicted' ? withoutShares(mix) : mix)),
+    'streams corrected alike': mixtures((mix) => (mix.step === 'corrected' ? withoutShares(mix) : mix)),
+    'scores not divided by the width': mixtures((mix) => ({ ...mix, scale: 1 })),
+    'a corrected stream without its weight': mixtures((mix) => ({ ...mix, weight: undefined })),
+    'inputs of layers for the residual stream': each((value) => (value.kind === 'other-streams' ? value.of : value)),
+    'no inputs of layers': (graph) => ({
+      ...graph,
+      additions: graph.additions.filter((value) => !holds(value, 'layer-gated')),
+    }),
+    'streams that begin as they should end': (graph) => ({
+      ...graph,
+      altup: graph.altup && { entry: graph.altup.exit, exit: graph.altup.entry },
+    }),
+    'logits not capped': (graph) => ({ ...graph, logitsSoftcap: undefined }),
+    silu: each((value) => (value.kind === 'gated' ? { ...value, activation: 'silu', deviations: undefined } : value)),
   },
   gemma4: {
     'values as they are': attentions(() => ({ valueNormEpsilon: undefined })),

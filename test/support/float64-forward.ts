@@ -10,6 +10,7 @@ import { silu } from '../kernels/reference/swiglu.js';
 import { xielu } from '../kernels/reference/xielu.js';
 import { fromHalf, toHalf } from '../kernels/support/half.js';
 import { float64DeltaNet } from './float64-delta-net.js';
+import { float64Gemma3n } from './float64-gemma3n.js';
 import { float64Gemma4 } from './float64-gemma4.js';
 import { float64Latents } from './float64-latents.js';
 import { float64Mamba } from './float64-mamba.js';
@@ -90,7 +91,7 @@ export function float64Forward(path: string, tokens: readonly number[], options:
   };
   const same = SAME[architecture] ?? architecture;
   const is = (...names: string[]) => names.includes(same);
-  const isGemma = is('gemma', 'gemma2', 'gemma3', 'gemma4');
+  const isGemma = is('gemma', 'gemma2', 'gemma3', 'gemma3n', 'gemma4');
   const isApart = is('nemotron_h', 'nemotron_h_moe');
   const isHybrid = is('qwen35', 'qwen35moe', 'qwen3next');
   const sigmoid = (value: number) => 1 / (1 + Math.exp(-value));
@@ -100,7 +101,7 @@ export function float64Forward(path: string, tokens: readonly number[], options:
   const single = (key: string) =>
     ArrayBuffer.isView(metadata.get(`${architecture}.${key}`)) ? perLayer(key) : number(key);
   const heads = single('attention.head_count');
-  const kvHeads = is('gemma4', 'lfm2', 'lfm2moe', 'granitehybrid', 'nemotron_h', 'nemotron_h_moe')
+  const kvHeads = is('gemma3n', 'gemma4', 'lfm2', 'lfm2moe', 'granitehybrid', 'nemotron_h', 'nemotron_h_moe')
     ? Math.max(...Array.from(metadata.numbers(`${architecture}.attention.head_count_kv`) ?? []))
     : single('attention.head_count_kv');
   const headDim = number('attention.key_length', hidden / heads);
@@ -493,13 +494,14 @@ export function float64Forward(path: string, tokens: readonly number[], options:
     return y.map((value, i) => value + share * shared[i]!);
   };
 
-  if (is('gemma4')) {
+  if (is('gemma3n', 'gemma4')) {
     const listOf = (key: string): readonly number[] => {
       const value = metadata.get(`${architecture}.${key}`);
       return Array.from(value as unknown as ArrayLike<number | boolean>, Number);
     };
     const onGap = options.onGap ?? (() => undefined);
-    return float64Gemma4({ tensor, has, product, productOf, number, perLayer: listOf, activation, onGap }, tokens);
+    const forward = is('gemma4') ? float64Gemma4 : float64Gemma3n;
+    return forward({ tensor, has, product, productOf, number, perLayer: listOf, activation, onGap }, tokens);
   }
   const embedding = tensor(has('token_embd.weight') ? 'token_embd.weight' : 'output.weight');
   const isMinicpm = is('minicpm');

@@ -1,4 +1,4 @@
-type Row = Float64Array<ArrayBufferLike>;
+export type Row = Float64Array<ArrayBufferLike>;
 
 /** A file's tensors in double precision, and what is common to all architectures. */
 export interface GemmaWeights {
@@ -16,9 +16,9 @@ export interface GemmaWeights {
   readonly onGap: (gap: number, layer: number, position: number) => void;
 }
 
-const dot = (a: Row, b: Row): number => a.reduce((sum, value, i) => sum + value * b[i]!, 0);
-const times = (x: Row, factor: number): Row => x.map((value) => value * factor);
-const plus = (a: Row, b: Row): Row => a.map((value, i) => value + b[i]!);
+export const dot = (a: Row, b: Row): number => a.reduce((sum, value, i) => sum + value * b[i]!, 0);
+export const times = (x: Row, factor: number): Row => x.map((value) => value * factor);
+export const plus = (a: Row, b: Row): Row => a.map((value, i) => value + b[i]!);
 const softmax = (scores: readonly number[]): number[] => {
   const largest = Math.max(...scores);
   const exponentials = scores.map((score) => Math.exp(score - largest));
@@ -26,9 +26,27 @@ const softmax = (scores: readonly number[]): number[] => {
   return exponentials.map((value) => value / total);
 };
 
-/** Gemma 4's text model as transformers' modeling_gemma4.py defines it, position by position; no caches. */
-export function float64Gemma4(weights: GemmaWeights, tokens: readonly number[]): Row[] {
-  const { tensor, has, product, productOf, number, perLayer, activation } = weights;
+/** Attention of Gemma 3n and 4, and inputs of their layers, position by position; no caches. */
+export interface GemmaParts {
+  readonly hidden: number;
+  readonly layers: number;
+  /** Width of each layer's inputs; 0: there are none. */
+  readonly width: number;
+  /** RMS norm without a weight. */
+  readonly normed: (x: Row, weight?: Row) => Row;
+  /** RMS norm by the tensor of that name, without `.weight`. */
+  readonly norm: (name: string, x: Row) => Row;
+  readonly attend: (layer: number, xs: readonly Row[]) => Row[];
+  /** The scaled embedding of each token. */
+  readonly embedded: () => Row[];
+  /** Inputs of all layers, by position and layer. */
+  readonly inputs: (xs: readonly Row[]) => Row[][];
+  readonly logits: (x: Row) => Row;
+}
+
+/** {@link GemmaParts} of a file and a text. */
+export function gemmaParts(weights: GemmaWeights, tokens: readonly number[]): GemmaParts {
+  const { tensor, has, product, number, perLayer } = weights;
   const hidden = number('embedding_length');
   const layers = number('block_count');
   const heads = number('attention.head_count');
@@ -37,7 +55,7 @@ export function float64Gemma4(weights: GemmaWeights, tokens: readonly number[]):
   const window = number('attention.sliding_window');
   const firstShared = layers - number('attention.shared_kv_layers', 0);
   const width = number('embedding_length_per_layer_input', 0);
-  const cap = number('final_logit_softcapping');
+  const cap = number('final_logit_softcapping', 30);
   const normed = (x: Row, weight?: Row): Row => {
     const scale = 1 / Math.sqrt(dot(x, x) / x.length + epsilon);
     return x.map((value, i) => value * scale * (weight?.[i] ?? 1));
@@ -48,8 +66,9 @@ export function float64Gemma4(weights: GemmaWeights, tokens: readonly number[]):
 
   /** Half of a head turns with the other half; of global heads the first quarter of the pairs alone. */
   const rotated = (head: Row, position: number, isWindowed: boolean): Row => {
-    const [base, half] = [number(isWindowed ? 'rope.freq_base_swa' : 'rope.freq_base'), head.length / 2];
-    const divisors = isWindowed ? undefined : tensor('rope_freqs.weight');
+    const base = isWindowed ? number('rope.freq_base_swa', 10_000) : number('rope.freq_base');
+    const half = head.length / 2;
+    const divisors = isWindowed || !has('rope_freqs.weight') ? undefined : tensor('rope_freqs.weight');
     const y = head.slice();
     for (let j = 0; j < half; j++) {
       const angle = (position * base ** (-j / half)) / (divisors?.[j] ?? 1);
@@ -64,7 +83,8 @@ export function float64Gemma4(weights: GemmaWeights, tokens: readonly number[]):
   const attend = (layer: number, xs: readonly Row[]): Row[] => {
     const block = `blk.${layer}`;
     const isWindowed = windowed[layer]!;
-    const size = number(isWindowed ? 'attention.key_length_swa' : 'attention.key_length');
+    const globalSize = number('attention.key_length');
+    const size = isWindowed ? number('attention.key_length_swa', globalSize) : globalSize;
     if (layer < firstShared) {
       kept.set(
         layer,
@@ -93,6 +113,37 @@ export function float64Gemma4(weights: GemmaWeights, tokens: readonly number[]):
       return product(`${block}.attn_output`, Float64Array.from(out.flatMap((head) => [...head])));
     });
   };
+
+  const rowOf = (table: string, token: number, size: number): Row =>
+    tensor(`${table}.weight`).slice(token * size, (token + 1) * size);
+  const embedded = () => tokens.map((token) => times(rowOf('token_embd', token, hidden), Math.sqrt(hidden)));
+  const inputs = (xs: readonly Row[]) =>
+    xs.map((x, i) => {
+      if (width === 0) return [];
+      const rows = split(rowOf('per_layer_token_embd', tokens[i]!, layers * width), width);
+      const projected = split(times(product('per_layer_model_proj', x), 1 / Math.sqrt(hidden)), width);
+      return projected.map((row, layer) =>
+        times(plus(norm('per_layer_proj_norm', row), times(rows[layer]!, Math.sqrt(width))), Math.SQRT1_2),
+      );
+    });
+  const logits = (x: Row) => product('token_embd', norm('output_norm', x)).map((logit) => cap * Math.tanh(logit / cap));
+  return { hidden, layers, width, normed, norm, attend, embedded, inputs, logits };
+}
+
+/** Gemma 4's text model as transformers' modeling_gemma4.py defines it, position by position; no caches. */
+export function float64Gemma4(weights: GemmaWeights, tokens: readonly number[]): Row[] {
+  const { tensor, has, product, productOf, number, activation } = weights;
+  const {
+    hidden,
+    layers,
+    width,
+    normed,
+    norm,
+    attend,
+    embedded,
+    inputs: inputsOf,
+    logits,
+  } = gemmaParts(weights, tokens);
 
   const mlp = (block: string, x: Row): Row => {
     const up = product(`${block}.ffn_up`, x);
@@ -128,17 +179,8 @@ export function float64Gemma4(weights: GemmaWeights, tokens: readonly number[]):
     return plus(norm(`${block}.post_ffw_norm_1`, dense), routed);
   };
 
-  const rowOf = (table: string, token: number, size: number): Row =>
-    tensor(`${table}.weight`).slice(token * size, (token + 1) * size);
-  let xs = tokens.map((token) => times(rowOf('token_embd', token, hidden), Math.sqrt(hidden)));
-  const inputs = xs.map((x, i) => {
-    if (width === 0) return [];
-    const embedded = split(rowOf('per_layer_token_embd', tokens[i]!, layers * width), width);
-    const projected = split(times(product('per_layer_model_proj', x), 1 / Math.sqrt(hidden)), width);
-    return projected.map((row, layer) =>
-      times(plus(norm('per_layer_proj_norm', row), times(embedded[layer]!, Math.sqrt(width))), Math.SQRT1_2),
-    );
-  });
+  let xs = embedded();
+  const inputs = inputsOf(xs);
   for (let layer = 0; layer < layers; layer++) {
     const block = `blk.${layer}`;
     const attended = attend(
@@ -156,5 +198,5 @@ export function float64Gemma4(weights: GemmaWeights, tokens: readonly number[]):
       return times(y, tensor(`${block}.layer_output_scale.weight`)[0]!);
     });
   }
-  return xs.map((x) => product('token_embd', norm('output_norm', x)).map((logit) => cap * Math.tanh(logit / cap)));
+  return xs.map(logits);
 }

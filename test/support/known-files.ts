@@ -141,7 +141,7 @@ export const KNOWN_FILES: readonly KnownFile[] = [
   },
   { name: 'Gemma-2-9B-it Q4_K_M', architecture: 'gemma2', types: Q4_K_M, headDim: 256 },
   { name: 'Gemma-3-27B-it Q4_0', architecture: 'gemma3', types: ['F16', 'Q4_0'], headDim: 128 },
-  { name: 'Gemma-3n-E4B-it Q4_K_M', ...otherArchitecture('gemma3n'), types: Q4_K_M, headDim: 256 },
+  { name: 'Gemma-3n-E4B-it Q4_K_M', architecture: 'gemma3n', types: Q4_K_M, headDim: 256 },
   {
     name: 'Phi-3.5-mini-instruct Q4_K_M',
     architecture: 'phi3',
@@ -238,7 +238,7 @@ export function headerOf(file: KnownFile): GgufBuilder {
     tensors: Object.fromEntries(Object.entries(file.tensors ?? {}).map(([name, dims]) => [name, { dims }])),
   });
   const matrices = [...builder.read().tensors.values()].filter(
-    ({ name, dims }) => dims.length >= 2 && !/\.bias$|ffn_gate_inp|ssm_conv1d/.test(name),
+    ({ name, dims }) => dims.length >= 2 && !/\.bias$|ffn_gate_inp|ssm_conv1d|altup_|laurel_/.test(name),
   );
   for (const [i, { name }] of matrices.entries()) builder.retype(name, file.types[i % file.types.length]!);
   return builder;

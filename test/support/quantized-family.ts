@@ -33,8 +33,9 @@ export function writeQuantizedFamily(name: RandomFamilyName, weights: FamilyQuan
   });
   const random = new RandomWeights(fill);
   for (const tensor of builder.read().tensors.values()) {
-    // Vectors of groups of heads have two dimensions, too.
-    if (tensor.dims.length < 2 || /\.bias$|\.ssm_(a|d|norm)(\.|$)|\.shortconv\.conv\./.test(tensor.name)) continue;
+    // Vectors of groups of heads have two dimensions, too. Quantizers leave AltUp and LAuReL as they are.
+    if (tensor.dims.length < 2 || /\.bias$|\.ssm_(a|d|norm)(\.|$)|\.shortconv\.conv\.|altup_|laurel_/.test(tensor.name))
+      continue;
     const [, layer, kind] = /^(?:blk\.(\d+)\.)?([^.]+)/.exec(tensor.name)!;
     const type = matrixType(weights, shape, kind!, layer === undefined ? undefined : Number(layer), tensor.dims[0]!);
     if (type === tensor.type) continue;

@@ -2,7 +2,7 @@ import { typed } from './gguf-builder.js';
 import { RANDOM_ALIASES } from './random-aliases.js';
 import { RANDOM_EXPERTS } from './random-experts.js';
 import { CONVOLVED, HYBRID, MLP, NETTED, POST_NORMS, QKV, type RandomFamily, ROUTED } from './random-family.js';
-import { RANDOM_GEMMA4 } from './random-gemma4.js';
+import { RANDOM_GEMMA3N, RANDOM_GEMMA4 } from './random-gemma4.js';
 import { RANDOM_HUNYUAN } from './random-hunyuan.js';
 import { RANDOM_LAYER_NORMS } from './random-layer-norms.js';
 import { RANDOM_NEMOTRON } from './random-nemotron.js';
@@ -262,6 +262,7 @@ const OWN_FAMILIES = {
     metadata: { 'rope.dimension_count': 16 },
     scaled: { ffn_gate_inp: 7, ...NETTED },
   },
+  ...RANDOM_GEMMA3N,
   ...RANDOM_GEMMA4,
   ...RANDOM_NEMOTRON,
   ...RANDOM_HUNYUAN,

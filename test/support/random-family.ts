@@ -66,6 +66,8 @@ export interface RandomFamily {
   readonly layerShape?: (layer: number) => RandomLayer;
   /** Width of the inputs that each layer gets beside the residual stream. */
   readonly layerInputs?: number;
+  /** Streams beside the residual stream, and matrices of low rank beside attention. */
+  readonly hasAltup?: true;
   /** Each layer ends with a factor of the residual stream. */
   readonly hasOutputScales?: true;
   /** Mean of a block's norms, by name; default 1. */

@@ -46,6 +46,50 @@ const LARGE = {
   scaled: { token_embd: 0.04 },
 } as const;
 
+/** As llama.cpp has it: the first twenty layers have keys and values, the two before the rest are one of each kind. */
+const OWN_LAYERS = 20;
+const GEMMA3N_WINDOWS = Array.from(
+  { length: OWN_LAYERS + 3 },
+  (_, layer) => layer % 5 !== 4 && layer !== OWN_LAYERS + 1,
+);
+
+/** Gemma 3n, whose file has keys and values of the layers that share others. */
+export const RANDOM_GEMMA3N = {
+  gemma3n: {
+    layers: GEMMA3N_WINDOWS.length,
+    heads: [4, 1, 32],
+    isTied: true,
+    norms: POST_NORMS,
+    headNorms: 'head',
+    // No other width, and rank, is taken.
+    layerInputs: 256,
+    layerShape: () => ({ kvHeads: 1, headDim: 32, ffn: 128 }),
+    hasAltup: true,
+    metadata: {
+      'attention.sliding_window': 24,
+      'attention.sliding_window_pattern': typed.arrayOf(typed.bool, GEMMA3N_WINDOWS),
+      'attention.shared_kv_layers': GEMMA3N_WINDOWS.length - OWN_LAYERS,
+      'rope.freq_base': typed.f32(1_000_000),
+      'altup.active_idx': 0,
+      'altup.num_inputs': 4,
+      activation_sparsity_scale: typed.arrayOf(
+        typed.f32,
+        GEMMA3N_WINDOWS.map((_, layer) => (layer < 10 ? 1.6448533535003662 : Number.NEGATIVE_INFINITY)),
+      ),
+    },
+    // So many layers would drown the embedding, and multiply roundings. Logits are large enough for their cap of 30.
+    means: {
+      attn_q_norm: 0.2,
+      post_attention_norm: 0.2,
+      laurel_post_norm: 0.2,
+      post_ffw_norm: 0.1,
+      post_norm: 0.1,
+      output_norm: 2,
+    },
+    scaled: { token_embd: 0.08 },
+  },
+} as const satisfies Readonly<Record<string, RandomFamily>>;
+
 /** Gemma 4: small models with inputs of each layer and shared keys and values; large ones, dense and with experts. */
 export const RANDOM_GEMMA4 = {
   gemma4: {

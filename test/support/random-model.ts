@@ -2,6 +2,7 @@ import { mkdtempSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { GgufBuilder, typed } from './gguf-builder.js';
+import { altupBlock, altupEnds } from './random-altup.js';
 import { latentKeys, mambaKeys } from './random-blocks.js';
 import { architectureOf, RANDOM_FAMILIES, type RandomFamilyName } from './random-families.js';
 import type { RandomFamily, RandomLayer } from './random-family.js';
@@ -306,6 +307,7 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
       matrix(`${block}.proj.weight`, inputs, hidden);
       norm(`${block}.post_norm.weight`);
     }
+    if (family.hasAltup) altupBlock({ matrix, vector, norm }, block, hidden);
     if (family.hasOutputScales) vector(`${block}.layer_output_scale.weight`, 1, 0.8);
   }
   norm(family.convolutions === undefined ? 'output_norm.weight' : 'token_embd_norm.weight');
@@ -323,6 +325,7 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
     matrix('per_layer_model_proj.weight', hidden, layers * inputs);
     vector('per_layer_proj_norm.weight', inputs, 1);
   }
+  if (family.hasAltup) altupEnds({ matrix }, hidden);
   for (const [name, spec] of Object.entries(options.tensors ?? {})) builder.tensor(name, spec);
   return builder;
 }

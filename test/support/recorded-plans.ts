@@ -138,7 +138,9 @@ export async function launchedKernels(types: 'all' | 'families'): Promise<Readon
   const quantizable = new Set(files.filter((_, i) => KV_Q8_HEAD_DIMS.includes(shapes[i]!.shape.headDim)));
   const sinks = ['F32', 'F16', 'BF16'].map((type) => writeExperts(folder, 'gpt-oss', type as TensorTypeName));
   const others = RANDOM_FAMILY_NAMES.filter((family) => family !== 'gpt-oss');
-  const plain = others.map((family) => writeRandomModel({ family, layers: Math.min(8, layersOf(family)) }));
+  // Keys of some families list their layers.
+  const most = (family: RandomFamilyName) => ('layerShape' in RANDOM_FAMILIES[family] ? layersOf(family) : 8);
+  const plain = others.map((family) => writeRandomModel({ family, layers: Math.min(most(family), layersOf(family)) }));
   const latentFamilies = plain.filter((_, i) => 'latents' in RANDOM_FAMILIES[others[i]!]);
   files.push(...plain, ...sinks);
   // Experts with GELU.

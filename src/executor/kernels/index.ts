@@ -48,6 +48,7 @@ import { shortConvContracts } from './short-conv.js';
 import { slotWriteContracts } from './slot-write.js';
 import { smallGemmContracts } from './small-gemm.js';
 import { softcapContracts } from './softcap.js';
+import { streamsContracts } from './streams.js';
 import { swigluContracts } from './swiglu.js';
 import { unfusedAttentionOperations } from './unfused-attention.js';
 
@@ -103,6 +104,7 @@ export * from './short-conv.js';
 export * from './slot-write.js';
 export * from './small-gemm.js';
 export * from './softcap.js';
+export * from './streams.js';
 export * from './swiglu.js';
 export * from './unfused-attention.js';
 
@@ -137,6 +139,7 @@ export const operations: Readonly<Record<string, readonly KernelContract[]>> = {
   ranks: rankContracts,
   'bias-add': biasAddContracts,
   swiglu: swigluContracts,
+  streams: streamsContracts,
   'gate-up-swiglu': gateUpSwigluContracts,
   softcap: softcapContracts,
   'scale-queries': scaleQueriesContracts,

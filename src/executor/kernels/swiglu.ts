@@ -10,8 +10,9 @@ import {
   rowsApart,
   variants,
 } from '../device/contract.js';
-import { elementwise, exact, stored } from '../device/tolerance.js';
+import { elementwise, exact, roundings, stored } from '../device/tolerance.js';
 import { Q8_BLOCK, Q8_BLOCK_BYTES, TILE_TYPES, type TileType } from './formats.js';
+import { ORDER } from './reduction-order.js';
 
 /** Elements of a row that one block writes. */
 export const SWIGLU_PART = 1024;
@@ -34,6 +35,20 @@ export const geglu = defineKernel({
   arguments: swiglu.arguments,
   grid: ACTIVATION_GRID,
   tolerance: elementwise,
+});
+
+/** Gates of the largest values of a row alone, as Gemma 3n's first layers have; You et al., "Spark Transformer" (2025). */
+export const sparseGeglu = defineKernel({
+  name: 'sparse_geglu',
+  source: 'sparse_geglu.hip',
+  summary: 'y = gelu(max(gate - cutoff, 0)) * up, cutoff = mean(gate) + deviations · deviation(gate)',
+  arguments: [...swiglu.arguments, f32('deviations')],
+  grid: [{ of: 'rows' }],
+  order: ORDER.row,
+  tolerance: roundings(
+    '(ffn / 8 + 32) · 2⁻²⁴ · |up| · (|gate| + (1 + |deviations|) · √mean(gate²)): sums taken 8 or more at a time, and gelu',
+    ({ ffn }) => ffn! / 8 + 32,
+  ),
 });
 
 /** Activation of an MLP without a gate; So et al. (2021). */
@@ -125,6 +140,7 @@ export const swigluF16 = defineKernel({
 export const swigluContracts: readonly KernelContract[] = [
   swiglu,
   geglu,
+  sparseGeglu,
   geluGate,
   reluSquared,
   gelu,

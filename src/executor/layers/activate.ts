@@ -12,6 +12,7 @@ export function activate(
   { count: rows }: Rows,
 ): void {
   const input = { y, columns };
+  if (activation === 'none') return;
   if (activation === 'relu-squared') plan.launch(kernels.reluSquared, input, { rows });
   else if (activation === 'gelu') plan.launch(kernels.gelu, input, { rows });
   else {

@@ -169,7 +169,9 @@ export class ForwardPass {
       (table, y) => input.embed(weights.table(table), y),
       (value, y) => this.values.product(value, y, stream),
     );
+    this.values.layers.streams?.enter();
     new ResidualAdditions(site, this.values).record(additions, stream);
+    this.values.layers.streams?.leave();
     if (logits !== undefined) this.output.record(logits, this.lastTokens);
   }
 

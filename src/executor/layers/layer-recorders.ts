@@ -18,6 +18,7 @@ import type { AttentionSplits } from './paged-attention.js';
 import { QueryGates, RecurrentLayers } from './recurrent-layers.js';
 import { ShortConvLayers } from './short-conv-layers.js';
 import type { StepSite } from './step-site.js';
+import { Streams } from './streams.js';
 
 /** Recorders of each kind of layers, with their memory; undefined for kinds that the model does not have. */
 export class LayerRecorders {
@@ -29,12 +30,13 @@ export class LayerRecorders {
   readonly latents: LatentAttentionLayers | undefined;
   readonly queryGates: QueryGates | undefined;
   readonly layerInputs: LayerInputLayers | undefined;
+  readonly streams: Streams | undefined;
 
   /**
    * @param values   all of the graph
    * @param attended columns of the widest attention
    */
-  constructor(site: StepSite, { layerInputs }: StageGraph, values: readonly Value[], attended: number) {
+  constructor(site: StepSite, { layerInputs, altup }: StageGraph, values: readonly Value[], attended: number) {
     const { plan, memory, recorded, weights, products, tokens } = site;
     this.attentions = new AttentionLayers(site, recorded, products, tokens, attended);
     const isOf = <Kind extends Value['kind']>(kind: Kind) => {
@@ -65,6 +67,7 @@ export class LayerRecorders {
       (attentions) => new QueryGates(plan, memory, attentions, tokens),
     );
     if (layerInputs !== undefined) this.layerInputs = new LayerInputLayers(memory, plan, weights, layerInputs, tokens);
+    if (altup !== undefined) this.streams = new Streams(site, altup);
   }
 
   /** Split of attention among blocks. */

@@ -17,13 +17,29 @@ export class ResidualAdditions {
   /** x += value, for each of a graph's additions in turn. */
   record(additions: StageGraph['additions'], stream: Stream): void {
     for (const value of additions) {
-      const isSummed = value.kind === 'rescaled' ? this.rescale(value) : this.add(value, stream);
+      const isSummed = this.change(value, stream);
       this.site.singleToken?.written(isSummed);
       this.values.residualChanged();
     }
   }
 
   /** @returns whether a step of one row leaves the sums of squares of what x became */
+  private change(value: Value, stream: Stream): boolean {
+    switch (value.kind) {
+      case 'rescaled':
+        return this.rescale(value);
+      case 'mixed-streams':
+        this.values.layers.streams!.mix(value, (of, y) => this.values.product(of, y, stream));
+        return false;
+      case 'other-streams':
+        this.values.inF32(value.of, this.values.delta, stream);
+        this.values.layers.streams!.add(this.values.delta);
+        return false;
+      default:
+        return this.add(value, stream);
+    }
+  }
+
   private add(value: Value, stream: Stream): boolean {
     if (value.kind === 'sum') return this.addSum(value, stream);
     if (value.kind === 'experts') return this.values.routed(value, stream.x, stream, true);
@@ -39,11 +55,11 @@ export class ResidualAdditions {
     return this.addDelta(stream);
   }
 
-  /** x *= the vector's one element */
+  /** x *= the number, or the vector's one element */
   private rescale({ factor }: Rescaled): boolean {
     const { device, weights, x, model, tokens } = this.site;
-    const [number] = device.readF32(weights.vector(factor)) as Float32Array & [number];
-    this.values.scale(x, model.hiddenSize, number, tokens);
+    const number = typeof factor === 'number' ? factor : device.readF32(weights.vector(factor))[0];
+    this.values.scale(x, model.hiddenSize, number as number, tokens);
     return false;
   }
 

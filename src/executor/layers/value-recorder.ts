@@ -93,7 +93,7 @@ export class ValueRecorder {
     form: ActivationEncoding,
     stream: Stream,
   ): Activation['forms'] {
-    const { latents, recurrent, shortConvs, mambas, layerInputs } = this.layers;
+    const { latents, recurrent, shortConvs, mambas, layerInputs, streams } = this.layers;
     const product = (of: Linear, y: DeviceBuffer) => this.product(of, y, stream);
     switch (value.kind) {
       case 'residual':
@@ -116,8 +116,12 @@ export class ValueRecorder {
         return { f32: mambas!.record(value, product) };
       case 'layer-gated':
         return { f32: layerInputs!.gate(value, product) };
+      case 'corrected-stream':
+        return { f32: streams!.kept };
       case 'rescaled':
-        throw new Error('what rescales the residual stream is no input');
+      case 'mixed-streams':
+      case 'other-streams':
+        throw new Error('what changes streams is no input');
       case 'linear':
       case 'scaled':
       case 'sum':
@@ -220,7 +224,7 @@ export class ValueRecorder {
     this.site.plan.launch(kernels.residualAdd, values, { rows: stream.rows.count });
   }
 
-  private gate({ activation, of }: Gated, form: ActivationEncoding, stream: Stream): Activation['forms'] {
+  private gate({ activation, deviations, of }: Gated, form: ActivationEncoding, stream: Stream): Activation['forms'] {
     const { plan, products, fusions, model } = this.site;
     const matrices = this.matricesOf(of);
     const both = joined(matrices);
@@ -251,8 +255,10 @@ export class ValueRecorder {
     const bias = this.biasOf(of);
     if (bias !== undefined) this.addBias(bias, this.gateUp, stream);
     if (rule === undefined) {
-      const kernel = activation === 'silu' ? kernels.swiglu : kernels.geglu;
-      plan.launch(kernel, { gate_up: this.gateUp, y: this.gated.f32, ffn }, { rows: stream.rows.count });
+      const values = { gate_up: this.gateUp, y: this.gated.f32, ffn };
+      const dims = { rows: stream.rows.count };
+      if (deviations !== undefined) plan.launch(kernels.sparseGeglu, { ...values, deviations }, dims);
+      else plan.launch(activation === 'silu' ? kernels.swiglu : kernels.geglu, values, dims);
       return { f32: this.gated.f32 };
     }
     const activated = isGatedAlone ? bothOf(few, row?.multiToken) : few;

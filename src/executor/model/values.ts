@@ -18,6 +18,9 @@ export type Value =
   | Gated
   | Activated
   | LayerGated
+  | MixedStreams
+  | OtherStreams
+  | CorrectedStream
   | Scaled
   | Rescaled
   | Sum
@@ -251,8 +254,11 @@ export interface HeadNorms {
 /** Activation of an MLP without a gate: `[rows, ffn]`. */
 export interface Activated {
   readonly kind: 'activated';
-  /** relu-squared: max(of, 0)²; So et al. (2021). gelu: in its form with tanh; Hendrycks & Gimpel (2016). */
-  readonly activation: 'relu-squared' | 'gelu' | Xielu;
+  /**
+   * relu-squared: max(of, 0)²; So et al. (2021). gelu: in its form with tanh; Hendrycks & Gimpel (2016). none: the product of two
+   * matrices; LAuReL, Menghani, Kumar & Kumar (2024).
+   */
+  readonly activation: 'relu-squared' | 'gelu' | 'none' | Xielu;
   readonly of: Linear;
 }
 
@@ -261,6 +267,11 @@ export interface Gated {
   readonly kind: 'gated';
   /** gelu: in its form with tanh. */
   readonly activation: 'silu' | 'gelu';
+  /**
+   * Gates are max(gate - cutoff, 0), so many standard deviations of a row's gates above their mean; You et al. (2025). Absent: as
+   * they are. Only with gelu.
+   */
+  readonly deviations?: number | undefined;
   /** Gate and up of each row: `[rows, 2, ffn]`. */
   readonly of: Linear;
 }
@@ -275,10 +286,42 @@ export interface LayerGated {
   readonly of: Linear;
 }
 
-/** The residual stream is multiplied by the one element of a vector. It is nothing that is added: it may only be an addition itself. */
+/** The residual stream is multiplied by a number, or a vector's one element. It is nothing that is added: it may only be an addition itself. */
 export interface Rescaled {
   readonly kind: 'rescaled';
-  readonly factor: VectorRef;
+  readonly factor: VectorRef | number;
+  readonly of: Residual;
+}
+
+/**
+ * All streams of {@link AltUp} change, by shares that are products of coefficients with tanh(scale · scores). It may only be an
+ * addition itself.
+ */
+export interface MixedStreams {
+  readonly kind: 'mixed-streams';
+  /**
+   * predicted: stream i += sum_j share[i][j] · stream j. corrected: stream i += (1 + share[i]) · (x - predicted x), where the
+   * prediction of the residual stream takes its place first.
+   */
+  readonly step: 'predicted' | 'corrected';
+  /** Scores of the residual stream: `[rows, streams]`. */
+  readonly of: Linear;
+  readonly scale: number;
+  /** `[streams * streams, streams]`, of a correction `[streams, streams]`. */
+  readonly coefficients: VectorRef;
+  /** `[hidden]`: factor of the {@link CorrectedStream}. */
+  readonly weight?: VectorRef | undefined;
+}
+
+/** The value is added to the streams beside the residual stream. It may only be an addition itself. */
+export interface OtherStreams {
+  readonly kind: 'other-streams';
+  readonly of: Value;
+}
+
+/** The residual stream after the latest correction, times its weight. */
+export interface CorrectedStream {
+  readonly kind: 'corrected-stream';
   readonly of: Residual;
 }
 
@@ -391,6 +434,17 @@ export interface LayerInputs {
   readonly scale: number;
 }
 
+/**
+ * Streams beside the residual stream, of which layers compute one alone; Baykal et al. (2023), in the form of Gemma 3n. Each begins
+ * as a product with the embedding, of the embedding's length. At the end the mean of the residual stream and of products with the
+ * others, each of the residual stream's length, takes its place.
+ */
+export interface AltUp {
+  /** Matrices `[hidden, hidden]` of the other streams behind each other. */
+  readonly entry: Linear;
+  readonly exit: Linear;
+}
+
 /** A whole model, from token ids to logits. */
 export interface ModelGraph {
   /** Each token's first residual stream: `[vocabulary, hidden]`. */
@@ -399,6 +453,8 @@ export interface ModelGraph {
   readonly embeddingScale?: number | undefined;
   /** Absent: layers have no inputs but the residual stream. */
   readonly layerInputs?: LayerInputs | undefined;
+  /** Absent: there is the residual stream alone. */
+  readonly altup?: AltUp | undefined;
   /** Values added to the residual stream, in order. */
   readonly additions: readonly Value[];
   /** Logits of the wanted rows: `[rows, vocabulary]`. */
@@ -440,6 +496,8 @@ export type StageGraph = Omit<ModelGraph, 'embedding' | 'logits'> &
 export function columnsOf(value: Residual | Value, hidden: number): number {
   switch (value.kind) {
     case 'residual':
+    case 'mixed-streams':
+    case 'corrected-stream':
       return hidden;
     case 'norm':
     case 'scaled':
@@ -447,6 +505,7 @@ export function columnsOf(value: Residual | Value, hidden: number): number {
     case 'rank-sum':
     case 'layer-gated':
     case 'rescaled':
+    case 'other-streams':
       return columnsOf(value.of, hidden);
     case 'experts':
       return value.down.rows;
@@ -489,9 +548,9 @@ export function* withInputs(value: Residual | Value): Generator<Value> {
 }
 
 /** Every value of a model or of a stage of it, in the order in which they are computed; those of its prediction block at the end. */
-export function* valuesOf({ entry, layerInputs, additions, logits, prediction }: StageGraph): Generator<Value> {
-  const first = [entry?.projection, layerInputs?.projection].filter((value) => value !== undefined);
-  const last = logits === undefined ? [] : [logits];
+export function* valuesOf({ entry, layerInputs, altup, additions, logits, prediction }: StageGraph): Generator<Value> {
+  const first = [entry?.projection, layerInputs?.projection, altup?.entry].filter((value) => value !== undefined);
+  const last = [altup?.exit, logits].filter((value) => value !== undefined);
   for (const value of [...first, ...additions, ...last]) yield* withInputs(value);
   if (prediction !== undefined) yield* valuesOf(prediction);
 }

@@ -1,6 +1,15 @@
 import type { ServableModel } from '../../shared/gguf/servable-model.js';
 import type { TensorCatalog } from '../model/tensors.js';
-import { type Attention, type LayerInputs, type Linear, type Norm, type Rope, type Value, x } from '../model/values.js';
+import {
+  type Attention,
+  type LayerInputs,
+  type Linear,
+  type Norm,
+  type Residual,
+  type Rope,
+  type Value,
+  x,
+} from '../model/values.js';
 import { Layers } from './family.js';
 
 /** Building blocks of one of Gemma 4's layers, which has heads and an FFN of its own size. */
@@ -19,8 +28,10 @@ export class Gemma4Layer extends Layers {
   /**
    * Attention whose heads of q, k and v are all normalized, those of v without a weight. A layer without `attn_v` takes its keys
    * for values as well, before they are normalized; one that shares keys and values projects q alone.
+   *
+   * @param of its input
    */
-  attended4(rope: Rope): Linear {
+  attended4(rope: Rope, of: Value = this.rmsNorm(`${this.block}.attn_norm`)): Linear {
     const { block, index } = this;
     const { heads, kvHeads, headDim, hiddenSize, rmsNormEpsilon: epsilon, traits } = this.model;
     const sharedWith = traits.shapes?.[index]?.sharedWith;
@@ -32,7 +43,7 @@ export class Gemma4Layer extends Layers {
     const parts = [['attn_q', heads] as const, ...own];
     const named = parts.map(([name, count]) => [`${block}.${name}`, count * headDim] as const);
     const options = { headNorms: { over: 'head', query, key, epsilon }, isWindowed: this.isWindowed(index) } as const;
-    const qkv = this.project(named, hiddenSize, this.rmsNorm(`${block}.attn_norm`));
+    const qkv = this.project(named, hiddenSize, of);
     const attention: Attention = {
       ...this.attention(sharedWith ?? index, qkv, rope, options),
       valueNormEpsilon: epsilon,
@@ -65,21 +76,27 @@ export class Gemma4Layer extends Layers {
 
   /** Term of the layer's input, and the factor of the residual stream behind it; neither where the file has none. */
   ending(): readonly Value[] {
-    const { block, index: layer } = this;
-    const { hiddenSize, traits } = this.model;
-    const width = traits.layerInputSize;
-    const factor = `${block}.layer_output_scale.weight`;
-    const gated = (columns: number): Value => {
-      const of = this.project([[`${block}.inp_gate`, columns]], hiddenSize, x);
-      const projected = this.project([[`${block}.proj`, hiddenSize]], columns, { kind: 'layer-gated', layer, of });
-      return this.rmsNorm(`${block}.post_norm`, projected);
-    };
+    const factor = `${this.block}.layer_output_scale.weight`;
     return [
-      ...(width === undefined ? [] : [gated(width)]),
+      ...(this.model.traits.layerInputSize === undefined ? [] : [this.gatedInput(x)]),
       ...(this.tensors.has(factor)
         ? [{ kind: 'rescaled', factor: this.tensors.vector(factor, 1), of: x } as const]
         : []),
     ];
+  }
+
+  /**
+   * Term of the layer's input.
+   *
+   * @param gate what its gate is computed from
+   */
+  gatedInput(gate: Residual | Value): Norm {
+    const { block, index: layer } = this;
+    const { hiddenSize, traits } = this.model;
+    const width = traits.layerInputSize as number;
+    const of = this.project([[`${block}.inp_gate`, width]], hiddenSize, gate);
+    const projected = this.project([[`${block}.proj`, hiddenSize]], width, { kind: 'layer-gated', layer, of });
+    return this.rmsNorm(`${block}.post_norm`, projected);
   }
 }
 

@@ -21,6 +21,7 @@ import type { Family } from './family.js';
 import { gemma } from './gemma.js';
 import { gemma2 } from './gemma2.js';
 import { gemma3 } from './gemma3.js';
+import { gemma3n } from './gemma3n.js';
 import { gemma4 } from './gemma4.js';
 import { glm4 } from './glm4.js';
 import { glm4moe } from './glm4moe.js';
@@ -69,6 +70,7 @@ export const families: Readonly<Record<ArchitectureName, Family>> = {
   gemma,
   gemma2,
   gemma3,
+  gemma3n,
   gemma4,
   glm4,
   glm4moe,

@@ -1,5 +1,6 @@
 import type { ArchitectureKeys } from './architecture-keys.js';
 import type { AliasName, ArchitectureName } from './architectures.js';
+import { readGemma3n } from './gemma3n.js';
 import { type Latents, readLatents } from './latents.js';
 import { type LayerShape, readGemmaShapes } from './layer-shapes.js';
 import type { ModelParameters } from './model-parameters.js';
@@ -42,6 +43,8 @@ export interface Traits {
   readonly shapes?: readonly LayerShape[];
   /** Width of what each layer gets beside the residual stream; Gemma's per-layer embeddings. */
   readonly layerInputSize?: number;
+  /** Standard deviations above their mean from which on a layer's gates count; undefined of a layer whose gates all do. */
+  readonly gateDeviations?: readonly (number | undefined)[];
   /** Sizes of latent attention, which all layers have. */
   readonly latents?: Latents;
   /** MLPs have no gate, and this activation, or one of each layer; experts, too, if it is max(x, 0)². */
@@ -98,6 +101,8 @@ const READERS: Readonly<Record<ArchitectureName, TraitsReader>> = {
     ...gemmaScale(model, 62),
     ...optional('logitsSoftcap', keys.positiveOrUnset('final_logit_softcapping', ...CAP)),
   }),
+  gemma3n: (keys, model) =>
+    readGemma3n(keys, model, readWindow(keys, model, { period: 5, ropeFreqBase: 10_000 }).window),
   gemma4: readGemma4,
   'command-r': (keys) => optional('logitsScale', keys.positiveOrUnset('logit_scale', ...SCALE)),
   cohere2: (keys, model) => ({

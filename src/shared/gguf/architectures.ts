@@ -8,6 +8,7 @@ export const FAMILIES = [
   'gemma',
   'gemma2',
   'gemma3',
+  'gemma3n',
   'gemma4',
   'phi3',
   'glm4',
