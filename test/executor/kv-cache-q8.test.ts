@@ -69,7 +69,7 @@ describe('a KV cache in q8_0', () => {
     await expect(load(writeRandomFamily('qwen3'))).rejects.toMatchObject({
       reason: 'INVALID_OPTION',
       message:
-        'this qwen3 has heads of 16 elements; a KV cache in q8_0 holds heads of 32, 64, 96, 128, 256, 512, 576: take f16 or f32',
+        'this qwen3 has heads of 16 elements; a KV cache in q8_0 holds heads of 32, 64, 96, 128, 160, 192, 256, 512, 576: take f16 or f32',
       metadata: { option: 'kv-cache-type' },
     });
   });

@@ -12,7 +12,7 @@ import { fill, fills, Random, seed } from './support/values.js';
 const cases = fc.record({
   type: fc.constantFrom('f32' as const, 'f16' as const),
   adjacent: fc.boolean(),
-  headDim: fc.constantFrom(8, 32, 64, 96, 128, 256),
+  headDim: fc.constantFrom(8, 32, 64, 96, 128, 160, 192, 256),
   rotates: fc.constantFrom('all' as const, 'half' as const, 'nothing' as const),
   kvHeads: fc.integer({ min: 1, max: 4 }),
   group: fc.integer({ min: 1, max: 6 }),

@@ -13,7 +13,7 @@ onEachTarget('rope', (target) => {
         tokens: size(6),
         heads: size(5),
         others: fc.nat(3),
-        headDim: fc.constantFrom(2, 8, 16, 48, 64, 128, 256),
+        headDim: fc.constantFrom(2, 8, 16, 48, 64, 100, 128, 256),
         rotaryShare: fc.constantFrom(1, 0.5),
         adjacent: fc.boolean(),
         kind: fills('normal', 'wide', 'zeros', 'denormal', 'special'),

@@ -12,7 +12,7 @@ import { fill, fills, Random, seed } from './support/values.js';
 const cases = fc.record({
   type: fc.constantFrom('f32' as const, 'f16' as const),
   adjacent: fc.boolean(),
-  headDim: fc.constantFrom(8, 16, 48, 64, 128, 256),
+  headDim: fc.constantFrom(8, 16, 40, 48, 64, 72, 120, 128, 160, 192, 256),
   rotaryShare: fc.constantFrom(1, 0.5, 0.25),
   kvHeads: fc.integer({ min: 1, max: 4 }),
   group: fc.integer({ min: 1, max: 4 }),

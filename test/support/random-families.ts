@@ -3,6 +3,7 @@ import { RANDOM_ALIASES } from './random-aliases.js';
 import { RANDOM_EXPERTS } from './random-experts.js';
 import { CONVOLVED, HYBRID, MLP, NETTED, POST_NORMS, QKV, type RandomFamily, ROUTED } from './random-family.js';
 import { RANDOM_GEMMA3N, RANDOM_GEMMA4 } from './random-gemma4.js';
+import { RANDOM_HEADS } from './random-heads.js';
 import { RANDOM_HUNYUAN } from './random-hunyuan.js';
 import { RANDOM_LAYER_NORMS } from './random-layer-norms.js';
 import { RANDOM_NEMOTRON } from './random-nemotron.js';
@@ -265,6 +266,7 @@ const OWN_FAMILIES = {
   ...RANDOM_GEMMA3N,
   ...RANDOM_GEMMA4,
   ...RANDOM_NEMOTRON,
+  ...RANDOM_HEADS,
   ...RANDOM_HUNYUAN,
   ...RANDOM_EXPERTS,
   ...RANDOM_LAYER_NORMS,

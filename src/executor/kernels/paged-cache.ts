@@ -4,7 +4,7 @@ import { aligned, type BufferArgument, f32, i32, inout, input } from '../device/
 export const KV_BLOCK_TOKENS = 16;
 
 /** Head sizes that attention is built for. */
-export const HEAD_DIMS: readonly number[] = [8, 16, 32, 48, 64, 80, 96, 112, 128, 256, 512];
+export const HEAD_DIMS: readonly number[] = [8, 16, 32, 40, 48, 64, 72, 80, 96, 100, 112, 120, 128, 160, 192, 256, 512];
 
 /** Those of {@link HEAD_DIMS}, and DeepSeek's latent attention, whose heads share keys of 512 and 64 elements. */
 export const PAGED_HEAD_DIMS: readonly number[] = [...HEAD_DIMS, 576];

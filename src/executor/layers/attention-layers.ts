@@ -3,7 +3,7 @@ import { bufferFrom, type DeviceBuffer } from '../device/device.js';
 import * as kernels from '../kernels/index.js';
 import type { LaunchCondition, Rows } from '../kernels/launch-plan.js';
 import type { Attention, HeadNorms } from '../model/values.js';
-import { COMBINED_FORM, NORMED_APPEND } from './fusions.js';
+import { COMBINED_FORM, NORMED_APPEND, ROTATED_APPEND } from './fusions.js';
 import { commonSplits } from './large-attention.js';
 import {
   type AttentionSite,
@@ -182,7 +182,9 @@ export class AttentionLayers {
     if (form === undefined) {
       if (shape.hasSinks) refuseSinks(this.site, shape);
       const Form = this.site.limits.attention === 'unfused' ? UnfusedAttention : PagedAttention;
-      form = new Form({ ...this.site, shape });
+      const { fusions: all } = this.site;
+      const fusions = ROTATED_APPEND.when(headDim) ? all : new Set([...all].filter((rule) => rule !== ROTATED_APPEND));
+      form = new Form({ ...this.site, shape, fusions });
       this.forms.set(key, form);
     }
     return form;

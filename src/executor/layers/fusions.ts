@@ -142,7 +142,11 @@ export const ADDED_NORM: Fusion & { when(columns: number): boolean } = {
 export const SINGLE_TOKEN: Fusion = { replaces: 'rms_norm, quantize_q8, matmul_packed, swiglu of one row', on: 'gpu' };
 
 /** Keys are turned on their way into the cache. */
-export const ROTATED_APPEND: Fusion = { replaces: 'rope, kv_append', on: 'anywhere' };
+export const ROTATED_APPEND: Fusion & { when(headDim: number): boolean } = {
+  replaces: 'rope, kv_append',
+  on: 'anywhere',
+  when: (headDim) => headDim % kernels.NORMED_ROTARY_MULTIPLE === 0,
+};
 
 /** Heads of q and k are normalized where they are rotated. */
 export const NORMED_APPEND: Fusion & { when(rope: Rope): boolean } = {
