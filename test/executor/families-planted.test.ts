@@ -233,6 +233,17 @@ const MISTAKES: Partial<Record<RandomFamilyName, Readonly<Record<string, Mistake
     'weights as the softmax gives them': routers(() => ({ isNormalized: false })),
     'no norms of heads': attentions(() => ({ headNorms: undefined })),
   },
+  phimoe: {
+    'weights as the softmax gives them': routers(() => ({ isNormalized: false })),
+    LayerNorms: each((value) => (value.kind === 'norm' ? { ...value, isCentered: true } : value)),
+    'norms without biases': each((value) => (value.kind === 'norm' ? { ...value, bias: undefined } : value)),
+    'no bias of the attention’s output': each((value) =>
+      value.kind === 'linear' && value.of.kind === 'attention' ? { ...value, biases: undefined } : value,
+    ),
+    'no bias of logits': (graph) => ({ ...graph, logits: { ...graph.logits, biases: undefined } }),
+    'frequencies as they are': ropes(() => ({ divisors: undefined })),
+    'adjacent pairs': ropes(() => ({ pairing: 'adjacent' })),
+  },
   granitemoe: {
     'weights as the softmax gives them': routers(() => ({ isNormalized: false })),
     'no shared expert': noSharedExpert,

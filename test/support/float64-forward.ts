@@ -440,6 +440,7 @@ export function float64Forward(path: string, tokens: readonly number[], options:
         'hunyuan-moe',
         'mellum',
         'qwen3moe',
+        'phimoe',
         'granitemoe',
         'qwen35moe',
         'qwen3next',

@@ -206,6 +206,12 @@ export const KNOWN_FILES: readonly KnownFile[] = [
     keys: { 'attention.layer_norm_rms_epsilon': typed.f32(1e-5) },
     ...dense,
   },
+  {
+    name: 'Phi-3.5-MoE-instruct Q4_K_M',
+    architecture: 'phimoe',
+    keys: { 'attention.sliding_window': 512 },
+    ...dense,
+  },
   { name: 'OpenLLaMA-3B Q4_0', architecture: 'llama', types: ['Q4_0', 'Q6_K'], headDim: 100 },
   { name: 'H2O-Danube3-4B-Chat Q4_K_M', architecture: 'llama', types: Q4_K_M, headDim: 120 },
   { name: 'nomic-embed-text-v1.5 Q8_0', ...otherArchitecture('nomic-bert'), types: ['Q8_0'], headDim: 64 },

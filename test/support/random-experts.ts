@@ -1,5 +1,5 @@
 import { typed } from './gguf-builder.js';
-import { type RandomFamily, ROUTED } from './random-family.js';
+import { QKV, type RandomFamily, ROUTED } from './random-family.js';
 
 /** Families that differ in their experts alone. */
 export const RANDOM_EXPERTS = {
@@ -36,6 +36,20 @@ export const RANDOM_EXPERTS = {
       'rope.scaling.type': 'yarn',
       'rope.scaling.factor': typed.f32(4),
       'rope.scaling.original_context_length': 64,
+    },
+    scaled: ROUTED,
+  },
+  phimoe: {
+    biases: [...QKV, 'attn_output', 'attn_norm', 'ffn_norm', 'output_norm', 'output'],
+    experts: { count: 8, used: 2, ffn: 128 },
+    metadata: {
+      'rope.dimension_count': 16,
+      'rope.scaling.original_context_length': 64,
+      'rope.scaling.attn_factor': typed.f32(1.19),
+    },
+    vectors: {
+      'rope_factors_short.weight': { length: 8, mean: 1.2 },
+      'rope_factors_long.weight': { length: 8, mean: 3 },
     },
     scaled: ROUTED,
   },

@@ -60,6 +60,8 @@ export class Norms {
     const values = { x, weight: weights.vector(weight), y, hidden: weight.length, eps: epsilon };
     if (!isCentered) {
       plan.launch(kernels.rmsNorm, values, { rows: rows.count }, when);
+      if (bias === undefined) return;
+      plan.launch(kernels.biasAdd, { y, bias: weights.vector(bias), out: weight.length }, { rows: rows.count }, when);
       return;
     }
     const added = bias === undefined ? this.unbiased() : weights.vector(bias);
@@ -80,7 +82,7 @@ export class Norms {
   ): Activation['forms'] {
     const { plan, weights, products, fusions } = this.site;
     const rule = NORM_FUSIONS.find((candidate) => fusions.has(candidate) && candidate.into.includes(form));
-    if (rule === undefined || value.isCentered) {
+    if (rule === undefined || value.isCentered || value.bias !== undefined) {
       this.plain(value, x, this.rows.f32, rows, when);
       return { f32: this.rows.f32 };
     }

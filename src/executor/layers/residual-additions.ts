@@ -80,7 +80,8 @@ export class ResidualAdditions {
   }
 
   private canAddNorm(value: Value): value is Norm {
-    if (value.kind !== 'norm' || value.isCentered || value.of.kind === 'residual') return false;
+    if (value.kind !== 'norm' || value.isCentered || value.bias !== undefined || value.of.kind === 'residual')
+      return false;
     const { singleToken, fusions, model } = this.site;
     return singleToken !== undefined && fusions.has(ADDED_NORM) && ADDED_NORM.when(model.hiddenSize);
   }

@@ -99,7 +99,7 @@ export class SingleToken {
 
   /** A norm of the residual stream whose sums are there, and which nothing else is computed of. */
   private isSummedNorm(of: Residual | Value): boolean {
-    if (of.kind !== 'norm' || of.of.kind !== 'residual' || of.isCentered) return false;
+    if (of.kind !== 'norm' || of.of.kind !== 'residual' || of.isCentered || of.bias !== undefined) return false;
     return this.isSummed && this.uses.get(of) === 1;
   }
 

@@ -39,7 +39,7 @@ export interface Norm {
   readonly isCentered?: true;
   /** `[columns]` */
   readonly weight: VectorRef;
-  /** Added to LayerNorm, `[columns]`; undefined: nothing is. */
+  /** Added at the end, `[columns]`; undefined: nothing is. */
   readonly bias?: VectorRef | undefined;
   readonly epsilon: number;
   readonly of: Residual | Value;

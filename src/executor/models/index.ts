@@ -42,6 +42,7 @@ import { nemotronH, nemotronHMoe } from './nemotron-h.js';
 import { olmo2 } from './olmo2.js';
 import { olmoe } from './olmoe.js';
 import { phi3 } from './phi3.js';
+import { phimoe } from './phimoe.js';
 import { qwen2 } from './qwen2.js';
 import { qwen2moe } from './qwen2moe.js';
 import { qwen3 } from './qwen3.js';
@@ -93,6 +94,7 @@ export const families: Readonly<Record<ArchitectureName, Family>> = {
   olmo2,
   olmoe,
   phi3,
+  phimoe,
   qwen2,
   qwen2moe,
   qwen3,

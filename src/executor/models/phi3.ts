@@ -1,8 +1,9 @@
+import type { Norm } from '../model/values.js';
 import { type Family, Layers } from './family.js';
 
 /**
  * phi3: llama's blocks with RoPE over halves, q, k and v in one matrix, and gate and up. Long contexts divide RoPE's
- * frequencies by one table or another, by what is served. Some are trained with a window, in all layers.
+ * frequencies by one table or another, by what is served. Some are trained with a window, in all layers. Norms of phimoe have biases.
  */
 export const phi3: Family = {
   name: 'phi3',
@@ -10,14 +11,18 @@ export const phi3: Family = {
   build(model, tensors) {
     const l = new Layers(model, tensors);
     const rope = l.rope('halves');
+    const norm = (name: string): Norm => {
+      const bias = `${name}.bias`;
+      return { ...l.rmsNorm(name), ...(tensors.has(bias) && { bias: tensors.vector(bias, model.hiddenSize) }) };
+    };
     return {
       embedding: l.embedding(),
       additions: l.eachBlock((block, index) => {
         const isWindowed = l.isWindowed(index);
-        const attention = l.attention(index, l.qkv(block, l.rmsNorm(`${block}.attn_norm`)), rope, { isWindowed });
-        return [l.attended(block, attention), l.mlp(block, l.rmsNorm(`${block}.ffn_norm`))];
+        const attention = l.attention(index, l.qkv(block, norm(`${block}.attn_norm`)), rope, { isWindowed });
+        return [l.attended(block, attention), l.ffn(block, index, norm(`${block}.ffn_norm`))];
       }),
-      logits: l.logits(l.matrixOrEmbedding('output'), l.rmsNorm('output_norm')),
+      logits: l.logits(l.matrixOrEmbedding('output'), norm('output_norm')),
     };
   },
 };

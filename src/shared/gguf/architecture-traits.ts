@@ -123,6 +123,7 @@ const READERS: Readonly<Record<ArchitectureName, TraitsReader>> = {
     }),
   }),
   phi3: (keys, model) => readWindow(keys, model, { period: 0 }),
+  phimoe: (keys, model) => readWindow(keys, model, { period: 0 }),
   olmo2: (keys, model) => readWindow(keys, model, { period: 4, ropeFreqBase: model.ropeFreqBase }),
   granite: readGranite,
   qwen2moe: none,

@@ -11,6 +11,7 @@ export const FAMILIES = [
   'gemma3n',
   'gemma4',
   'phi3',
+  'phimoe',
   'glm4',
   'chatglm',
   'granite',

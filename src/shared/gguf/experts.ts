@@ -62,6 +62,7 @@ const FORMS: Readonly<Partial<Record<ArchitectureName, ExpertForm>>> = {
   'hunyuan-moe': { scoring: 'softmax', isNormalized: true },
   mellum: { scoring: 'softmax', isNormalized: true },
   'minimax-m2': { scoring: 'sigmoid', isNormalized: true },
+  phimoe: { scoring: 'softmax', isNormalized: true },
   gemma4: { scoring: 'softmax', isNormalized: true, isOptional: true },
   lfm2moe: { scoring: 'sigmoid', isNormalized: true },
   'gpt-oss': { scoring: 'chosen', isNormalized: false },
