@@ -436,6 +436,11 @@ const MISTAKES: Partial<Record<RandomFamilyName, Readonly<Record<string, Mistake
   nemotron: {
     GELU: each((value) => (value.kind === 'activated' ? { ...value, activation: 'gelu' } : value)),
   },
+  jais2: {
+    GELU: each((value) => (value.kind === 'activated' ? { ...value, activation: 'gelu' } : value)),
+    'adjacent pairs': ropes(() => ({ pairing: 'adjacent' })),
+  },
+  paddleocr: { 'adjacent pairs': ropes(() => ({ pairing: 'adjacent' })) },
   falcon: { 'the MLP after attention': inTurn },
   'falcon-40b': {
     'attention of the norm of the MLP': each((value) => {

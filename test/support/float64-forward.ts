@@ -22,12 +22,20 @@ const SAME: Readonly<Record<string, string>> = {
   ...{ baichuan: 'llama', deci: 'llama', ernie4_5: 'llama', internlm2: 'llama', nanbeige: 'llama', xverse: 'llama' },
   ...{
     codeshell: 'starcoder2',
+    jais2: 'starcoder2',
     nemotron: 'starcoder2',
     orion: 'starcoder2',
     stablelm: 'starcoder2',
   },
   phi2: 'falcon',
-  ...{ exaone: 'qwen2', 'pangu-embedded': 'qwen2', qwen2vl: 'qwen2', qwen3vl: 'qwen3', qwen3vlmoe: 'qwen3moe' },
+  ...{
+    exaone: 'qwen2',
+    paddleocr: 'qwen2',
+    'pangu-embedded': 'qwen2',
+    qwen2vl: 'qwen2',
+    qwen3vl: 'qwen3',
+    qwen3vlmoe: 'qwen3moe',
+  },
 };
 
 export interface Float64Options {
@@ -359,7 +367,7 @@ export function float64Forward(path: string, tokens: readonly number[], options:
   const squared = (value: number): number => Math.max(value, 0) ** 2;
   /** Activation of MLPs without a gate. */
   const ungated =
-    isApart || ['arcee', 'nemotron'].includes(architecture)
+    isApart || ['arcee', 'nemotron', 'jais2'].includes(architecture)
       ? squared
       : ['starcoder2', 'codeshell', 'phi2', 'falcon', 'gptneox'].includes(architecture)
         ? geluOf

@@ -212,6 +212,8 @@ export const KNOWN_FILES: readonly KnownFile[] = [
     keys: { 'attention.sliding_window': 512 },
     ...dense,
   },
+  { name: 'Jais-2-8B-Chat Q4_K_M', architecture: 'jais2', preTokenizer: 'jais-2', ...dense },
+  { name: 'PaddleOCR-VL Q8_0 (text)', architecture: 'paddleocr', types: ['Q8_0'], headDim: 128 },
   { name: 'OpenLLaMA-3B Q4_0', architecture: 'llama', types: ['Q4_0', 'Q6_K'], headDim: 100 },
   { name: 'H2O-Danube3-4B-Chat Q4_K_M', architecture: 'llama', types: Q4_K_M, headDim: 120 },
   { name: 'nomic-embed-text-v1.5 Q8_0', ...otherArchitecture('nomic-bert'), types: ['Q8_0'], headDim: 64 },

@@ -140,6 +140,7 @@ export const RANDOM_ALIASES = {
   },
   'minicpm-old': { isTied: true, scaled: { token_embd: 0.02 } },
   nanbeige: { metadata: { num_loops: 1, skip_loop_final_norm: false } },
+  paddleocr: { metadata: { 'rope.dimension_sections': typed.arrayOf(typed.i32, [2, 3, 3, 0]) } },
   'pangu-embedded': { architecture: 'pangu-embedded', biases: [...QKV, 'attn_output'] },
   qwen: { heads: [4, 4, 16], joined: ['qkv'], biases: ['attn_qkv'] },
   qwen2vl: { biases: QKV, metadata: { 'rope.dimension_sections': typed.arrayOf(typed.i32, [2, 3, 3, 0]) } },

@@ -43,6 +43,7 @@ export const LAYER_NORM_ALIASES = {
     biases: [...NORMS, 'attn_qkv', ...MATRICES],
     metadata: { ...EPSILON, 'rope.scaling.type': 'linear', 'rope.scaling.factor': typed.f32(1) },
   },
+  jais2: { heads: [4, 4, 16], hasNoGate: true, biases: [...NORMS, ...QKV, ...MATRICES], metadata: EPSILON },
   nemotron: { hasNoGate: true, biases: NORMS, metadata: { ...EPSILON, 'rope.dimension_count': 8 } },
   orion: { biases: NORMS, metadata: EPSILON },
   stablelm: {

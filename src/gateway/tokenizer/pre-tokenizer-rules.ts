@@ -121,6 +121,19 @@ export function words(options: WordRuleOptions): Rule {
   };
 }
 
+/** Lengths of white space that Jais 2 has tokens for. */
+const SPACES = [512, 256, 128, 64, 32, 16, 8, 4, 2, 1] as const;
+
+/**
+ * `\s{512}(?!\S)|\s{256}(?!\S)|…|\s{4}(?!\S)|\s{1,2}(?!\S)|\s{1}` in place of `\s+(?!\S)|\s+` at the end of {@link words}: cuts their pieces of white space
+ * without line ends. What follows such a piece is not in it, so that its own end decides as the look-ahead does.
+ */
+export const spacesByLength: Rule = (text, start, end) => {
+  const isSpace = (classAt(text, end - 1, end) & SPACE) !== 0 && !isNewline(text.charCodeAt(end - 1));
+  if (!isSpace) return end;
+  return start + (SPACES.find((length) => length <= end - start) ?? 1);
+};
+
 /**
  * `[^\r\n\p{L}\p{N}]?U*W+C?|[^\r\n\p{L}\p{N}]?U+W*C?|\p{N}{1,digits}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+`
  * with `U = [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]`, `W = [\p{Ll}\p{Lm}\p{Lo}\p{M}]`, `C` a contraction in any case or nothing:

@@ -15,6 +15,7 @@ import {
   spaceAtEnd,
   spaced,
   spacedRun,
+  spacesByLength,
   threeAsciiDigits,
   widthAt,
   words,
@@ -67,6 +68,7 @@ const FAMILIES: readonly (readonly [names: readonly string[], family: Partial<Pr
     ['llama-bpe', 'llama3', 'llama-v3', 'falcon3', 'falcon-h1', 'pixtral', 'midm-2.0', 'lfm2'],
     { rules: [words({ digits: 3 })], ignoreMerges: true, addBosByDefault: true },
   ],
+  [['jais-2'], { rules: [words({ digits: 3 }), spacesByLength] }],
   [['dbrx', 'smaug-bpe', 'chatglm-bpe', 'glm4'], { rules: [words({ digits: 3 })] }],
   [
     [

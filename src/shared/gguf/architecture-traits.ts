@@ -171,6 +171,7 @@ const ALIAS_READERS: Readonly<Partial<Record<AliasName, TraitsReader>>> = {
     return {};
   },
   ernie4_5: readErnie,
+  jais2: () => ({ ungated: 'relu-squared' }),
   minicpm: (keys, { layers, hiddenSize }) => ({
     logitsDivisor: keys.positiveOrUnset('logit_scale', ...SCALE) ?? 256 / hiddenSize,
     residualScale: keys.positiveOrUnset('residual_scale', ...SCALE) ?? 1.4 / Math.sqrt(layers),
@@ -193,6 +194,7 @@ const ALIAS_READERS: Readonly<Partial<Record<AliasName, TraitsReader>>> = {
     return { ungated: 'relu-squared' };
   },
   orion: none,
+  paddleocr: (keys, { ropeDimensions }) => requireSections(keys, ropeDimensions, 'contiguous'),
   qwen2vl: (keys, { ropeDimensions }) => requireSections(keys, ropeDimensions, 'contiguous'),
   qwen3vl: (keys, { ropeDimensions }) => requireSections(keys, ropeDimensions, 'interleaved'),
   qwen3vlmoe: (keys, { ropeDimensions }) => requireSections(keys, ropeDimensions, 'interleaved'),

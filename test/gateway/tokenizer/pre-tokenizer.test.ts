@@ -9,6 +9,7 @@ import { runs } from '../../support/run-size.js';
 const GPT2 = String.raw`'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`;
 const CONTRACTION = `(?:'[sSſ]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])`;
 const TAIL = String.raw` ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`;
+const CASCADE = String.raw` ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|${[512, 256, 128, 64, 32, 16, 8, 4].map((n) => `\\s{${n}}(?!\\S)`).join('|')}|\s{1,2}(?!\S)|\s{1}`;
 const UPPER = String.raw`[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]`;
 const LOWER = String.raw`[\p{Ll}\p{Lm}\p{Lo}\p{M}]`;
 const FRONT = String.raw`[^\r\n\p{L}\p{N}]?`;
@@ -23,6 +24,7 @@ const EXPRESSIONS: Record<string, readonly string[]> = {
   starcoder: [String.raw`\p{N}`, GPT2],
   'llama-bpe': [String.raw`${CONTRACTION}|${FRONT}\p{L}+|\p{N}{1,3}|${TAIL}`],
   qwen2: [String.raw`${CONTRACTION}|${FRONT}\p{L}+|\p{N}|${TAIL}`],
+  'jais-2': [String.raw`${CONTRACTION}|${FRONT}\p{L}+|\p{N}{1,3}|${CASCADE}`],
   'seed-coder': [String.raw`${CONTRACTION}|${FRONT}\p{L}+|\p{N}{1}| ?[^\s\p{L}\p{N}\r\n]+|\s*[\r\n]+|\s+(?!\S)|\s+`],
   qwen35: [
     String.raw`${CONTRACTION}|${FRONT}[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`,
@@ -111,6 +113,18 @@ describe.each(Object.keys(EXPRESSIONS))('the pre-tokenizer %s', (name) => {
       }),
       { numRuns: runs(1500) },
     );
+  });
+});
+
+describe('white space by its length', () => {
+  const lengths = [...Array(70).keys(), 127, 128, 129, 255, 257, 511, 512, 513, 514, 1025, 1600];
+  it.each(['', 'a', '1', '!', '\n', '\na', '\u00a0b'])('before %j', (next) => {
+    for (const length of lengths) {
+      const sample = `x${' '.repeat(length)}${next}`;
+      expect(piecesByScanner(sample, 'jais-2'), `${length}`).toEqual(
+        piecesByExpression(sample, EXPRESSIONS['jais-2']!),
+      );
+    }
   });
 });
 

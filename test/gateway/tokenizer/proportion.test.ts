@@ -81,7 +81,7 @@ class CountingText {
 
 /** One of each family. */
 const NAMES = [
-  ...['gpt-2', 'starcoder', 'llama-bpe', 'qwen2', 'qwen35', 'seed-coder', 'gpt-4o', 'tekken'],
+  ...['gpt-2', 'starcoder', 'llama-bpe', 'qwen2', 'qwen35', 'jais-2', 'seed-coder', 'gpt-4o', 'tekken'],
   ...['deepseek-llm', 'deepseek-coder', 'deepseek-v3', 'falcon', 'bloom', 'viking', 'default'],
 ];
 
