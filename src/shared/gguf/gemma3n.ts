@@ -14,7 +14,7 @@ const SPARSE_DEVIATIONS = 1.6448533535003662;
  * Gemma 3n's properties: windows, keys and values that layers share and inputs of each layer as Gemma 4 has them, and gates of which some
  * layers take only the largest.
  *
- * @throws RocmForgeError `GGUF_INVALID` for a model without a window; `MODEL_UNSUPPORTED` for another number of streams, or another one that
+ * @throws RocmForgeError `GGUF_INVALID` for a model without a window, or a list that is not one entry a layer; `MODEL_UNSUPPORTED` for another number of streams, or another one that
  *         layers compute
  */
 export function readGemma3n(keys: ArchitectureKeys, model: ModelParameters, window: Window | undefined): Traits {
@@ -23,7 +23,10 @@ export function readGemma3n(keys: ArchitectureKeys, model: ModelParameters, wind
   if (streams !== STREAMS) keys.unsupported('altup.num_inputs', `is ${streams}; only ${STREAMS} streams are supported`);
   const active = keys.countOrNone('altup.active_idx');
   if (active !== 0) keys.unsupported('altup.active_idx', `is ${active}; layers compute only stream 0`);
-  const deviations = keys.numbers('activation_sparsity_scale') ?? Array<number>(SPARSE_LAYERS).fill(SPARSE_DEVIATIONS);
+  const stated = keys.numbers('activation_sparsity_scale');
+  if (stated !== undefined && stated.length !== model.layers)
+    keys.fail('activation_sparsity_scale', `has ${stated.length} entries for ${model.layers} layers`);
+  const deviations = stated ?? Array<number>(SPARSE_LAYERS).fill(SPARSE_DEVIATIONS);
   return {
     embeddingScale: Math.sqrt(model.hiddenSize),
     attentionScale: 1,

@@ -379,10 +379,23 @@ describe('an alias is read as its family is, with what only it has:', () => {
     ['glm4-vision', 'rope.dimension_sections', sections(2, 3, 2, 1), 'MODEL_UNSUPPORTED', 'leaves out some'],
     ['glm4moe-vision', 'rope.dimension_sections', sections(2, 3, 2, 1), 'MODEL_UNSUPPORTED', 'leaves out some'],
     ['ernie4_5-moe', 'interleave_moe_layer_step', 2, 'MODEL_UNSUPPORTED', 'interleave_moe_layer_step" is 2'],
+    ['gemma3n', 'altup.num_inputs', 3, 'MODEL_UNSUPPORTED', 'only 4 streams'],
+    ['gemma3n', 'altup.active_idx', 1, 'MODEL_UNSUPPORTED', 'layers compute only stream 0'],
+    ['gemma3n', 'activation_sparsity_scale', typed.arrayOf(typed.f32, [1.5]), 'GGUF_INVALID', 'has 1 entries for 23'],
+    ['gemma3n', 'attention.sliding_window', 0, 'GGUF_INVALID', 'is missing or 0'],
+    ['paddleocr', 'rope.dimension_sections', undefined, 'GGUF_INVALID', 'is missing'],
     ['llama', 'rope.dimension_sections', sections(2, 3, 3, 0), 'MODEL_UNSUPPORTED', 'not understood'],
     ['qwen2', 'num_loops', 2, 'MODEL_UNSUPPORTED', 'not understood'],
   ])('%s with another %s: %j', (name, key, value, reason, what) => {
     expect(() => aliased(name, { [key]: value })).toThrow(refused(reason, what));
+  });
+
+  test('gates of gemma3n are sparse in layers that its file says, else in the first ten', () => {
+    const sparse = (value: BuilderValue | undefined) =>
+      aliased('gemma3n', { activation_sparsity_scale: value }).traits.gateDeviations;
+    const one = Array.from({ length: 23 }, (_, layer) => (layer === 7 ? 0.5 : Number.NEGATIVE_INFINITY));
+    expect(sparse(typed.arrayOf(typed.f32, one))).toEqual(one.map((number) => (number === 0.5 ? number : undefined)));
+    expect(sparse(undefined)).toEqual(Array(10).fill(1.6448533535003662));
   });
 
   test('sections of zeros are none', () => {
