@@ -136,6 +136,35 @@ export const FAMILY_SHAPES: Readonly<Record<string, FamilyShape>> = {
       'rope_freqs.weight': { length: 256, mean: 1, values: [...Array(64).fill(1), ...Array(192).fill(1e30)] },
     },
   },
+  'gemma-3n-e4b': {
+    of: 'gemma3n',
+    ...{ layers: 35, hidden: 2048, ffn: 16_384, heads: [8, 2, 256], vocabulary: 262_144, layerInputs: 256 },
+    layerShape: () => ({ kvHeads: 2, headDim: 256, ffn: 16_384 }),
+    metadata: keys('gemma3n', {
+      'attention.sliding_window': 512,
+      'attention.sliding_window_pattern': 5,
+      'attention.shared_kv_layers': 15,
+      activation_sparsity_scale: undefined,
+    }),
+  },
+  'phi-3.5-moe-5-layers': {
+    of: 'phimoe',
+    ...{ layers: 5, hidden: 4096, ffn: 6400, heads: [32, 8, 128], vocabulary: 32_064 },
+    experts: { count: 16, used: 2, ffn: 6400 },
+    metadata: keys('phimoe', { 'rope.dimension_count': 128 }),
+    vectors: {
+      'rope_factors_short.weight': { length: 64, mean: 1.2 },
+      'rope_factors_long.weight': { length: 64, mean: 3 },
+    },
+  },
+  'open-llama-3b': {
+    of: 'llama-heads-100',
+    ...{ layers: 26, hidden: 3200, ffn: 8640, heads: [32, 32, 100], vocabulary: 32_000 },
+  },
+  'danube3-4b': {
+    of: 'llama-heads-120',
+    ...{ layers: 24, hidden: 3840, ffn: 10_240, heads: [32, 8, 120], vocabulary: 32_000 },
+  },
   'granite-3.3-8b': {
     of: 'granite',
     ...{ layers: 40, hidden: 4096, ffn: 12_800, heads: [32, 8, 128], vocabulary: 49_159 },
@@ -290,6 +319,8 @@ export function writeShape(name: string, weights: WeightType, file: string, chan
   const builder = randomModel({ family: of, layers, contextLength: context, type: 'F16', sizes });
   const shape = { layers, tied: (sizes.isTied ?? (RANDOM_FAMILIES[of] as RandomFamily).isTied) === true };
   for (const { name: tensor, dims } of builder.withoutData) {
+    // Quantizers leave AltUp and LAuReL as they are.
+    if (/altup_|laurel_/.test(tensor)) continue;
     const [, layer, kind] = /^(?:blk\.(\d+)\.)?([^.]+)/.exec(tensor)!;
     builder.retype(
       tensor,

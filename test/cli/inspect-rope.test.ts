@@ -101,6 +101,14 @@ describe('inspect tells how each kind of layers turns queries and keys', () => {
     }
   });
 
+  it('layers that share keys and values once', () => {
+    const { ropes } = inspect({ family: 'gemma4', layers: 8 });
+    expect(ropes.map(({ layers }) => layers)).toEqual([
+      [0, 2],
+      [1, 3],
+    ]);
+  });
+
   it('granite that was trained without positions', () => {
     const metadata = { 'granite.rope.scaling.finetuned': false };
     expect(ropeLines({ family: 'granite', metadata })).toEqual(['no RoPE']);

@@ -56,7 +56,8 @@ export function ropeReports(
       ({ attention }) => attention.rope === value.rope && windowOf(attention) === windowOf(value),
     );
     if (kind === undefined) kinds.push({ attention: value, layers: [value.layer] });
-    else kind.layers.push(value.layer);
+    // Layers that share keys and values have the number of the layer whose they are.
+    else if (!kind.layers.includes(value.layer)) kind.layers.push(value.layer);
   }
   return kinds.map(({ attention, layers }) => {
     const { rope } = attention;
