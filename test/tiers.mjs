@@ -48,7 +48,7 @@ export const TIERS = {
     'test/tools/{check-docs,check-json,check-lengths,check-words,predict-h200}.test.ts',
   ],
   quick: [
-    'test/executor/{batch-invariance,demo-oracle,expert-placement,families,families-invariance,failed-loads,fusions,granted-sequences}.test.ts',
+    'test/executor/{batch-invariance,demo-oracle,encoders,expert-placement,families,families-invariance,failed-loads,fusions,granted-sequences}.test.ts',
     'test/executor/{kept-memory,kv-cache-q8,large-steps,launch-plan,masked-steps,prediction}.test.ts',
     'test/executor/{recurrent-states,refused-models,shared-norms}.test.ts',
     'test/executor/{bytes-read,unused-tensors,weight-chunks}.test.ts',

@@ -17,10 +17,18 @@ export class ResidualAdditions {
   /** x += value, for each of a graph's additions in turn. */
   record(additions: StageGraph['additions'], stream: Stream): void {
     for (const value of additions) {
-      const isSummed = value.kind === 'rescaled' ? this.rescale(value) : this.add(value, stream);
+      const isSummed = this.apply(value, stream);
       this.site.singleToken?.written(isSummed);
       this.values.residualChanged();
     }
+  }
+
+  /** Applies an addition to the residual stream. @returns as {@link add} */
+  private apply(value: Value, stream: Stream): boolean {
+    if (value.kind === 'rescaled') return this.rescale(value);
+    if (value.kind !== 'renormed') return this.add(value, stream);
+    this.values.plainNorm(value.of, stream.x, stream.x, stream.rows);
+    return false;
   }
 
   /** @returns whether a step of one row leaves the sums of squares of what x became */

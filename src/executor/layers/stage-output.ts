@@ -5,7 +5,7 @@ import { Sampling, type Slots } from '../model/sampling.js';
 import { neutralSlots, SlotWord, slotArena } from '../model/slot-layout.js';
 import { COUNT_GATHERED, COUNT_HIDDEN, COUNT_SINGLE_TOKEN } from '../model/step-counts.js';
 import type { StepMasks } from '../model/step-masks.js';
-import type { Linear, Norm, StageGraph } from '../model/values.js';
+import type { Linear, Norm, Residual, StageGraph } from '../model/values.js';
 import type { StepSite } from './step-site.js';
 import type { ValueRecorder } from './value-recorder.js';
 
@@ -14,7 +14,7 @@ const ALONE: LaunchCondition = { count: { index: COUNT_SINGLE_TOKEN, max: 1 }, a
 
 /** From the residual stream to what a step answers: hidden states, logits, tokens. */
 export class StageOutput {
-  /** The residual stream of the sampled rows, `[max_sequences, hidden]`. */
+  /** The residual stream of the rows that are sampled, or returned: `[max_sequences, hidden]`, of an encoder `[max_hidden, hidden]`. */
   private readonly sampled: DeviceBuffer;
   /** `[max_sequences, vocabulary]`; of a stage that is not the last nothing. */
   readonly logits: DeviceBuffer;
@@ -28,7 +28,8 @@ export class StageOutput {
     private readonly graph: StageGraph,
   ) {
     const outputs = graph.logits === undefined ? 0 : site.limits.maxSequences;
-    this.sampled = site.memory.allocate('f32', outputs * site.model.hiddenSize);
+    const returned = graph.states === undefined ? outputs : site.tables.maxHidden;
+    this.sampled = site.memory.allocate('f32', returned * site.model.hiddenSize);
     this.logits = site.memory.allocate('f32', outputs * site.model.vocabularySize);
   }
 
@@ -46,6 +47,12 @@ export class StageOutput {
     this.sample(logits);
     if (isPrediction) keepHidden(this.sampled, samples);
     if (this.graph.embedding === undefined) this.gatherLastTokens(lastTokens as DeviceBuffer);
+  }
+
+  /** Hidden states of an encoder's rows that are returned. */
+  recordStates(states: Residual | Norm): void {
+    this.gatherHidden(states.kind === 'norm' ? this.sampled : this.site.tables.hidden);
+    if (states.kind === 'norm') this.normHidden(states);
   }
 
   /** Norm and output projection of the sampled rows, the draw of their tokens, and the log probabilities asked for. */
@@ -80,14 +87,24 @@ export class StageOutput {
 
   /** The output norm of the rows whose hidden states are returned. Their order of sums is that of all other norms. */
   private returnHidden(norm: Norm): void {
-    const { plan, tables, limits, model, x, tokens, samples } = this.site;
-    const count = { index: COUNT_HIDDEN, max: limits.maxSequences };
-    plan.launch(
-      kernels.gatherRows,
-      { x, y: this.sampled, index: tables.at('hiddenRow'), hidden: model.hiddenSize },
-      { tokens: tokens.count, samples: count },
-    );
-    this.values.plainNorm(norm, this.sampled, tables.hidden, { ...samples, count });
+    this.gatherHidden(this.sampled);
+    this.normHidden(norm);
+  }
+
+  /** y = the residual stream of the rows whose hidden states are returned */
+  private gatherHidden(y: DeviceBuffer): void {
+    const { plan, tables, model, x, tokens } = this.site;
+    const values = { x, y, index: tables.at('hiddenRow'), hidden: model.hiddenSize };
+    plan.launch(kernels.gatherRows, values, { tokens: tokens.count, samples: this.hiddenCount });
+  }
+
+  private normHidden(norm: Norm): void {
+    const { tables, samples } = this.site;
+    this.values.plainNorm(norm, this.sampled, tables.hidden, { ...samples, count: this.hiddenCount });
+  }
+
+  private get hiddenCount() {
+    return { index: COUNT_HIDDEN, max: this.site.tables.maxHidden };
   }
 
   /** lastTokens = the word of each slot that says what it sampled last: side by side, they are one message. */
@@ -107,7 +124,8 @@ export class StageOutput {
 }
 
 /** Elements of the hidden states that a stage returns; 0: none. */
-export function returnedHiddenSize({ logits }: StageGraph, hiddenSize: number): number {
+export function returnedHiddenSize({ logits, states }: StageGraph, hiddenSize: number): number {
+  if (states !== undefined) return hiddenSize;
   return logits?.of.kind === 'norm' && logits.of.of.kind === 'residual' ? hiddenSize : 0;
 }
 

@@ -117,7 +117,8 @@ export class ValueRecorder {
       case 'layer-gated':
         return { f32: layerInputs!.gate(value, product) };
       case 'rescaled':
-        throw new Error('what rescales the residual stream is no input');
+      case 'renormed':
+        throw new Error('what replaces the residual stream is no input');
       case 'linear':
       case 'scaled':
       case 'sum':
