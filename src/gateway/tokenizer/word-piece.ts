@@ -15,6 +15,7 @@ const LONGEST_WORD = 100;
 const SPACE_CONTROLS = '\t\n\r';
 const REPLACEMENT_CHARACTER = 0xfffd;
 const MARKS_OF_NO_WIDTH = /\p{Mn}+/gu;
+const OTHERS = /[\p{Cc}\p{Cf}\p{Co}]/u;
 const ASCII_SYMBOLS = '$+<=>^`|~';
 
 /** Ideographs that stand for themselves, from each first code point to the last. The fifth begins later than its block, as in BERT’s library. */
@@ -70,7 +71,7 @@ export class WordPieceModel implements TextModel {
     for (const character of text) {
       const codePoint = character.codePointAt(0) as number;
       if (isSpace(character, codePoint)) cleaned += ' ';
-      else if (isDropped(codePoint)) continue;
+      else if (isDropped(character, codePoint)) continue;
       else cleaned += isIdeograph(codePoint) ? ` ${character} ` : character;
     }
     if (this.stripsMarks) cleaned = cleaned.normalize('NFD').replace(MARKS_OF_NO_WIDTH, '');
@@ -127,15 +128,18 @@ const classOf = (codePoint: number): number => CODE_POINT_CLASSES[codePoint] as 
 
 /** Unicode’s White_Space, of whose controls only {@link SPACE_CONTROLS} count. */
 function isSpace(character: string, codePoint: number): boolean {
-  if (codePoint < 0x20 || (codePoint >= 0x7f && codePoint < 0xa0)) return SPACE_CONTROLS.includes(character);
+  if (isControl(codePoint)) return SPACE_CONTROLS.includes(character);
   return (classOf(codePoint) & CodePointClass.space) !== 0;
 }
 
-/** Controls, formats, private and unassigned characters, which are of no class, and what stands for bytes that are no text. */
-const isDropped = (codePoint: number): boolean =>
-  codePoint === REPLACEMENT_CHARACTER || classOf(codePoint) === 0 || codePoint < 0x20 || isLateControl(codePoint);
+/** Controls, formats and private characters, and what stands for bytes that are no text. Unassigned ones stay. */
+const isDropped = (character: string, codePoint: number): boolean =>
+  codePoint === REPLACEMENT_CHARACTER || (hasNoClass(codePoint) && OTHERS.test(character));
 
-const isLateControl = (codePoint: number): boolean => codePoint >= 0x7f && codePoint < 0xa0;
+/** True of what {@link OTHERS} may match: the controls that are white space, and what the table has no class for. */
+const hasNoClass = (codePoint: number): boolean => classOf(codePoint) === 0 || isControl(codePoint);
+
+const isControl = (codePoint: number): boolean => codePoint < 0x20 || (codePoint >= 0x7f && codePoint < 0xa0);
 
 const isPunctuation = (character: string, codePoint: number): boolean =>
   (classOf(codePoint) & CodePointClass.punctuation) !== 0 || ASCII_SYMBOLS.includes(character);
