@@ -97,7 +97,7 @@ export const TIERS = {
     'test/device/{hip-parity,hip-snapshots,hip-tensor-split,hip-tensor-split-faults}.test.ts',
     'test/emulator/*.emulated.ts',
     'test/e2e/kernels-run.test.ts',
-    'test/executor/{dequantized-twin,families-planted,parity-mutations,router-ties}.test.ts',
+    'test/executor/{dequantized-twin,encoders-planted,families-planted,parity-mutations,router-ties}.test.ts',
     'test/faults/*.clock.ts',
     'test/gateway/api/http/page-speed.clock.ts',
     'test/gateway/constraints/vocabulary-masks.test.ts',

@@ -124,6 +124,8 @@ export interface RandomEncoderOptions {
   /** Width of the residual stream: 64 for every head's 16; 256 for weights in blocks of as many. */
   readonly hidden?: number;
   readonly contextLength?: number;
+  /** Tables whose second row is the first, and the first the last. */
+  readonly shifted?: readonly ('token_types' | 'position_embd')[];
   /** Types of matrices by their names' ends, in place of `type`: random blocks. */
   readonly blocks?: (kind: string) => TensorTypeName;
   /** Changed metadata, by full key; `undefined` leaves the key out. */
@@ -183,6 +185,8 @@ export function randomEncoder(name: RandomEncoderName, options: RandomEncoderOpt
   const matrix = (tensor: string, columns: number, rows: number, scale = 1 / Math.sqrt(columns)): void => {
     const values = Float32Array.from({ length: columns * rows }, () => random() * scale);
     const isTable = /^(position_embd|token_types)/.test(tensor);
+    if (options.shifted?.some((name) => tensor.startsWith(name)))
+      values.set([...values.subarray(columns), ...values.subarray(0, columns)]);
     const own = isTable ? 'F32' : (options.blocks?.(tensor.split('.').at(-2) as string) ?? type);
     const dims = [columns, rows];
     if (own === 'F32') builder.tensor(tensor, { type: own, dims, data: new Uint8Array(values.buffer) });
