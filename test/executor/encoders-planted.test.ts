@@ -1,11 +1,25 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { openDevice } from '../../src/executor/load/open-device.js';
-import type { Attention, EncoderSight, ModelGraph, Residual, Rope, Value } from '../../src/executor/model/values.js';
+import type {
+  Attention,
+  EncoderSight,
+  Linear,
+  ModelGraph,
+  Norm,
+  Residual,
+  Rope,
+  Value,
+} from '../../src/executor/model/values.js';
 import { families } from '../../src/executor/models/index.js';
 import { pooledStates } from '../../src/gateway/request/pooled-states.js';
 import { llamaEmbeddings, type TestedPooling } from '../support/encoder-answers.js';
 import { EncoderSteps } from '../support/encoder-steps.js';
-import { type RandomEncoderName, type RandomEncoderOptions, writeRandomEncoder } from '../support/random-encoders.js';
+import {
+  encoderArchitecture,
+  type RandomEncoderName,
+  type RandomEncoderOptions,
+  writeRandomEncoder,
+} from '../support/random-encoders.js';
 
 // Twice what llama.cpp's table of f16 makes of GELU (encoders.test.ts).
 const SEEN = 2e-3;
@@ -47,7 +61,7 @@ const otherGate: Mistake = each((value) =>
   value.kind === 'gated' ? { ...value, activation: value.activation === 'silu' ? 'gelu' : 'silu' } : value,
 );
 
-const MISTAKES: Readonly<Record<RandomEncoderName, Readonly<Record<string, Mistake>>>> = {
+const MISTAKES: Readonly<Partial<Record<RandomEncoderName, Readonly<Record<string, Mistake>>>>> = {
   bert: {
     'no kinds of segments': (graph) => ({ ...graph, segments: undefined }),
     'no positions': (graph) => ({ ...graph, positions: undefined }),
@@ -80,6 +94,12 @@ const MISTAKES: Readonly<Record<RandomEncoderName, Readonly<Record<string, Mista
     'no norms of heads': attentions(() => ({ headNorms: undefined })),
     'a gate of SiLU': otherGate,
     'no scale of embeddings': (graph) => ({ ...graph, embeddingScale: undefined }),
+  },
+  'gemma-embedding-dense': {
+    'no products behind the norm': (graph) => {
+      const { of } = graph.states as Linear;
+      return { ...graph, states: (of as Linear).of as Norm };
+    },
   },
   'modern-bert': {
     'a window that is one position wider': reaches((reach) => reach + 1),
@@ -127,7 +147,7 @@ describe('what is easily mistaken in an encoder is seen in its embeddings', () =
   });
 
   it.each(planted)('%s: %s', async (name, _what, mistake) => {
-    const family = families[name];
+    const family = families[encoderArchitecture(name)];
     const build = family.build.bind(family);
     vi.spyOn(family, 'build').mockImplementation((model, tensors) => mistake(build(model, tensors)));
     expect(await differenceOf(name, 'cls')).toBeGreaterThan(SEEN);

@@ -2,7 +2,14 @@ import { copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from
 import path from 'node:path';
 import { packageRoot } from '../../src/shared/package.js';
 import { Random } from './random.js';
-import { CLS, RANDOM_ENCODER_VOCABULARY, type RandomEncoderName, SEP, writeRandomEncoder } from './random-encoders.js';
+import {
+  CLS,
+  encoderArchitecture,
+  RANDOM_ENCODER_VOCABULARY,
+  type RandomEncoderName,
+  SEP,
+  writeRandomEncoder,
+} from './random-encoders.js';
 
 const FIXTURES = path.join('test', 'fixtures', 'encoders');
 const MADE = path.join('build', 'encoders');
@@ -23,7 +30,7 @@ export const TEXTS: readonly (readonly number[])[] = [randomText(100, 1), random
 
 /** An encoder's random model with a pooling of its file. */
 export const writePooledEncoder = (name: RandomEncoderName, pooling: TestedPooling): string =>
-  writeRandomEncoder(name, { metadata: { [`${name}.pooling_type`]: POOLINGS[pooling] } });
+  writeRandomEncoder(name, { metadata: { [`${encoderArchitecture(name)}.pooling_type`]: POOLINGS[pooling] } });
 
 export interface EmbeddedText {
   readonly tokens: readonly number[];

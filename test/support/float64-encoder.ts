@@ -169,5 +169,7 @@ export function float64Encoder(path: string, tokens: readonly number[], { geluTa
     xs = xs.map((x, row) => added(x, before('post_attention_norm', attended[row]!)));
     xs = xs.map((x) => added(x, before('post_ffw_norm', mlp(layer, before('ffn_norm', x)))));
   }
-  return has('output_norm.weight') ? xs.map((x) => norm('output_norm', x)) : xs;
+  if (has('output_norm.weight')) xs = xs.map((x) => norm('output_norm', x));
+  for (const name of ['dense_2', 'dense_3']) if (has(`${name}.weight`)) xs = xs.map((x) => product(name, x));
+  return xs;
 }

@@ -2,12 +2,17 @@ import { mkdtempSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { RandomWeights } from '../../src/cli/synth/random-weights.js';
+import type { ArchitectureName } from '../../src/shared/gguf/architectures.js';
 import type { TensorTypeName } from '../../src/shared/gguf/tensor-types.js';
 import { type BuilderValue, GgufBuilder, typed } from './gguf-builder.js';
 import { gaussian, toHalves } from './random-weights.js';
 
 /** An encoder's random model: what its blocks and embeddings have. */
 interface RandomEncoder {
+  /** `general.architecture`; default: the name. */
+  readonly architecture?: string;
+  /** Width between two products behind the last norm. */
+  readonly dense?: number;
   readonly layers: number;
   readonly heads: readonly [heads: number, kvHeads: number];
   readonly joined?: readonly ('qkv' | 'gate_up')[];
@@ -30,6 +35,23 @@ interface RandomEncoder {
 
 const LAYER_NORM = { 'attention.layer_norm_epsilon': typed.f32(1e-5), 'attention.causal': false } as const;
 const POST_NORMS = ['attn_output_norm', 'layer_output_norm'] as const;
+
+const GEMMA = {
+  layers: 7,
+  heads: [4, 1],
+  hasGate: true,
+  norms: ['attn_norm', 'post_attention_norm', 'ffn_norm', 'post_ffw_norm'],
+  biases: 'none',
+  headNorms: true,
+  ends: ['output_norm'],
+  embeddingScale: 0.04,
+  metadata: {
+    'attention.layer_norm_rms_epsilon': typed.f32(1e-6),
+    'attention.sliding_window': 24,
+    'rope.freq_base': typed.f32(1_000_000),
+    pooling_type: 1,
+  },
+} as const;
 
 /** One model of each architecture, with windows that a text of a hundred tokens outgrows on both sides. */
 export const RANDOM_ENCODERS = {
@@ -55,20 +77,14 @@ export const RANDOM_ENCODERS = {
     hasSegments: true,
     metadata: { ...LAYER_NORM, pooling_type: 1, 'rope.freq_base': typed.f32(1000) },
   },
-  'gemma-embedding': {
-    layers: 7,
-    heads: [4, 1],
-    hasGate: true,
-    norms: ['attn_norm', 'post_attention_norm', 'ffn_norm', 'post_ffw_norm'],
-    biases: 'none',
-    headNorms: true,
-    ends: ['output_norm'],
-    embeddingScale: 0.04,
+  'gemma-embedding': GEMMA,
+  'gemma-embedding-dense': {
+    ...GEMMA,
+    architecture: 'gemma-embedding',
+    dense: 192,
     metadata: {
-      'attention.layer_norm_rms_epsilon': typed.f32(1e-6),
-      'attention.sliding_window': 24,
-      'rope.freq_base': typed.f32(1_000_000),
-      pooling_type: 1,
+      ...GEMMA.metadata,
+      ...{ dense_2_feat_in: 64, dense_2_feat_out: 192, dense_3_feat_in: 192, dense_3_feat_out: 64 },
     },
   },
   'modern-bert': {
@@ -108,6 +124,10 @@ export const RANDOM_ENCODER_NAMES = Object.keys(RANDOM_ENCODERS) as readonly Ran
 const LETTERS = 'abcdefghijklmnopqrstuvwxyz0123456789';
 const WORDS = ['the', 'fox', 'sea', 'and', 'ran', 'old', 'wind', 'sang', 'long', 'night', 'to', 'a'];
 const ENDINGS = ['ing', 'er', 'ed'];
+/** An encoder's `general.architecture`. */
+export const encoderArchitecture = (name: RandomEncoderName): ArchitectureName =>
+  ((RANDOM_ENCODERS[name] as RandomEncoder).architecture ?? name) as ArchitectureName;
+
 /** Ids of the tokens around each text. */
 export const [CLS, SEP] = [2, 3];
 const TOKENS = [
@@ -150,12 +170,13 @@ export function randomEncoder(name: RandomEncoderName, options: RandomEncoderOpt
   const headDim = 16;
   const hidden = name === 'jina-bert-v2' ? heads * headDim : 64 * times;
   const ffn = 2 * hidden;
+  const architecture = encoderArchitecture(name);
   const random = gaussian(7);
   const builder = new GgufBuilder({ name: `${name}.gguf` });
   const prefixed = (keys: Readonly<Record<string, BuilderValue>>) =>
-    Object.fromEntries(Object.entries(keys).map(([key, value]) => [`${name}.${key}`, value]));
+    Object.fromEntries(Object.entries(keys).map(([key, value]) => [`${architecture}.${key}`, value]));
   builder.setAll({
-    'general.architecture': name,
+    'general.architecture': architecture,
     'general.name': `random ${name}`,
     ...prefixed({
       block_count: encoder.layers,
@@ -165,6 +186,7 @@ export function randomEncoder(name: RandomEncoderName, options: RandomEncoderOpt
       'attention.head_count': heads,
       'attention.head_count_kv': kvHeads,
       ...encoder.metadata,
+      ...(encoder.dense !== undefined && times > 1 && denseKeys(hidden, encoder.dense * times)),
     }),
     'tokenizer.ggml.model': 'bert',
     'tokenizer.ggml.tokens': TOKENS,
@@ -233,9 +255,17 @@ export function randomEncoder(name: RandomEncoderName, options: RandomEncoderOpt
     }
     project(`${block}.ffn_down`, ffn, hidden, true);
   }
+  if (encoder.dense !== undefined) {
+    matrix('dense_2.weight', hidden, encoder.dense * times);
+    matrix('dense_3.weight', encoder.dense * times, hidden);
+  }
   for (const [tensor, dims] of Object.entries(options.tensors ?? {})) builder.tensor(tensor, { dims });
   return builder;
 }
+
+const denseKeys = (hidden: number, dense: number) => ({
+  ...{ dense_2_feat_in: hidden, dense_2_feat_out: dense, dense_3_feat_in: dense, dense_3_feat_out: hidden },
+});
 
 /** The same numbers in each run; Marsaglia (2003). */
 function fill(bytes: Uint8Array): void {

@@ -21,7 +21,7 @@ import { SingleToken } from './single-token.js';
 import { StageInput } from './stage-input.js';
 import { returnedHiddenSize, StageOutput } from './stage-output.js';
 import type { StepSite } from './step-site.js';
-import { ValueRecorder, widestOf } from './value-recorder.js';
+import { innerColumnsOf, ValueRecorder, widestOf } from './value-recorder.js';
 
 /** Kinds of values that matrices multiply. */
 const INPUTS = [
@@ -94,6 +94,7 @@ export class ForwardPass {
     const widest = Math.max(
       hiddenSize,
       graph.entry === undefined ? 0 : 2 * hiddenSize,
+      innerColumnsOf(graph),
       ...INPUTS.map((kind) => widestOf(values, kind, hiddenSize)),
     );
     const products = new Products(device, memory, plan, maxStepTokens, widest, tables.saturated);

@@ -14,7 +14,7 @@ const ALONE: LaunchCondition = { count: { index: COUNT_SINGLE_TOKEN, max: 1 }, a
 
 /** From the residual stream to what a step answers: hidden states, logits, tokens. */
 export class StageOutput {
-  /** The residual stream of the rows that are sampled, or returned: `[max_sequences, hidden]`, of an encoder `[max_hidden, hidden]`. */
+  /** The residual stream of the sampled rows, `[max_sequences, hidden]`. */
   private readonly sampled: DeviceBuffer;
   /** `[max_sequences, vocabulary]`; of a stage that is not the last nothing. */
   readonly logits: DeviceBuffer;
@@ -28,8 +28,7 @@ export class StageOutput {
     private readonly graph: StageGraph,
   ) {
     const outputs = graph.logits === undefined ? 0 : site.limits.maxSequences;
-    const returned = graph.states === undefined ? outputs : site.tables.maxHidden;
-    this.sampled = site.memory.allocate('f32', returned * site.model.hiddenSize);
+    this.sampled = site.memory.allocate('f32', outputs * site.model.hiddenSize);
     this.logits = site.memory.allocate('f32', outputs * site.model.vocabularySize);
   }
 
@@ -49,10 +48,12 @@ export class StageOutput {
     if (this.graph.embedding === undefined) this.gatherLastTokens(lastTokens as DeviceBuffer);
   }
 
-  /** Hidden states of an encoder's rows that are returned. */
-  recordStates(states: Residual | Norm): void {
-    this.gatherHidden(states.kind === 'norm' ? this.sampled : this.site.tables.hidden);
-    if (states.kind === 'norm') this.normHidden(states);
+  /** Hidden states of all rows of an encoder's step, which all return them. */
+  recordStates(states: Residual | Norm | Linear): void {
+    const { x, tokens, tables } = this.site;
+    if (states.kind === 'residual') this.gatherHidden(tables.hidden);
+    else if (states.kind === 'norm') this.values.plainNorm(states, x, tables.hidden, tokens);
+    else this.values.product(states, tables.hidden, { x, rows: tokens });
   }
 
   /** Norm and output projection of the sampled rows, the draw of their tokens, and the log probabilities asked for. */
@@ -87,8 +88,9 @@ export class StageOutput {
 
   /** The output norm of the rows whose hidden states are returned. Their order of sums is that of all other norms. */
   private returnHidden(norm: Norm): void {
+    const { tables, samples } = this.site;
     this.gatherHidden(this.sampled);
-    this.normHidden(norm);
+    this.values.plainNorm(norm, this.sampled, tables.hidden, { ...samples, count: this.hiddenCount });
   }
 
   /** y = the residual stream of the rows whose hidden states are returned */
@@ -96,11 +98,6 @@ export class StageOutput {
     const { plan, tables, model, x, tokens } = this.site;
     const values = { x, y, index: tables.at('hiddenRow'), hidden: model.hiddenSize };
     plan.launch(kernels.gatherRows, values, { tokens: tokens.count, samples: this.hiddenCount });
-  }
-
-  private normHidden(norm: Norm): void {
-    const { tables, samples } = this.site;
-    this.values.plainNorm(norm, this.sampled, tables.hidden, { ...samples, count: this.hiddenCount });
   }
 
   private get hiddenCount() {

@@ -424,8 +424,11 @@ export interface ModelGraph {
   readonly additions: readonly Value[];
   /** Logits of the wanted rows: `[rows, vocabulary]`. Absent: the model is an encoder. */
   readonly logits?: Linear | undefined;
-  /** Hidden states that an encoder returns. Of other models they are what the logits are computed from. */
-  readonly states?: Residual | Norm | undefined;
+  /**
+   * Hidden states that an encoder returns, as wide as the residual stream; products are of a norm, or of a product of one. Of other
+   * models they are what the logits are computed from.
+   */
+  readonly states?: Residual | Norm | Linear | undefined;
   /** Factor of the logits, and then their cap: softcap · tanh(logit / softcap). */
   readonly logitsScale?: number | undefined;
   readonly logitsSoftcap?: number | undefined;

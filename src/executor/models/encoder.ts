@@ -23,6 +23,19 @@ export class EncoderLayers extends Layers {
     return this.tensors.has(`${name}.weight`) ? this.layerNorm(name) : undefined;
   }
 
+  /** Products, one of the other, with those of the matrices of these names that the file has. The last has as many rows as x has elements. */
+  dense(names: readonly string[], of: Norm): Norm | Linear {
+    const { hiddenSize, traits } = this.model;
+    const present = names.filter((name) => this.tensors.has(`${name}.weight`));
+    let [value, columns]: [Norm | Linear, number] = [of, hiddenSize];
+    for (const [i, name] of present.entries()) {
+      const rows = i === present.length - 1 ? hiddenSize : (traits.denseSize ?? hiddenSize);
+      value = this.linear([this.matrix(name, rows, columns)], value);
+      columns = rows;
+    }
+    return value;
+  }
+
   /** The tensor `position_embd`.weight, a row a position. */
   positions(): MatrixRef {
     return this.matrix('position_embd', this.model.contextLength, this.model.hiddenSize);

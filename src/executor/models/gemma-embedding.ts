@@ -1,7 +1,10 @@
 import { EncoderLayers } from './encoder.js';
 import type { Family } from './family.js';
 
-/** gemma-embedding: gemma3's blocks, whose positions see the whole input, or a window on both sides. EmbeddingGemma. */
+/**
+ * gemma-embedding: gemma3's blocks, whose positions see the whole input, or a window on both sides. The two products behind the
+ * pooling, if the file has them, are of each position instead: of a mean they are the same. EmbeddingGemma.
+ */
 export const gemmaEmbedding: Family = {
   name: 'gemma-embedding',
 
@@ -22,7 +25,7 @@ export const gemmaEmbedding: Family = {
           l.rmsNorm(`${block}.post_ffw_norm`, l.mlp(block, l.rmsNorm(`${block}.ffn_norm`), 'gelu')),
         ];
       }),
-      states: l.rmsNorm('output_norm'),
+      states: l.dense(['dense_2', 'dense_3'], l.rmsNorm('output_norm')),
     };
   },
 };

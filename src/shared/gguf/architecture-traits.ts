@@ -52,6 +52,8 @@ export interface Traits {
   readonly isEncoder?: true;
   /** Scores of each head are lowered by its slope times the distance of the two positions: ALiBi. */
   readonly slopes?: readonly number[];
+  /** Width between the two products behind the pooling of hidden states; absent: there are none. */
+  readonly denseSize?: number;
   /** Activation of the gates of MLPs; absent: SiLU, or that of the family. */
   readonly gateActivation?: 'gelu';
   /** Attention and MLP take the same residual stream. */

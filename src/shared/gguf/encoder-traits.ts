@@ -17,6 +17,7 @@ export const ENCODER_READERS = {
     ...readEncoder(keys),
     ...readSymmetricWindow(keys, model, { period: 6, ropeFreqBase: 10_000 }),
     embeddingScale: Math.sqrt(model.hiddenSize),
+    ...readDense(keys, model),
   }),
 } as const satisfies Readonly<Record<string, TraitsReader>>;
 
@@ -25,6 +26,16 @@ function readEncoder(keys: ArchitectureKeys): Pick<Traits, 'isEncoder'> {
   if (keys.optionalBoolean('attention.causal') === true)
     keys.unsupported('attention.causal', 'is true: positions of an encoder see the whole input');
   return { isEncoder: true };
+}
+
+/** Sizes of the products behind the pooling, from the hidden size to another one and back. */
+function readDense(keys: ArchitectureKeys, { hiddenSize }: ModelParameters): Pick<Traits, 'denseSize'> {
+  keys.expectEqual('dense_2_feat_in', hiddenSize);
+  keys.expectEqual('dense_3_feat_out', hiddenSize);
+  const size = keys.countOrNone('dense_2_feat_out') || keys.countOrNone('dense_3_feat_in');
+  if (size === 0) return {};
+  keys.expectEqual('dense_3_feat_in', size);
+  return { denseSize: size };
 }
 
 /** A window of one position has no other side. */
