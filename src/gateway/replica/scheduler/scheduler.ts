@@ -560,6 +560,8 @@ export class Scheduler {
    * that holds too many. It does not count as preempted: it comes again in its turn, as often as is fair.
    */
   private makeSlot(): void {
+    // All of an encoder's sequences end with their steps.
+    if (this.options.isEncoder) return;
     if (this.slots.freeCount > 0 || this.ending.size > 0 || this.queue.size === 0 || this.isDraining) return;
     const next = this.queue.next((candidate) => this.mayStart(candidate));
     if (next === undefined) return;
