@@ -1,4 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { StepDriver } from '../../src/cli/verify/step-driver.js';
+import { loadModel } from '../../src/executor/load/loaded-model.js';
 import { openDevice } from '../../src/executor/load/open-device.js';
 import { pooledStates } from '../../src/gateway/request/pooled-states.js';
 import type { TensorTypeName } from '../../src/shared/gguf/tensor-types.js';
@@ -126,5 +128,14 @@ describe('a step that breaks the protocol of encoders is refused', () => {
     const steps = await EncoderSteps.load(device, writeRandomEncoder('bert'));
     await expect(steps.states([TEXTS[2]!], (slice) => ({ ...slice, ...change }))).rejects.toThrow(message);
     steps.release();
+  });
+});
+
+describe('commands that generate', () => {
+  it('refuse an encoder by name', async () => {
+    const load = { maxContext: 64, maxSequences: 1, maxStepTokens: 0, kvMemoryBytes: 0, kvCacheType: 'f32' } as const;
+    const model = await loadModel(device, { path: writeRandomEncoder('bert'), fingerprint: '', ...load }, () => {});
+    expect(() => new StepDriver(device, model, 1n)).toThrow(/the model is an encoder, which generates nothing/);
+    model.release();
   });
 });
