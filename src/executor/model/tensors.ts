@@ -99,9 +99,9 @@ export class TensorCatalog {
     return this.floatsOf(name, [length, experts]);
   }
 
-  /** Number of vectors that a tensor of `[length]` or `[n, length]` has; 1 where there is none of that name. */
-  vectorCount(name: string): number {
-    return this.file.tensors.get(name)?.dims[1] ?? 1;
+  /** Number of vectors that a tensor of `[n, length]` has; undefined for one of `[length]`, and where there is none of that name. */
+  vectorCount(name: string): number | undefined {
+    return this.file.tensors.get(name)?.dims[1];
   }
 
   private floatsOf(name: string, dims: readonly number[]): VectorRef {

@@ -47,6 +47,7 @@ export class EncoderLayers extends Layers {
     if (!this.tensors.has(name)) return undefined;
     const count = this.tensors.vectorCount(name);
     const { hiddenSize } = this.model;
-    return count === 1 ? this.tensors.vector(name, hiddenSize) : this.tensors.vectors(name, count, hiddenSize);
+    // Some writers leave out a last dimension of one.
+    return count === undefined ? this.tensors.vector(name, hiddenSize) : this.tensors.vectors(name, count, hiddenSize);
   }
 }
