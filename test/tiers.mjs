@@ -48,7 +48,7 @@ export const TIERS = {
     'test/tools/{check-docs,check-json,check-lengths,check-words,predict-h200}.test.ts',
   ],
   quick: [
-    'test/executor/{batch-invariance,demo-oracle,expert-placement,families,families-invariance,failed-loads,fusions,granted-sequences}.test.ts',
+    'test/executor/{batch-invariance,demo-oracle,encoders,expert-placement,families,families-invariance,failed-loads,fusions,granted-sequences}.test.ts',
     'test/executor/{kept-memory,kv-cache-q8,large-steps,launch-plan,masked-steps,prediction}.test.ts',
     'test/executor/{recurrent-states,refused-models,shared-norms}.test.ts',
     'test/executor/{bytes-read,unused-tensors,weight-chunks}.test.ts',
@@ -97,7 +97,7 @@ export const TIERS = {
     'test/device/{hip-parity,hip-snapshots,hip-tensor-split,hip-tensor-split-faults}.test.ts',
     'test/emulator/*.emulated.ts',
     'test/e2e/kernels-run.test.ts',
-    'test/executor/{dequantized-twin,families-planted,parity-mutations,router-ties}.test.ts',
+    'test/executor/{dequantized-twin,encoders-planted,families-planted,parity-mutations,router-ties}.test.ts',
     'test/faults/*.clock.ts',
     'test/gateway/api/http/page-speed.clock.ts',
     'test/gateway/constraints/vocabulary-masks.test.ts',

@@ -108,23 +108,10 @@ struct PagedHead {
   int kv_heads, kv_head;
 };
 
-// Attention over the positions first .. end - 1 of the split that begins at `split`: all threads of a block together.
-// The waves take KV blocks in turn and are then combined in order; every wave gets the whole.
-template <int HEAD_DIM, class T>
-DEVICE Partial<lane_elements(HEAD_DIM)> attend_split(const PagedHead<T>& cache, const float* q, int split, int first,
-                                                     int end, Scoring scoring) {
-  constexpr int E = lane_elements(HEAD_DIM);
-  Partial<E> part;
-  clear(part);
-  for (int block = split + wave_id() * KV_BLOCK_TOKENS; block < end; block += WAVES * KV_BLOCK_TOKENS) {
-    const int token = max_of(block, first), count = min_of(block + KV_BLOCK_TOKENS, end) - token;
-    if (count <= 0) continue;
-    const auto at = [&](const T* from) {
-      return cached_vector<HEAD_DIM>(from, cache.block_table, token, cache.kv_heads, cache.kv_head);
-    };
-    add_tokens<HEAD_DIM>(part, q, at(cache.k_cache), at(cache.v_cache), count, scoring);
-  }
-  if (WAVES == 1) return part;
+// Combines what the waves of a block have of one query, in their order: every wave gets the whole.
+template <int E>
+DEVICE void combine_waves(Partial<E>& part) {
+  if (WAVES == 1) return;
 
   SHARED(float, wave_largest, WAVES);
   SHARED(float, wave_sums, WAVES);
@@ -146,6 +133,25 @@ DEVICE Partial<lane_elements(HEAD_DIM)> attend_split(const PagedHead<T>& cache, 
     combine(part, other);
   }
   block_sync();
+}
+
+// Attention over the positions first .. end - 1 of the split that begins at `split`: all threads of a block together.
+// The waves take KV blocks in turn and are then combined in order; every wave gets the whole.
+template <int HEAD_DIM, class T>
+DEVICE Partial<lane_elements(HEAD_DIM)> attend_split(const PagedHead<T>& cache, const float* q, int split, int first,
+                                                     int end, Scoring scoring) {
+  constexpr int E = lane_elements(HEAD_DIM);
+  Partial<E> part;
+  clear(part);
+  for (int block = split + wave_id() * KV_BLOCK_TOKENS; block < end; block += WAVES * KV_BLOCK_TOKENS) {
+    const int token = max_of(block, first), count = min_of(block + KV_BLOCK_TOKENS, end) - token;
+    if (count <= 0) continue;
+    const auto at = [&](const T* from) {
+      return cached_vector<HEAD_DIM>(from, cache.block_table, token, cache.kv_heads, cache.kv_head);
+    };
+    add_tokens<HEAD_DIM>(part, q, at(cache.k_cache), at(cache.v_cache), count, scoring);
+  }
+  combine_waves(part);
   return part;
 }
 

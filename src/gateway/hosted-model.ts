@@ -75,6 +75,7 @@ export function openModel(
   return readServedModel(model, {
     ...(modelName !== undefined && { name: modelName }),
     ...(options.maxContext !== undefined && { maxContext: options.maxContext }),
+    maxStepTokens: options.maxStepTokens,
     ...(options.maxPriority !== undefined && { maxPriority: options.maxPriority }),
     ...(options.anyModelName && { anyName: true }),
     ...(modelAlias !== undefined && { aliases: modelAlias }),

@@ -46,7 +46,8 @@ const each =
       if (value.kind === 'sum') return change({ ...value, of: [outer(value.of[0]), outer(value.of[1])] });
       return change({ ...value, of: inner(value.of) } as Value);
     };
-    return { ...graph, additions: graph.additions.map(outer), logits: outer(graph.logits) as ModelGraph['logits'] };
+    const logits = graph.logits && (outer(graph.logits) as Linear);
+    return { ...graph, additions: graph.additions.map(outer), logits };
   };
 const attentions = (change: (attention: Attention) => Partial<Attention>): Mistake =>
   each((value) => (value.kind === 'attention' ? { ...value, ...change(value) } : value));

@@ -17,6 +17,7 @@ import {
 import { StepRunner } from '../../executor/steps/step-runner.js';
 import { ExecuteRequest, Slice, SlotOpen } from '../../shared/generated/rocmforge/executor/v1/executor.js';
 import { encodeSampling, NEUTRAL_SAMPLING } from '../../shared/sampling-schema.js';
+import { requireDecoder } from '../common/decoder.js';
 import { WindowedBlocks } from '../common/windowed-blocks.js';
 import { readBandwidth } from './read-bandwidth.js';
 
@@ -36,6 +37,7 @@ export class ExecutorLoop {
     private readonly device: Device,
     readonly model: LoadedModel,
   ) {
+    requireDecoder(model);
     this.runner = new StepRunner(device, model, 1n);
     this.windowed = new WindowedBlocks(model.forward.limits.windowed);
   }

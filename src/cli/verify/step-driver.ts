@@ -3,6 +3,7 @@ import type { LoadedModel } from '../../executor/load/loaded-model.js';
 import { StepRunner } from '../../executor/steps/step-runner.js';
 import { ExecuteRequest, SlotOpen } from '../../shared/generated/rocmforge/executor/v1/executor.js';
 import { encodeSampling, NEUTRAL_SAMPLING } from '../../shared/sampling-schema.js';
+import { requireDecoder } from '../common/decoder.js';
 import { WindowedBlocks } from '../common/windowed-blocks.js';
 
 /** Positions `position .. position + count - 1` of a slot's sequence; `sample` asks for the last one's logits. */
@@ -14,11 +15,13 @@ export class StepDriver {
   private stepId = 0n;
   private readonly windowed: WindowedBlocks;
 
+  /** @throws RocmForgeError `MODEL_UNSUPPORTED` for an encoder */
   constructor(
     private readonly device: Device,
     private readonly model: LoadedModel,
     private readonly epoch: bigint,
   ) {
+    requireDecoder(model);
     this.runner = new StepRunner(device, model, epoch);
     this.windowed = new WindowedBlocks(model.forward.limits.windowed);
   }

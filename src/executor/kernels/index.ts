@@ -2,6 +2,7 @@ import type { KernelContract } from '../device/contract.js';
 import { argmaxContracts } from './argmax.js';
 import { attentionContracts } from './attention.js';
 import { attentionCombineContracts } from './attention-combine.js';
+import { attentionEncoderContracts } from './attention-encoder.js';
 import { attentionLargeContracts } from './attention-large.js';
 import { attentionSinksContracts } from './attention-sinks.js';
 import { attentionTileCombineContracts } from './attention-tile-combine.js';
@@ -55,6 +56,7 @@ import { unfusedAttentionOperations } from './unfused-attention.js';
 export * from './argmax.js';
 export * from './attention.js';
 export * from './attention-combine.js';
+export * from './attention-encoder.js';
 export * from './attention-large.js';
 export * from './attention-rotated.js';
 export * from './attention-sinks.js';
@@ -149,6 +151,7 @@ export const operations: Readonly<Record<string, readonly KernelContract[]>> = {
   attention: [
     ...attentionContracts,
     ...attentionCombineContracts,
+    ...attentionEncoderContracts,
     ...attentionLargeContracts,
     ...attentionTileCombineContracts,
     ...attentionSinksContracts,

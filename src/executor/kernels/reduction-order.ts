@@ -15,6 +15,7 @@ export const ORDER = {
     'a product of tiles the hardware’s',
   context:
     'a wave its own KV blocks of a split of 128 positions, rising, then the waves in order; then the splits in order',
+  sixteens: 'a wave its own sixteens of positions, rising; then the waves in order',
   keys: 'keys in tiles of 16, rising; dot products as lanes by halves',
   chunks: 'the sixteens of a split of 128 positions, rising, inside a product the hardware’s; then the splits in order',
   splits: 'the splits in order',

@@ -2,7 +2,8 @@ import { RocmForgeError } from '../../shared/errors.js';
 import { bufferFrom, type DeviceBuffer } from '../device/device.js';
 import * as kernels from '../kernels/index.js';
 import type { LaunchCondition, Rows } from '../kernels/launch-plan.js';
-import type { Attention, HeadNorms } from '../model/values.js';
+import type { Attention, EncoderSight, HeadNorms } from '../model/values.js';
+import { EncoderAttention } from './encoder-attention.js';
 import { COMBINED_FORM, NORMED_APPEND, ROTATED_APPEND } from './fusions.js';
 import { commonSplits } from './large-attention.js';
 import {
@@ -44,6 +45,8 @@ export class AttentionLayers {
   /** One for each shape that layers have. */
   private readonly forms = new Map<string, AttentionVariant>();
 
+  private readonly encoder: EncoderAttention;
+
   private readonly ones = new Map<number, DeviceBuffer>();
 
   /** `[rows, columns]` f32: what rows attend to, or what of it is between. */
@@ -63,6 +66,7 @@ export class AttentionLayers {
     columns: number,
   ) {
     const { memory, limits, fusions } = site;
+    this.encoder = new EncoderAttention(site);
     this.out = memory.allocate('f32', limits.maxStepTokens * columns);
     const isFormed = fusions.has(COMBINED_FORM);
     this.formed = isFormed ? products.roomInAnyForm(memory, limits.maxStepTokens, columns) : undefined;
@@ -75,6 +79,7 @@ export class AttentionLayers {
 
   /** RoPE tables and cache for a product of one row that rotates q and k and stores k and v; undefined: it may not. */
   rotating(value: Attention): kernels.RotatedHeads | undefined {
+    if (value.sight !== undefined) return undefined;
     const { form, tables, norms, isApart } = this.partsOf(value);
     if (isApart || tables.queryFactors !== undefined || value.headNorms?.after !== undefined) return undefined;
     return form.rotating?.(this.site.cache.layer(value.layer), value.rope, tables, norms);
@@ -91,6 +96,7 @@ export class AttentionLayers {
     wanted: ActivationEncoding,
     unrotated?: LaunchCondition,
   ): Activation['forms'] {
+    if (value.sight !== undefined) return this.sighted(value, value.sight, qkv);
     const { headNorms, rope, layer } = value;
     const { form, tables, norms, isApart } = this.partsOf(value);
     if (headNorms?.after !== undefined) {
@@ -99,11 +105,7 @@ export class AttentionLayers {
     }
     if (norms !== undefined && isApart && value.isShared)
       this.normHeads(value, qkv, 0, value.heads, norms.query_weight);
-    else if (norms !== undefined && isApart) {
-      const { heads, kvHeads: kv_heads, headDim: head_dim } = value;
-      const kernel = headNorms?.over === 'head' ? kernels.headNorm : kernels.qkNorm;
-      this.site.plan.launch(kernel, { qkv, ...norms, heads, kv_heads, head_dim }, { tokens: this.tokens.count });
-    }
+    else if (norms !== undefined && isApart) this.normQueriesAndKeys(value, norms, qkv);
     if (value.valueNormEpsilon !== undefined && !value.isShared) {
       const { heads, kvHeads, headDim } = value;
       this.normHeads(value, qkv, heads + kvHeads, kvHeads, this.onesOf(headDim), value.valueNormEpsilon);
@@ -114,6 +116,24 @@ export class AttentionLayers {
     const extras = { norms: isApart ? undefined : norms, attended, sinks, unrotated, isShared: value.isShared };
     form.record(this.site.cache.layer(layer), rope, tables, qkv, this.out, extras);
     return attended === undefined ? { f32: this.out } : { [wanted]: attended.y };
+  }
+
+  /** The same of an encoder, in f32. */
+  private sighted(value: Attention, sight: EncoderSight, qkv: DeviceBuffer): Activation['forms'] {
+    const { headNorms, rope } = value;
+    if (headNorms !== undefined) this.normQueriesAndKeys(value, this.normsOf(headNorms), qkv);
+    this.encoder.record(value, sight, this.recorded.ropes.get(rope) as RopeTables, qkv, this.out);
+    return { f32: this.out };
+  }
+
+  /** Norms of q and k by a launch of their own. */
+  private normQueriesAndKeys(
+    { heads, kvHeads: kv_heads, headDim: head_dim, headNorms }: Attention,
+    norms: HeadNormValues,
+    qkv: DeviceBuffer,
+  ): void {
+    const kernel = headNorms?.over === 'head' ? kernels.headNorm : kernels.qkNorm;
+    this.site.plan.launch(kernel, { qkv, ...norms, heads, kv_heads, head_dim }, { tokens: this.tokens.count });
   }
 
   private partsOf(value: Attention) {

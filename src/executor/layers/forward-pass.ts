@@ -21,7 +21,7 @@ import { SingleToken } from './single-token.js';
 import { StageInput } from './stage-input.js';
 import { returnedHiddenSize, StageOutput } from './stage-output.js';
 import type { StepSite } from './step-site.js';
-import { ValueRecorder, widestOf } from './value-recorder.js';
+import { innerColumnsOf, ValueRecorder, widestOf } from './value-recorder.js';
 
 /** Kinds of values that matrices multiply. */
 const INPUTS = [
@@ -94,6 +94,7 @@ export class ForwardPass {
     const widest = Math.max(
       hiddenSize,
       graph.entry === undefined ? 0 : 2 * hiddenSize,
+      innerColumnsOf(graph),
       ...INPUTS.map((kind) => widestOf(values, kind, hiddenSize)),
     );
     const products = new Products(device, memory, plan, maxStepTokens, widest, tables.saturated);
@@ -155,7 +156,7 @@ export class ForwardPass {
   }
 
   private record(site: StepSite): void {
-    const { embedding, embeddingScale, additions, logits, entry } = this.graph;
+    const { embedding, embeddingScale, segments, positions, additions, logits, states, entry } = this.graph;
     const { weights, tokens } = site;
     const input = new StageInput(site, this.values, this.lastTokens);
     // The slots of a prediction block are the model's, which are written already.
@@ -164,6 +165,8 @@ export class ForwardPass {
     if (entry !== undefined) input.enter(entry, weights.table(embedding as MatrixRef));
     else if (embedding !== undefined) input.embed(weights.table(embedding), this.x);
     if (embeddingScale !== undefined) this.values.scale(this.x, this.model.hiddenSize, embeddingScale, tokens);
+    if (segments !== undefined) input.addSegment(weights.vector(segments), this.x);
+    if (positions !== undefined) input.addPositions(weights.table(positions), this.x);
     const stream = { x: this.x, rows: tokens };
     this.values.layers.layerInputs?.record(
       (table, y) => input.embed(weights.table(table), y),
@@ -173,6 +176,7 @@ export class ForwardPass {
     new ResidualAdditions(site, this.values).record(additions, stream);
     this.values.layers.streams?.leave();
     if (logits !== undefined) this.output.record(logits, this.lastTokens);
+    if (states !== undefined) this.output.recordStates(states);
   }
 
   /** Applies a step's writes to the slots. */

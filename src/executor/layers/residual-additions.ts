@@ -28,6 +28,9 @@ export class ResidualAdditions {
     switch (value.kind) {
       case 'rescaled':
         return this.rescale(value);
+      case 'renormed':
+        this.values.plainNorm(value.of, stream.x, stream.x, stream.rows);
+        return false;
       case 'mixed-streams':
         this.values.layers.streams!.mix(value, (of, y) => this.values.product(of, y, stream));
         return false;

@@ -33,6 +33,32 @@ export class StageInput {
     kernels.launchEmbeddingGather((...launched) => plan.launch(...launched), table.type, values, dims);
   }
 
+  /** y[row] += table[position of the row] */
+  addPositions(table: Matrix, y: DeviceBuffer): void {
+    const { plan, tables, tokens } = this.site;
+    const { buffer, arena } = this.site.slots;
+    const { delta } = this.values;
+    const values = {
+      table: table.buffer,
+      y: delta,
+      row_token: tables.at('rowPosition'),
+      row_slot: tables.at('rowSlot'),
+      slots: buffer,
+      slot_words: arena.slotWords,
+      hidden: table.columns,
+    };
+    const dims = { slot_count: arena.slots, vocabulary: table.rows, tokens: tokens.count };
+    kernels.launchEmbeddingGather((...launched) => plan.launch(...launched), table.type, values, dims);
+    plan.launch(kernels.residualAdd, { x: y, y: delta, hidden: table.columns }, { rows: tokens.count });
+  }
+
+  /** y[row] += the first of the kinds of segments: every text is of that kind. */
+  addSegment(segments: DeviceBuffer, y: DeviceBuffer): void {
+    const { plan, model, tokens } = this.site;
+    const bias = { ...segments, elements: model.hiddenSize };
+    plan.launch(kernels.biasAdd, { y, bias, out: model.hiddenSize }, { rows: tokens.count });
+  }
+
   /** x = projection · [norm(table[token of each row]), norm(hidden state of each row)] */
   enter({ tokenNorm, hiddenNorm, epsilon, projection }: PredictionEntry, table: Matrix): void {
     const { memory, plan, recorded, products, model, tokens, x } = this.site;

@@ -5,7 +5,7 @@ import { Sampling, type Slots } from '../model/sampling.js';
 import { neutralSlots, SlotWord, slotArena } from '../model/slot-layout.js';
 import { COUNT_GATHERED, COUNT_HIDDEN, COUNT_SINGLE_TOKEN } from '../model/step-counts.js';
 import type { StepMasks } from '../model/step-masks.js';
-import type { Linear, Norm, StageGraph } from '../model/values.js';
+import type { Linear, Norm, Residual, StageGraph } from '../model/values.js';
 import type { StepSite } from './step-site.js';
 import type { ValueRecorder } from './value-recorder.js';
 
@@ -48,6 +48,14 @@ export class StageOutput {
     if (this.graph.embedding === undefined) this.gatherLastTokens(lastTokens as DeviceBuffer);
   }
 
+  /** Hidden states of all rows of an encoder's step, which all return them. */
+  recordStates(states: Residual | Norm | Linear): void {
+    const { x, tokens, tables } = this.site;
+    if (states.kind === 'residual') this.gatherHidden(tables.hidden);
+    else if (states.kind === 'norm') this.values.plainNorm(states, x, tables.hidden, tokens);
+    else this.values.product(states, tables.hidden, { x, rows: tokens });
+  }
+
   /** Norm and output projection of the sampled rows, the draw of their tokens, and the log probabilities asked for. */
   private sample(logits: Linear): void {
     const { device, memory, plan, tables, limits, model, ranks, x, tokens, samples } = this.site;
@@ -80,14 +88,20 @@ export class StageOutput {
 
   /** The output norm of the rows whose hidden states are returned. Their order of sums is that of all other norms. */
   private returnHidden(norm: Norm): void {
-    const { plan, tables, limits, model, x, tokens, samples } = this.site;
-    const count = { index: COUNT_HIDDEN, max: limits.maxSequences };
-    plan.launch(
-      kernels.gatherRows,
-      { x, y: this.sampled, index: tables.at('hiddenRow'), hidden: model.hiddenSize },
-      { tokens: tokens.count, samples: count },
-    );
-    this.values.plainNorm(norm, this.sampled, tables.hidden, { ...samples, count });
+    const { tables, samples } = this.site;
+    this.gatherHidden(this.sampled);
+    this.values.plainNorm(norm, this.sampled, tables.hidden, { ...samples, count: this.hiddenCount });
+  }
+
+  /** y = the residual stream of the rows whose hidden states are returned */
+  private gatherHidden(y: DeviceBuffer): void {
+    const { plan, tables, model, x, tokens } = this.site;
+    const values = { x, y, index: tables.at('hiddenRow'), hidden: model.hiddenSize };
+    plan.launch(kernels.gatherRows, values, { tokens: tokens.count, samples: this.hiddenCount });
+  }
+
+  private get hiddenCount() {
+    return { index: COUNT_HIDDEN, max: this.site.tables.maxHidden };
   }
 
   /** lastTokens = the word of each slot that says what it sampled last: side by side, they are one message. */
@@ -107,7 +121,8 @@ export class StageOutput {
 }
 
 /** Elements of the hidden states that a stage returns; 0: none. */
-export function returnedHiddenSize({ logits }: StageGraph, hiddenSize: number): number {
+export function returnedHiddenSize({ logits, states }: StageGraph, hiddenSize: number): number {
+  if (states !== undefined) return hiddenSize;
   return logits?.of.kind === 'norm' && logits.of.of.kind === 'residual' ? hiddenSize : 0;
 }
 

@@ -34,6 +34,11 @@ export function widestOf(values: readonly Value[], kind: Value['kind'], hiddenSi
   return Math.max(1, ...values.filter((value) => value.kind === kind).map((value) => columnsOf(value, hiddenSize)));
 }
 
+/** Columns of the product that an encoder's hidden states are a product of; 0 where there is none. */
+export function innerColumnsOf({ states }: StageGraph): number {
+  return states?.kind === 'linear' && states.of.kind === 'linear' ? columnsOf(states.of, 0) : 0;
+}
+
 /** A model's values as launches: each is computed into memory of its kind, what it is computed from before it. */
 export class ValueRecorder {
   readonly layers: LayerRecorders;
@@ -65,7 +70,7 @@ export class ValueRecorder {
     this.qkv = f32(rows * Math.max(1, ...qkvColumns));
     this.gateUp = f32(rows * Math.max(2 * widest('gated'), widest('activated')));
     this.gated = products.roomInBoth(memory, rows, widest('gated'));
-    this.delta = f32(rows * Math.max(model.hiddenSize, widest('norm')));
+    this.delta = f32(rows * Math.max(model.hiddenSize, widest('norm'), innerColumnsOf(graph)));
     this.branch = f32(rows * widest('sum'));
     this.gates = f32(rows);
     this.norms = new Norms(site, widest('norm'));
@@ -119,6 +124,7 @@ export class ValueRecorder {
       case 'corrected-stream':
         return { f32: streams!.kept };
       case 'rescaled':
+      case 'renormed':
       case 'mixed-streams':
       case 'other-streams':
         throw new Error('what changes streams is no input');

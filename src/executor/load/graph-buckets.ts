@@ -50,10 +50,11 @@ export class GraphBuckets {
 
   /** @param split how attention splits contexts; undefined where it does not */
   constructor(
-    { maxSequences }: Pick<Limits, 'maxSequences'>,
+    { maxSequences, isEncoder = false }: Pick<Limits, 'maxSequences' | 'isEncoder'>,
     private readonly split: Pick<AttentionSplits, 'rows' | 'most'> | undefined,
   ) {
-    this.rows = powersUpTo(maxSequences, 2);
+    // No step of an encoder has one token of each of its sequences.
+    this.rows = isEncoder ? [] : powersUpTo(maxSequences, 2);
     let factor = 2;
     while (this.count(powersUpTo(split?.most ?? 1, factor)) > MOST_GRAPHS) factor *= 2;
     this.splits = powersUpTo(split?.most ?? 1, factor);

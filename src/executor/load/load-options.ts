@@ -1,5 +1,6 @@
 import { RocmForgeError } from '../../shared/errors.js';
 import type { ModelParameters } from '../../shared/gguf/model-parameters.js';
+import { MAX_RESULT_BYTES } from '../../shared/grpc/message-bytes.js';
 import type { SplitKind } from '../../shared/split.js';
 import {
   MOST_CHOSEN_SEQUENCES,
@@ -20,7 +21,7 @@ export interface LoadOptions {
   readonly maxContext: number;
   /** 0: as fits the device. */
   readonly maxSequences: number;
-  /** 0: 512, or maxSequences when that is more. */
+  /** 0: 512, or maxSequences when that is more; of an encoder at least maxContext. */
   readonly maxStepTokens: number;
   /** 0: room for maxContext × maxSequences tokens. */
   readonly kvMemoryBytes: number;
@@ -77,11 +78,11 @@ const MOST = {
   '--max-step-tokens': MOST_STEP_TOKENS,
 } as const;
 
-/** @param sequences where none are asked for */
-export function limitsFor(options: LoadOptions, sequences: number): OwnLimits {
+/** @param sequences where none are asked for @param leastStepTokens where their number is not given */
+export function limitsFor(options: LoadOptions, sequences: number, leastStepTokens = STEP_TOKENS): OwnLimits {
   const { maxContext, kvCacheType, attention = 'fused' } = options;
   const maxSequences = options.maxSequences || Math.min(sequences, options.maxStepTokens || sequences);
-  const maxStepTokens = options.maxStepTokens || Math.max(maxSequences, STEP_TOKENS);
+  const maxStepTokens = options.maxStepTokens || Math.max(maxSequences, leastStepTokens);
   const given = { '--max-context': maxContext, '--max-sequences': maxSequences, '--max-step-tokens': maxStepTokens };
   for (const [option, most] of Object.entries(MOST)) {
     const value = given[option as keyof typeof MOST];
@@ -95,6 +96,29 @@ export function limitsFor(options: LoadOptions, sequences: number): OwnLimits {
     );
   }
   return { maxContext, maxSequences, maxStepTokens, kvCacheType, attention };
+}
+
+/** Bytes that the hidden states of a step may have, beside what else its result has. */
+const MOST_HIDDEN_BYTES = (MAX_RESULT_BYTES * 3) / 4;
+
+/**
+ * Limits of an encoder: a sequence is in one step as a whole, and each row returns its hidden state.
+ *
+ * @throws RocmForgeError `INVALID_OPTION` for steps whose hidden states no message holds
+ */
+export function encoderLimits(options: LoadOptions, hiddenSize: number, sequences: number): OwnLimits {
+  const most = Math.min(MOST_STEP_TOKENS, Math.floor(MOST_HIDDEN_BYTES / Float32Array.BYTES_PER_ELEMENT / hiddenSize));
+  const { maxContext } = options;
+  const limits = limitsFor(options, sequences, Math.max(STEP_TOKENS, maxContext));
+  const { maxStepTokens } = limits;
+  if (maxStepTokens > most) {
+    const message = `--max-step-tokens is ${maxStepTokens}; an encoder of ${hiddenSize} elements a row has at most ${most} rows a step`;
+    throw new RocmForgeError(
+      'INVALID_OPTION',
+      maxStepTokens === maxContext ? `${message}: lower --max-context` : message,
+    );
+  }
+  return { ...limits, isEncoder: true };
 }
 
 /**

@@ -31,6 +31,7 @@ import { countsOf, GraphBuckets } from './graph-buckets.js';
 import {
   type BlockCounts,
   checkContext,
+  encoderLimits,
   GPU_SEQUENCES,
   HOST_SEQUENCES,
   type LoadOptions,
@@ -208,9 +209,10 @@ export class ModelLoader {
     return brought;
   }
 
-  private limitsOf({ traits }: ServableModel, sequences: number): OwnLimits {
+  private limitsOf({ traits, hiddenSize }: ServableModel, sequences: number): OwnLimits {
     const { draftTokens = 0 } = this.options;
     const { recurrent } = traits;
+    if (traits.isEncoder) return encoderLimits(this.options, hiddenSize, sequences);
     const states = recurrent && { isRecurrent: true, ...(draftTokens > 0 && canReplay(recurrent) && { draftTokens }) };
     return { ...limitsFor(this.options, sequences), ...states };
   }

@@ -7,7 +7,15 @@ import { stateBytes } from '../layers/recurrent-layers.js';
 import type { Limits } from '../model/limits.js';
 import { type Rank, shardGraph } from '../model/shards.js';
 import { cutGraph } from '../model/stages.js';
-import { type HeadShape, isRecurrent, kvLayers, type ModelGraph, type StageGraph, valuesOf } from '../model/values.js';
+import {
+  type DecoderGraph,
+  type HeadShape,
+  isRecurrent,
+  kvLayers,
+  type ModelGraph,
+  type StageGraph,
+  valuesOf,
+} from '../model/values.js';
 import type { WindowedLayers } from '../model/windows.js';
 import { RESIDUAL_MESSAGES, reaches, TOKEN_MESSAGES } from '../parallel/stage-links.js';
 import { BlockBudget } from './block-budget.js';
@@ -48,7 +56,9 @@ export function stageLoads(
     const rest = { perState: statesOf(graph), receiveBuffers: undefined, rank: undefined };
     return [{ memory: scope, device: scope.device, graph, layers, blocks: whole, ...rest }];
   }
-  const over = { memory, options, graph, windows };
+  const { logits } = graph;
+  if (logits === undefined) refuse('gpus', 'an encoder is not split over several devices');
+  const over = { memory, options, graph: { ...graph, logits }, windows };
   return options.split === 'tensor' ? shards(over) : layerStages(over, whole);
 }
 
@@ -56,7 +66,7 @@ export function stageLoads(
 interface Split {
   readonly memory: readonly DeviceScope[];
   readonly options: LoadOptions;
-  readonly graph: ModelGraph;
+  readonly graph: DecoderGraph;
   readonly windows: WindowedLayers | undefined;
 }
 

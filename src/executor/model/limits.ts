@@ -26,6 +26,8 @@ export interface Limits {
   readonly stateSnapshots?: number;
   /** The most draft tokens in a slice of a slot with such states, whose rows' inputs are kept; absent: none. */
   readonly draftTokens?: number;
+  /** A sequence is in one step as a whole: its rows see each other, each may return its hidden state, and nothing is sampled. */
+  readonly isEncoder?: boolean;
   /** Element type of the KV cache. */
   readonly kvCacheType: KvCacheType;
   /** `unfused`: attention written out, one kernel an operation, to hold the fused kernels against. */

@@ -5,9 +5,9 @@ import type { BiasRef, ColumnPart, MatrixRef, VectorRef } from './tensors.js';
 import {
   type Attention,
   columnsOf,
+  type DecoderGraph,
   type Gated,
   type Linear,
-  type ModelGraph,
   type RankSum,
   type StageGraph,
   type Value,
@@ -31,7 +31,7 @@ const VOCABULARY_TILE = 4;
  *
  * @throws RocmForgeError `INVALID_OPTION` naming what does not divide, or what is not split
  */
-export function shardGraph(graph: ModelGraph, place: Rank): StageGraph {
+export function shardGraph(graph: DecoderGraph, place: Rank): StageGraph {
   const { rows } = vocabularyPart(columnsOf(graph.logits, 0), place);
   return {
     ...graph,
@@ -90,6 +90,7 @@ const NAMES: Readonly<Record<Value['kind'], string>> = {
   'mixed-streams': 'a mixture of streams',
   'other-streams': 'a stream beside the residual stream',
   'corrected-stream': 'a corrected stream',
+  renormed: 'a norm of the residual stream',
   scaled: 'a multiple',
   sum: 'a sum',
   experts: 'a layer of experts',

@@ -1,7 +1,7 @@
 import { RocmForgeError } from '../../shared/errors.js';
 import type { GgufModel, GgufTensor } from '../../shared/gguf/reader.js';
 import { wantedTensors } from './tensors.js';
-import { type ModelGraph, type StageGraph, type Value, valuesOf } from './values.js';
+import { type DecoderGraph, type StageGraph, type Value, valuesOf } from './values.js';
 
 /**
  * A model cut between layers, that is between what is added to the residual stream, so that the stages' weights are to each
@@ -10,7 +10,7 @@ import { type ModelGraph, type StageGraph, type Value, valuesOf } from './values
  * @param shares one a stage, above 0
  * @throws RocmForgeError `INVALID_OPTION` for more stages than layers
  */
-export function cutGraph(graph: ModelGraph, shares: readonly number[]): readonly StageGraph[] {
+export function cutGraph(graph: DecoderGraph, shares: readonly number[]): readonly StageGraph[] {
   const { additions, embedding, embeddingScale, logits, logitsScale, logitsSoftcap } = graph;
   const isShared = [...valuesOf(graph)].some((value) => value.kind === 'attention' && value.isShared);
   if (graph.layerInputs !== undefined || isShared) {
@@ -54,7 +54,8 @@ export function cutGraph(graph: ModelGraph, shares: readonly number[]): readonly
 /** The tensors of a stage, in the file's order; of a whole model all that are wanted, of a shard its parts of them. */
 export function stageTensors(file: GgufModel, graph: StageGraph): readonly GgufTensor[] {
   const wanted = wantedTensors(file, graph.prediction !== undefined);
-  if (graph.embedding !== undefined && graph.logits !== undefined && !graph.isShard) return wanted;
+  const isWhole = graph.embedding !== undefined && (graph.logits ?? graph.states) !== undefined;
+  if (isWhole && !graph.isShard) return wanted;
   const used = tensorsOf([...graph.additions, ...(graph.logits ? [graph.logits] : [])]);
   if (graph.embedding !== undefined) used.add(graph.embedding.tensor);
   if (graph.isShard) return [...used].sort((a, b) => a.part - b.part || a.offset - b.offset);

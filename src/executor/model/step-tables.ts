@@ -21,8 +21,8 @@ const MAX_WRITES = 65_536;
  *
  *   [counts 16] [row_token] [row_position] [row_slot] (max_step_tokens each) [sample_row max_sequences]
  *   [prompt_target 2 * max_sequences] [tiles 2 * max_step_tokens] [row_slice max_step_tokens] [slices SLICE_WORDS *
- *   max_sequences] [kept_rows 2 * max_sequences] [hidden_row max_sequences] [writes ...]; from row_slice to kept_rows only of models
- *   whose layers have states
+ *   max_sequences] [kept_rows 2 * max_sequences] [hidden_row max_hidden] [row_end max_step_tokens] [writes ...]; from row_slice to
+ *   kept_rows only of models whose layers have states, row_end only of encoders
  *
  * All words are int32. Slot writes come last: only those a step has are copied.
  */
@@ -52,6 +52,8 @@ export class StepTables {
     readonly keptRows: number;
     /** Rows of the step whose hidden states are returned. */
     readonly hiddenRow: number;
+    /** The row behind the last one of each row's sequence. */
+    readonly rowEnd: number;
     readonly writePairs: number;
   };
   /** (index, value) pairs that the tables hold. A step that has more writes the others before it; see `StepRunner`. */
@@ -64,7 +66,9 @@ export class StepTables {
   readonly output: DeviceBuffer;
   /** Offset of {@link hidden} in {@link answer}, in words. */
   readonly hiddenOffset: number;
-  /** Hidden states after the output norm, `[max_sequences, hidden]` f32; they are copied only if a step has some. */
+  /** The most hidden states that a step returns: one a sequence, of an encoder one a row. */
+  readonly maxHidden: number;
+  /** Hidden states after the output norm, `[max_hidden, hidden]` f32; they are copied only if a step has some. */
   readonly hidden: DeviceBuffer;
   /** Value of {@link saturated} in the last answer, modulo 2³². */
   saturatedSoFar = 0;
@@ -72,7 +76,8 @@ export class StepTables {
   /** @param hiddenSize elements of a hidden state; 0: none are returned */
   constructor(device: Allocator, limits: Limits, hiddenSize = 0) {
     const rows = 16;
-    const { maxStepTokens, maxSequences, isRecurrent = false } = limits;
+    const { maxStepTokens, maxSequences, isRecurrent = false, isEncoder = false } = limits;
+    this.maxHidden = isEncoder ? maxStepTokens : maxSequences;
     const slices = rows + 5 * maxStepTokens + 3 * maxSequences;
     const states = Number(isRecurrent);
     const hiddenRow = slices + states * (maxStepTokens + (SLICE_WORDS + 2) * maxSequences);
@@ -92,14 +97,15 @@ export class StepTables {
       slices: slices + states * maxStepTokens,
       keptRows: slices + states * (maxStepTokens + SLICE_WORDS * maxSequences),
       hiddenRow,
-      writePairs: hiddenRow + maxSequences,
+      rowEnd: hiddenRow + this.maxHidden,
+      writePairs: hiddenRow + this.maxHidden + Number(isEncoder) * maxStepTokens,
     };
     this.maxWrites = Math.min(slotArena(limits).words, MAX_WRITES + 16 * maxSequences);
     this.words = this.offsets.writePairs + 2 * this.maxWrites;
     this.device = device.allocate('i32', this.words);
     // Vectors of the device's loads and stores must not straddle.
     this.hiddenOffset = Math.ceil((OUTPUT_HEADER + maxSequences * OUTPUT_WORDS) / HIDDEN_ALIGNMENT) * HIDDEN_ALIGNMENT;
-    this.answer = device.upload(new Int32Array(this.hiddenOffset + maxSequences * hiddenSize));
+    this.answer = device.upload(new Int32Array(this.hiddenOffset + this.maxHidden * hiddenSize));
     this.hidden = { ...bufferFrom(this.answer, this.hiddenOffset), dtype: 'f32' };
     this.output = bufferFrom(this.answer, OUTPUT_HEADER);
   }

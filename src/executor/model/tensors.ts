@@ -99,6 +99,11 @@ export class TensorCatalog {
     return this.floatsOf(name, [length, experts]);
   }
 
+  /** Number of vectors that a tensor of `[n, length]` has; undefined for one of `[length]`, and where there is none of that name. */
+  vectorCount(name: string): number | undefined {
+    return this.file.tensors.get(name)?.dims[1];
+  }
+
   private floatsOf(name: string, dims: readonly number[]): VectorRef {
     const tensor = this.tensor(name, dims);
     const length = dims.reduce((product, size) => product * size, 1);

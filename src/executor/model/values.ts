@@ -23,6 +23,7 @@ export type Value =
   | CorrectedStream
   | Scaled
   | Rescaled
+  | Renormed
   | Sum
   | Experts
   | RowGated
@@ -112,7 +113,17 @@ export interface Attention {
   readonly valueNormEpsilon?: number | undefined;
   /** It has no keys and values of its own: {@link qkv} is q alone, and `layer` is an earlier attention of the same shape. */
   readonly isShared?: true | undefined;
+  /** An encoder's: a row sees its whole sequence, which the step holds, and nothing is cached. */
+  readonly sight?: EncoderSight | undefined;
   readonly rope: Rope;
+}
+
+/** Positions of its sequence that a row of an encoder sees. */
+export interface EncoderSight {
+  /** Those at most so many before and behind its own; undefined: all. */
+  readonly reach?: number | undefined;
+  /** Scores of each head are lowered by this times the distance: ALiBi; Press et al. (2022). Undefined: they are not. */
+  readonly slopes?: readonly number[] | undefined;
 }
 
 /**
@@ -325,6 +336,12 @@ export interface CorrectedStream {
   readonly of: Residual;
 }
 
+/** The residual stream is replaced by its norm. As {@link Rescaled}, it may only be an addition itself. */
+export interface Renormed {
+  readonly kind: 'renormed';
+  readonly of: Norm;
+}
+
 /** factor · of */
 export interface Scaled {
   readonly kind: 'scaled';
@@ -451,14 +468,23 @@ export interface ModelGraph {
   readonly embedding: MatrixRef;
   /** Factor of its rows. */
   readonly embeddingScale?: number | undefined;
+  /** Added to each row by its position: `[context, hidden]`. Absent: nothing is. */
+  readonly positions?: MatrixRef | undefined;
+  /** Embeddings of kinds of segments, `[kinds, hidden]`, of which the first is added to every row. Absent: nothing is. */
+  readonly segments?: VectorRef | undefined;
   /** Absent: layers have no inputs but the residual stream. */
   readonly layerInputs?: LayerInputs | undefined;
   /** Absent: there is the residual stream alone. */
   readonly altup?: AltUp | undefined;
   /** Values added to the residual stream, in order. */
   readonly additions: readonly Value[];
-  /** Logits of the wanted rows: `[rows, vocabulary]`. */
-  readonly logits: Linear;
+  /** Logits of the wanted rows: `[rows, vocabulary]`. Absent: the model is an encoder. */
+  readonly logits?: Linear | undefined;
+  /**
+   * Hidden states that an encoder returns, as wide as the residual stream; products are of a norm, or of a product of one. Of other
+   * models they are what the logits are computed from.
+   */
+  readonly states?: Residual | Norm | Linear | undefined;
   /** Factor of the logits, and then their cap: softcap · tanh(logit / softcap). */
   readonly logitsScale?: number | undefined;
   readonly logitsSoftcap?: number | undefined;
@@ -470,7 +496,8 @@ export interface ModelGraph {
  * A block behind a model that predicts the token after the next; DeepSeek-AI (2024), "DeepSeek-V3 technical report", section 2.2.
  * Applied to its own hidden state and prediction, it predicts further ones.
  */
-export interface PredictionGraph extends Pick<ModelGraph, 'embedding' | 'additions' | 'logits'> {
+export interface PredictionGraph extends Pick<ModelGraph, 'embedding' | 'additions'> {
+  readonly logits: Linear;
   readonly entry: PredictionEntry;
 }
 
@@ -489,8 +516,11 @@ export interface PredictionEntry {
  * A part of a model that follows on another, or that another follows on: without an embedding, or without logits. Or what one
  * device has of a tensor split: all layers, and of their matrices parts.
  */
-export type StageGraph = Omit<ModelGraph, 'embedding' | 'logits'> &
-  Partial<Pick<ModelGraph, 'embedding' | 'logits'>> & { readonly isShard?: true; readonly entry?: PredictionEntry };
+export type StageGraph = Omit<ModelGraph, 'embedding'> &
+  Partial<Pick<ModelGraph, 'embedding'>> & { readonly isShard?: true; readonly entry?: PredictionEntry };
+
+/** A model that generates: with logits. */
+export type DecoderGraph = ModelGraph & { readonly logits: Linear };
 
 /** Width of a value's rows. */
 export function columnsOf(value: Residual | Value, hidden: number): number {
@@ -506,6 +536,7 @@ export function columnsOf(value: Residual | Value, hidden: number): number {
     case 'layer-gated':
     case 'rescaled':
     case 'other-streams':
+    case 'renormed':
       return columnsOf(value.of, hidden);
     case 'experts':
       return value.down.rows;
@@ -548,9 +579,17 @@ export function* withInputs(value: Residual | Value): Generator<Value> {
 }
 
 /** Every value of a model or of a stage of it, in the order in which they are computed; those of its prediction block at the end. */
-export function* valuesOf({ entry, layerInputs, altup, additions, logits, prediction }: StageGraph): Generator<Value> {
+export function* valuesOf({
+  entry,
+  layerInputs,
+  altup,
+  additions,
+  logits,
+  states,
+  prediction,
+}: StageGraph): Generator<Value> {
   const first = [entry?.projection, layerInputs?.projection, altup?.entry].filter((value) => value !== undefined);
-  const last = [altup?.exit, logits].filter((value) => value !== undefined);
+  const last = [altup?.exit, logits, states].filter((value) => value !== undefined);
   for (const value of [...first, ...additions, ...last]) yield* withInputs(value);
   if (prediction !== undefined) yield* valuesOf(prediction);
 }
@@ -570,7 +609,7 @@ export function kvLayers(graph: StageGraph): ReadonlyMap<number, HeadShape> {
   for (const value of valuesOf(graph)) {
     if (value.kind === 'latent-attention')
       shapes.set(value.layer, { kvHeads: 1, headDim: latentKeyDim(value), hasKeysAlone: true });
-    if (value.kind !== 'attention') continue;
+    if (value.kind !== 'attention' || value.sight !== undefined) continue;
     const { kvHeads, headDim } = value;
     shapes.set(value.layer, { kvHeads, headDim });
   }

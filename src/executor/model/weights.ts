@@ -212,8 +212,8 @@ export class Weights {
    * token is sent to.
    */
   get bytesReadPerToken(): number {
-    const { embedding } = this.graph;
-    const tables = [this.places.tied === undefined ? embedding : undefined, this.graph.layerInputs?.table];
+    const { embedding, positions, layerInputs } = this.graph;
+    const tables = [this.places.tied === undefined ? embedding : undefined, positions, layerInputs?.table];
     const unread = tables.map((table) => (table === undefined ? 0 : table.tensor.bytes * (1 - 1 / table.rows)));
     for (const value of valuesOf(this.graph)) {
       if (value.kind !== 'experts') continue;

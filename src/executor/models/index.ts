@@ -7,6 +7,7 @@ import { apertus } from './apertus.js';
 import { arcee } from './arcee.js';
 import { bailingmoe } from './bailingmoe.js';
 import { bailingmoe2 } from './bailingmoe2.js';
+import { bert, jinaBertV2, nomicBert } from './bert.js';
 import { chatglm } from './chatglm.js';
 import { cohere2 } from './cohere2.js';
 import { commandR } from './command-r.js';
@@ -19,6 +20,7 @@ import { falcon } from './falcon.js';
 import { falconH1 } from './falcon-h1.js';
 import type { Family } from './family.js';
 import { gemma } from './gemma.js';
+import { gemmaEmbedding } from './gemma-embedding.js';
 import { gemma2 } from './gemma2.js';
 import { gemma3 } from './gemma3.js';
 import { gemma3n } from './gemma3n.js';
@@ -38,6 +40,7 @@ import { maincoder } from './maincoder.js';
 import { mellum } from './mellum.js';
 import { minimaxM2 } from './minimax-m2.js';
 import { mistral3 } from './mistral3.js';
+import { modernBert } from './modern-bert.js';
 import { nemotronH, nemotronHMoe } from './nemotron-h.js';
 import { olmo2 } from './olmo2.js';
 import { olmoe } from './olmoe.js';
@@ -58,6 +61,7 @@ export const families: Readonly<Record<ArchitectureName, Family>> = {
   arcee,
   bailingmoe,
   bailingmoe2,
+  bert,
   chatglm,
   cohere2,
   'command-r': commandR,
@@ -73,6 +77,7 @@ export const families: Readonly<Record<ArchitectureName, Family>> = {
   gemma3,
   gemma3n,
   gemma4,
+  'gemma-embedding': gemmaEmbedding,
   glm4,
   glm4moe,
   gptneox,
@@ -82,6 +87,7 @@ export const families: Readonly<Record<ArchitectureName, Family>> = {
   granitemoe,
   'hunyuan-dense': hunyuanDense,
   'hunyuan-moe': hunyuanMoe,
+  'jina-bert-v2': jinaBertV2,
   lfm2,
   lfm2moe,
   llama,
@@ -89,8 +95,10 @@ export const families: Readonly<Record<ArchitectureName, Family>> = {
   mellum,
   'minimax-m2': minimaxM2,
   mistral3,
+  'modern-bert': modernBert,
   nemotron_h: nemotronH,
   nemotron_h_moe: nemotronHMoe,
+  'nomic-bert': nomicBert,
   olmo2,
   olmoe,
   phi3,

@@ -18,6 +18,7 @@ export function describeModel(model: LoadedModel, device: Device): LoadedModelMe
     maxSequences: limits.maxSequences,
     maskIds: maskIdsFor(limits.maxSequences),
     recurrent: limits.isRecurrent ?? false,
+    encoder: limits.isEncoder ?? false,
     stateSnapshots: limits.stateSnapshots ?? 0,
     draftTokens: limits.draftTokens ?? 0,
     predicts: model.prediction !== undefined,

@@ -161,6 +161,7 @@ export class StepFiller {
       } else if (slice.fromSnapshot !== undefined || slice.toSnapshot !== undefined) {
         throw protocolError(`a snapshot of slot ${slice.slot}, which has no states`);
       }
+      if (limits.isEncoder) this.encoderRows(slice, row, words);
       this.slots.rows(slice, (tokenId, position) => {
         words[offsets.rowToken + row] = tokenId;
         words[offsets.rowPosition + row] = position;
@@ -223,6 +224,17 @@ export class StepFiller {
     return { words: offsets.writePairs + 2 * writes, promptRows, hidden, masked };
   }
 
+  /** Notes where the rows of an encoder's slice end, which is its whole sequence. @param first its first row */
+  private encoderRows(slice: Slice, first: number, words: Int32Array): void {
+    const { slot, position, count, sample, hiddenStates } = slice;
+    const isWhole = position === 0 && this.slots.following(slice).tokens.at(-1) === undefined;
+    if (!isWhole)
+      throw protocolError(`positions ${position} to ${position + count} of slot ${slot}, whose rows see all`);
+    if (sample || !hiddenStates) throw protocolError(`a token of slot ${slot}, of a model without logits`);
+    const { rowEnd } = this.forward.tables.offsets;
+    words.fill(first + count, rowEnd + first, rowEnd + first + count);
+  }
+
   /** Hidden states of the slices so far. */
   private get hiddenCount(): number {
     const { first = 0, count = 0 } = this.hidden.at(-1) ?? {};
@@ -236,12 +248,12 @@ export class StepFiller {
     words: Int32Array,
   ): void {
     if (!hiddenState && !hiddenStates) return;
-    const { limits, tables, returnedHiddenSize } = this.forward;
+    const { tables, returnedHiddenSize } = this.forward;
     const rows = hiddenStates ? count : 1;
     const first = this.hiddenCount;
     if (slice.tokenIds !== undefined || (hiddenState && hiddenStates) || returnedHiddenSize === 0)
       throw protocolError(`a hidden state of slot ${slot}, which has none`);
-    if (first + rows > limits.maxSequences) throw protocolError(`more than ${limits.maxSequences} hidden states`);
+    if (first + rows > tables.maxHidden) throw protocolError(`more than ${tables.maxHidden} hidden states`);
     for (let i = 0; i < rows; i++) words[tables.offsets.hiddenRow + first + i] = end - rows + i;
     this.hidden.push({ slot, first, count: rows, ofAll: hiddenStates === true });
   }

@@ -20,11 +20,10 @@ import type {
   GenerationSink,
   TokenProbability,
 } from '../request/generation.js';
-import { MeanState } from '../request/mean-state.js';
+import { pooledStates } from '../request/pooled-states.js';
 import type { RequestRunner } from '../request/runner.js';
 import { GREEDY } from '../request/sequence.js';
 import type { ServedModel } from '../request/served-model.js';
-import { TokenStates } from '../request/token-states.js';
 import { runWithin } from '../request/within-streams.js';
 import { StopStrings } from '../tokenizer/stop-matcher.js';
 import { embeddingRequestOf, engineRequestOf, type OpenedJson } from './embedding-requests.js';
@@ -40,6 +39,9 @@ const STOP: GenerationParameters['stop'] = {
   ...{ strings: new StopStrings([]), tokenIds: new Set<number>(), includeStopString: false, ignoreEos: true },
   ...{ maxTokens: 1, minTokens: 0, includeSpecialTokens: false },
 };
+
+/** An encoder samples no token. */
+const NOTHING: GenerationParameters['stop'] = { ...STOP, maxTokens: 0 };
 
 /** Result of the model for a prompt. */
 interface Computed {
@@ -126,14 +128,15 @@ export class Embeddings {
    * @throws RocmForgeError why one cannot be computed; `NOT_IMPLEMENTED` if the executor returns no hidden states
    */
   async vectors(opened: OpenedPrompts, client: WaitingCall): Promise<EmbeddedPrompts<Float32Array> | undefined> {
-    const { pooling = 'last' } = this.model.facts.embeddings ?? {};
-    const parameters = {
-      sampling: GREEDY,
-      returnsHidden: pooling === 'mean' || pooling === 'none' ? 'all' : 'last',
-    } as const;
-    // Nothing comes before the first token: its hidden state is that of a prompt which it is alone.
-    const computed = pooling === 'cls' ? opened.prompts.map((ids) => ids.subarray(0, 1)) : opened.prompts;
+    const { pooling = 'last', isEncoder = false } = this.model.facts.embeddings ?? {};
+    const parameters = isEncoder
+      ? ({ sampling: GREEDY, returnsHidden: 'all', samplesNothing: true, stop: NOTHING } as const)
+      : ({ sampling: GREEDY, returnsHidden: pooling === 'mean' || pooling === 'none' ? 'all' : 'last' } as const);
+    // If nothing comes before or behind the first token, its hidden state is that of a prompt which it is alone.
+    const isFirstAlone = pooling === 'cls' && !isEncoder;
+    const computed = isFirstAlone ? opened.prompts.map((ids) => ids.subarray(0, 1)) : opened.prompts;
     return this.computed({ ...opened, computed }, client, parameters, ({ hidden }) => {
+      if (isEncoder) checkFinite(hidden as Float32Array);
       if (pooling === 'none') return hidden as Float32Array;
       const vector = (hidden as Float32Array).subarray(0, opened.dimensions);
       return opened.normalize ? normalized(vector) : vector;
@@ -180,7 +183,8 @@ export class Embeddings {
       requestId: given,
     }: OpenedPrompts & { readonly computed?: readonly Uint32Array[] },
     client: WaitingCall,
-    parameters: Pick<GenerationParameters, 'sampling' | 'returnsHidden'>,
+    parameters: Pick<GenerationParameters, 'sampling' | 'returnsHidden' | 'samplesNothing'> &
+      Partial<Pick<GenerationParameters, 'stop'>>,
     toValue: (computed: Computed) => T,
   ): Promise<EmbeddedPrompts<T> | undefined> {
     const requestId = given || randomUUID();
@@ -192,7 +196,7 @@ export class Embeddings {
       if (client.signal.aborted) return;
       const id = prompts.length === 1 ? requestId : `${requestId}-${index}`;
       const all = {
-        ...{ ...parameters, promptIds, isPromptOnly: true, stop: STOP, n: 1 },
+        ...{ stop: STOP, ...parameters, promptIds, isPromptOnly: true, n: 1 },
         ...{ priority, timeLimitMs: 0, promptText: undefined },
       };
       const result = await this.run(all, client, id);
@@ -214,9 +218,8 @@ export class Embeddings {
     const { principal, peer, trace, deadline, httpRequestId, signal } = client;
     return new Promise((resolve, reject) => {
       let hidden: Float32Array | undefined;
-      const { pooling, size = 0 } = this.model.facts.embeddings ?? {};
-      const States = pooling === 'none' ? TokenStates : MeanState;
-      const states = new States(parameters.promptIds.length, size);
+      const { pooling = 'last', size = 0 } = this.model.facts.embeddings ?? {};
+      const states = pooledStates(pooling, parameters.promptIds.length, size);
       let token: TokenProbability | undefined;
       const aborted = (): void => resolve(undefined);
       const sink: GenerationSink = {
@@ -248,6 +251,15 @@ export class Embeddings {
       this.runner.run(parameters, sink, signal, { principal, peer, trace, deadline, httpRequestId, id, arrivedAt });
     });
   }
+}
+
+/** @throws RocmForgeError `NON_FINITE_LOGITS` */
+function checkFinite(hidden: Float32Array): void {
+  if (hidden.every(Number.isFinite)) return;
+  throw new RocmForgeError(
+    'NON_FINITE_LOGITS',
+    'the model gives no finite hidden states for this input: a value overflows in it',
+  );
 }
 
 const floatsOf = (bytes: Uint8Array): Float32Array => new Float32Array(Uint8Array.from(bytes).buffer);

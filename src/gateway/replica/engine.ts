@@ -225,14 +225,14 @@ export class Engine implements Backend {
     const { maxSequences, maxStepTokens, kvBlocks, window, windowBlocks, recurrent, stateSnapshots, draftTokens } =
       session.model;
     const windowed = window === 0 ? undefined : { window, blocks: windowBlocks };
-    const { predicts } = session.model;
-    const states = { isRecurrent: recurrent, snapshots: stateSnapshots, draftTokens, predicts };
+    const { predicts, encoder: isEncoder } = session.model;
+    const states = { isRecurrent: recurrent, isEncoder, snapshots: stateSnapshots, draftTokens, predicts };
     const { prefixCache } = this.options;
     const scheduler = this.schedulerFor({ maxSequences, maxStepTokens, kvBlocks, windowed, ...states, prefixCache });
     if (!isKept) scheduler.forgetContents();
     for (const sequence of this.early.takeAll()) scheduler.add(sequence);
     if (this.blame.wantsControl) {
-      const control = controlSequence();
+      const control = controlSequence(isEncoder);
       scheduler.add(control);
       this.blame.beginControl(control);
     }
@@ -335,7 +335,7 @@ export class Engine implements Backend {
     Object.assign(scheduler.counters, before.counters);
     for (const sequence of before.takeOut()) {
       const { promptIds, maxTokens } = sequence.options;
-      if (scheduler.canEverRun(promptIds.length + maxTokens)) {
+      if (scheduler.canEverRun(promptIds.length + (limits.isEncoder ? 0 : maxTokens))) {
         scheduler.add(sequence);
         continue;
       }
@@ -536,8 +536,12 @@ export class Engine implements Backend {
     const returning = slices.filter((slice) => slice.hiddenStates);
     for (const [i, { sequence, position, count }] of returning.entries()) {
       const generation = this.generations.get(sequence);
-      if (generation !== undefined)
-        this.guard(generation, () => generation.pushHidden(position, count, hiddenStates[i] as Uint8Array));
+      // As a control's token.
+      if (generation === undefined && this.session?.model.encoder) this.scheduler?.end(sequence);
+      if (generation === undefined) continue;
+      this.guard(generation, () => {
+        if (generation.pushHidden(sequence, position, count, hiddenStates[i] as Uint8Array)) this.drop(sequence);
+      });
     }
   }
 

@@ -1,9 +1,10 @@
 import type { GgufModel } from '../../shared/gguf/reader.js';
+import type { ServableModel } from '../../shared/gguf/servable-model.js';
 import { type EmbeddingFacts, POOLINGS, type Pooling } from './embedding.js';
 
 /** Values of `pooling_type` (llama.cpp's `llama_pooling_type`). */
 const POOLING_NAMES: Readonly<Record<number, string>> = { 0: 'none', 1: 'mean', 2: 'cls', 3: 'last', 4: 'rank' };
-const [LAST, RANK] = [3, 4];
+const [NONE, LAST, RANK] = [0, 3, 4];
 
 /** The prompt of Qwen3-Reranker, with its default instruction (https://huggingface.co/Qwen/Qwen3-Reranker-0.6B). */
 const QWEN3_RANK_TEMPLATE =
@@ -13,21 +14,23 @@ const QWEN3_RANK_TEMPLATE =
   '<|im_start|>assistant\n<think>\n\n</think>\n\n';
 
 /**
- * Facts about a model's embeddings: pooling as `pooling_type` says, the last token's without it, or as an option says. A model ranks if its file has
+ * Facts about a model's embeddings: pooling as `pooling_type` says, without it the last token's, or none of an encoder; or as an option
+ * says. A model ranks if its file has
  * a template for it, is pooled by rank, or is a Qwen3 whose name says so.
  */
 export function embeddingFacts(
   { metadata }: Pick<GgufModel, 'metadata'>,
-  hiddenSize: number,
+  { hiddenSize, traits }: Pick<ServableModel, 'hiddenSize' | 'traits'>,
   chosen?: Pooling,
 ): EmbeddingFacts {
+  const isEncoder = traits.isEncoder === true;
   const architecture = metadata.string('general.architecture') ?? '';
   const declared = metadata.number(`${architecture}.pooling_type`);
-  const pooling = declared ?? LAST;
+  const pooling = declared ?? (isEncoder ? NONE : LAST);
   const template = metadata.string('tokenizer.chat_template.rerank');
   const isNamed = architecture === 'qwen3' && /rerank/i.test(metadata.string('general.name') ?? '');
   const isQwen3Ranker = architecture === 'qwen3' && (isNamed || pooling === RANK);
-  const rankTemplate = template ?? (isQwen3Ranker ? QWEN3_RANK_TEMPLATE : undefined);
+  const rankTemplate = isEncoder ? undefined : (template ?? (isQwen3Ranker ? QWEN3_RANK_TEMPLATE : undefined));
   const name = POOLING_NAMES[pooling] ?? String(pooling);
   const used = chosen ?? POOLINGS.find((one) => one === name);
   const refusal =
@@ -35,7 +38,7 @@ export function embeddingFacts(
       ? `the model’s embeddings are pooled by "${name}", which makes none of a text; set --pooling to one of ${POOLINGS.join(', ')}`
       : undefined;
   return {
-    ...{ size: hiddenSize, pooling: used ?? 'last', rankTemplate },
+    ...{ size: hiddenSize, pooling: used ?? 'last', isEncoder, rankTemplate },
     isDeclared: declared !== undefined || chosen !== undefined,
     refusal,
   };

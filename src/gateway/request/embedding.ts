@@ -13,6 +13,8 @@ export interface EmbeddingFacts {
   readonly pooling: Pooling;
   /** Elements of an embedding. */
   readonly size: number;
+  /** True if the model is an encoder: its positions see those behind them, and it generates nothing. */
+  readonly isEncoder: boolean;
   /** True if the file says how embeddings are pooled. */
   readonly isDeclared: boolean;
   /** Why it has none: how they are pooled is not supported. */
@@ -158,10 +160,15 @@ function promptOf(input: EmbedInput['input'], { facts, encoder, field, truncate 
 /** The ids that fit the context: where they are cut, the last `keep` stay, whose hidden state is the embedding. */
 function fitting(
   ids: Uint32Array,
-  { facts: { contextLength }, field, truncate, keep }: Omit<PromptContext, 'encoder'> & { readonly keep: number },
+  {
+    facts: { contextLength, embeddings },
+    field,
+    truncate,
+    keep,
+  }: Omit<PromptContext, 'encoder'> & { readonly keep: number },
 ): Uint32Array {
-  // The executor samples a token behind each prompt.
-  const most = contextLength - 1;
+  // The executor samples a token behind each prompt, unless the model is an encoder.
+  const most = embeddings?.isEncoder ? contextLength : contextLength - 1;
   if (ids.length <= most) return ids;
   if (!truncate || keep >= most) throw tooLong(field, `${ids.length} tokens`, contextLength);
   const cut = new Uint32Array(most);

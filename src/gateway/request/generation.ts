@@ -23,6 +23,8 @@ export interface GenerationParameters {
   readonly returnsHidden?: HiddenPositions | undefined;
   /** True if it runs for its prompt alone, as without tokens to generate: what is sampled is not counted as generated. */
   readonly isPromptOnly?: boolean;
+  /** True if it ends with the hidden states of its prompt: an encoder samples nothing. */
+  readonly samplesNothing?: boolean;
   /** May draft token at next tokens; default false. */
   readonly speculates?: boolean;
   /** Takes draft tokens of the model's prediction block, too; default false. */
@@ -259,12 +261,21 @@ export class Generation {
     if (!isKnown && this.promptProbabilities.length === promptIds.length) this.sink.prompt(this.promptProbabilities);
   }
 
-  /** Hidden states of positions from `position` on. They come in order; those of a prompt that is computed again are the same again. */
-  pushHidden(position: number, count: number, states: Uint8Array): void {
+  /**
+   * Hidden states of positions from `position` on. They come in order; those of a prompt that is computed again are the same again.
+   *
+   * @returns whether nothing comes behind them
+   */
+  pushHidden(sequence: Sequence, position: number, count: number, states: Uint8Array): boolean {
     const known = Math.max(0, this.hiddenPositions - position);
-    if (known >= count) return;
+    if (known >= count) return false;
     this.hiddenPositions = position + count;
     this.sink.hiddenStates?.(position + known, states.subarray((states.length / count) * known));
+    const { samplesNothing = false, promptIds } = this.parameters;
+    if (!samplesNothing || this.hiddenPositions < promptIds.length) return false;
+    this.resumed();
+    this.finish(sequence, { reason: 'length' });
+    return true;
   }
 
   /** True if hidden states were returned. */

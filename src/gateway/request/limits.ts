@@ -10,7 +10,7 @@ export interface LimitFacts {
   /** Tokens of prompt and completion together. */
   readonly contextLength: number;
   readonly vocabularySize: number;
-  /** Bytes of the longest token: no text of more than context × these fits. */
+  /** Bytes of the longest token: no text of more than context × these fits. Infinite: a token may stand for any text. */
   readonly longestTokenBytes: number;
   /** The highest priority that a request may have. */
   readonly maxPriority: number;

@@ -56,6 +56,8 @@ export interface ServedModelOptions {
   readonly name?: string;
   /** The context to grant; default the model's, at most 8,192. */
   readonly maxContext?: number;
+  /** The most tokens of a step; 0 or absent: as the executor chooses. */
+  readonly maxStepTokens?: number;
   readonly maxPriority?: number;
   /** Chat template: the source in place of the file's. */
   readonly template?: TemplateSettings;
@@ -96,7 +98,10 @@ export function readServedModel(file: string, options: ServedModelOptions): Serv
     for (const tensor of gguf.tensors.values()) elements += tensor.dims.reduce((product, size) => product * size, 1);
     const { vocabularySize } = parameters;
     const name = options.name ?? nameOf(file);
-    const contextLength = options.maxContext ?? Math.min(parameters.contextLength, DEFAULT_CONTEXT);
+    const granted = options.maxContext ?? Math.min(parameters.contextLength, DEFAULT_CONTEXT);
+    // An encoder computes an input in one step.
+    const mostRows = (parameters.traits.isEncoder && options.maxStepTokens) || Number.POSITIVE_INFINITY;
+    const contextLength = Math.min(granted, mostRows);
     const longestTokenBytes = longestToken(tokenizer);
     const { maxPriority = 0, anyName = false } = options;
     const facts = {
@@ -108,7 +113,7 @@ export function readServedModel(file: string, options: ServedModelOptions): Serv
       takesAnyName: anyName,
       modelAliases: options.aliases,
       defaultSeed: options.seed,
-      embeddings: embeddingFacts(gguf, parameters.hiddenSize, options.pooling),
+      embeddings: embeddingFacts(gguf, parameters, options.pooling),
       ...answersOf(gguf.metadata, {
         ...options,
         chatTemplate: options.template?.source,
@@ -204,8 +209,9 @@ function checkTemplate(template: ChatTemplate): void {
   }
 }
 
-/** Bytes of the longest token, which no text of one token exceeds. */
+/** Bytes of the longest token, which no text of one token exceeds; infinite where a token may stand for any text. */
 function longestToken(tokenizer: Tokenizer): number {
+  if (tokenizer.isLossy) return Number.POSITIVE_INFINITY;
   let longest = 1;
   for (let id = 0; id < tokenizer.vocabularySize; id++) longest = Math.max(longest, tokenizer.tokenBytes(id).length);
   return longest;

@@ -39,6 +39,7 @@ const MAX_ENDING_TOKENS = 64;
 export function checkGeneration(request: GenerateStreamRequest, facts: LimitFacts): void {
   checkLimits(request, facts);
   checkModelName(request.model, facts);
+  checkGenerates(facts);
   const { input, sampling, stop } = request;
   check(finite(sampling?.temperature, 0), 'sampling.temperature', `must be in [0, ${MAX_F32}]`);
   check(inRange(sampling?.topP, Number.MIN_VALUE, 1), 'sampling.top_p', 'must be in (0, 1]');
@@ -79,6 +80,13 @@ export function checkGeneration(request: GenerateStreamRequest, facts: LimitFact
       { field: 'text' },
     );
   }
+}
+
+/** @throws RocmForgeError `NOT_IMPLEMENTED` for an encoder */
+export function checkGenerates({ embeddings }: LimitFacts): void {
+  if (!embeddings?.isEncoder) return;
+  const message = 'the model is an encoder, which generates no text; send its inputs to /v1/embeddings or Embed';
+  throw new RocmForgeError('NOT_IMPLEMENTED', message, { field: 'model' });
 }
 
 /** Sources of a request's parameters in addition to itself. */

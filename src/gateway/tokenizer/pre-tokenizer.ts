@@ -57,6 +57,7 @@ const FAMILIES: readonly (readonly [names: readonly string[], family: Partial<Pr
       'a.x-4.0',
       'trillion',
       'granite-docling',
+      'modern-bert',
     ],
     { rules: [gpt2Words] },
   ],

@@ -11,6 +11,7 @@ import { SpecialTokenSplitter } from './special-tokens.js';
 import type { TextModel } from './text-model.js';
 import { TokenBytes } from './token-bytes.js';
 import { Vocabulary } from './vocabulary.js';
+import { WordPieceModel } from './word-piece.js';
 
 export interface EncodeOptions {
   /** True if the names of control tokens in the text are those tokens. Never for a user's text. */
@@ -39,6 +40,8 @@ export interface Tokenizer {
   readonly addEos: boolean;
   /** True if a text starts with a space that is no part of it (SentencePiece). */
   readonly addSpacePrefix: boolean;
+  /** True if one token may stand for a text of any length (WordPiece: white space, and words that are no tokens). */
+  readonly isLossy: boolean;
 
   /**
    * Ids of `text` alone, without BOS and EOS.
@@ -120,11 +123,32 @@ function tokenizerOf(metadata: GgufMetadata): Tokenizer {
     const bytes = new TokenBytes(vocabulary, 'sentencepiece');
     return new ModelTokenizer(metadata, { vocabulary, model, bytes, addSpacePrefix: false, addBosByDefault: true });
   }
+  if (kind === 'bert') {
+    const vocabulary = new Vocabulary(metadata, { bosId: 101, eosId: 102, unknownId: 100 }, ['cls', 'seperator']);
+    const model = new WordPieceModel(metadata, vocabulary);
+    const bytes = new TokenBytes(vocabulary, 'sentencepiece');
+    // Every text is between both, whatever a file says of BOS and EOS.
+    for (const key of ['bos', 'eos', 'sep']) metadata.boolean(`tokenizer.ggml.add_${key}_token`);
+    expectSame(metadata, 'bos', vocabulary.bosId);
+    expectSame(metadata, 'eos', vocabulary.eosId);
+    const enclosing = { addSpacePrefix: true, addBosByDefault: true, isWordPiece: true };
+    return new ModelTokenizer(metadata, { vocabulary, model, bytes, ...enclosing });
+  }
   throw new RocmForgeError(
     'TOKENIZER_UNSUPPORTED',
-    `tokenizer model ${kind === undefined ? 'is missing from the model file' : `${quoted(kind)} is not supported`}; supported: llama (SentencePiece), gpt2 (byte-level BPE), gemma4 (BPE over characters)`,
+    `tokenizer model ${kind === undefined ? 'is missing from the model file' : `${quoted(kind)} is not supported`}; supported: llama (SentencePiece), gpt2 (byte-level BPE), gemma4 (BPE over characters), bert (WordPiece)`,
     { model: cut(kind ?? '') },
   );
+}
+
+/** A name more for an id that is known by another one. */
+function expectSame(metadata: GgufMetadata, name: string, id: number | undefined): void {
+  const key = `tokenizer.ggml.${name}_token_id`;
+  const named = metadata.number(key);
+  if (named === undefined || named === id) return;
+  throw new RocmForgeError('TOKENIZER_UNSUPPORTED', `metadata key "${key}" is ${named}, and texts have ${id} there`, {
+    key,
+  });
 }
 
 interface Parts {
@@ -133,6 +157,8 @@ interface Parts {
   readonly bytes: TokenBytes;
   readonly addSpacePrefix: boolean;
   readonly addBosByDefault: boolean;
+  /** WordPiece: a prompt always has BOS before and EOS behind it, and words may become the unknown token. */
+  readonly isWordPiece?: boolean;
 }
 
 class ModelTokenizer implements Tokenizer {
@@ -143,6 +169,7 @@ class ModelTokenizer implements Tokenizer {
   readonly addBos: boolean;
   readonly addEos: boolean;
   readonly addSpacePrefix: boolean;
+  readonly isLossy: boolean;
 
   private readonly vocabulary: Vocabulary;
   private readonly model: TextModel;
@@ -162,8 +189,10 @@ class ModelTokenizer implements Tokenizer {
     this.addSpacePrefix = parts.addSpacePrefix;
     const wantsBos = metadata.boolean('tokenizer.ggml.add_bos_token') ?? parts.addBosByDefault;
     const wantsEos = metadata.boolean('tokenizer.ggml.add_eos_token') ?? false;
-    this.addBos = wantsBos && vocabulary.bosId !== undefined;
-    this.addEos = wantsEos && vocabulary.eosId !== undefined;
+    const { isWordPiece = false } = parts;
+    this.isLossy = isWordPiece;
+    this.addBos = (wantsBos || isWordPiece) && vocabulary.bosId !== undefined;
+    this.addEos = (wantsEos || isWordPiece) && vocabulary.eosId !== undefined;
   }
 
   encode(text: string, options: EncodeOptions): Int32Array {

@@ -73,11 +73,13 @@ export class Vocabulary {
 
   /**
    * @param defaults ids used when the file names none
+   * @param ends names of the keys of the ids at the beginning and at the end of a prompt
    * @throws RocmForgeError `TOKENIZER_INVALID` when the list of tokens is missing or inconsistent, or longer than any model's
    */
   constructor(
     metadata: GgufMetadata,
     defaults: { readonly bosId?: number; readonly eosId?: number; readonly unknownId?: number },
+    [first, last]: readonly [first: string, last: string] = ['bos', 'eos'],
   ) {
     const texts = metadata.strings('tokenizer.ggml.tokens');
     if (texts === undefined || texts.length === 0) {
@@ -91,8 +93,8 @@ export class Vocabulary {
       const text = texts[id]!;
       if (text !== '' && !this.idByText.has(text)) this.idByText.set(text, id);
     }
-    this.bosId = this.idFromMetadata(metadata, 'tokenizer.ggml.bos_token_id', defaults.bosId);
-    this.eosId = this.idFromMetadata(metadata, 'tokenizer.ggml.eos_token_id', defaults.eosId);
+    this.bosId = this.idFromMetadata(metadata, `tokenizer.ggml.${first}_token_id`, defaults.bosId);
+    this.eosId = this.idFromMetadata(metadata, `tokenizer.ggml.${last}_token_id`, defaults.eosId);
     this.unknownId = this.idFromMetadata(metadata, 'tokenizer.ggml.unknown_token_id', defaults.unknownId);
     this.eogIds = this.endOfGeneration(metadata);
   }

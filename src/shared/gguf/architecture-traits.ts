@@ -1,5 +1,6 @@
 import type { ArchitectureKeys } from './architecture-keys.js';
 import type { AliasName, ArchitectureName } from './architectures.js';
+import { ENCODER_READERS } from './encoder-traits.js';
 import { readGemma3n } from './gemma3n.js';
 import { type Latents, readLatents } from './latents.js';
 import { type LayerShape, readGemmaShapes } from './layer-shapes.js';
@@ -13,6 +14,7 @@ import {
   type ShortConvolutions,
 } from './recurrent.js';
 import { checkRopeSections, readRopeSections } from './rope-sections.js';
+import { readWindow } from './windows.js';
 import { readXielus, type Xielu } from './xielu.js';
 
 /** Properties that only some architectures have. Absent: as if it were not there. */
@@ -49,6 +51,14 @@ export interface Traits {
   readonly latents?: Latents;
   /** MLPs have no gate, and this activation, or one of each layer; experts, too, if it is max(x, 0)². */
   readonly ungated?: 'relu-squared' | 'gelu' | readonly Xielu[];
+  /** Every position sees the whole input, or a window on both sides of it, and there are hidden states but no logits. */
+  readonly isEncoder?: true;
+  /** Scores of each head are lowered by its slope times the distance of the two positions: ALiBi. */
+  readonly slopes?: readonly number[];
+  /** Width between the two products behind the pooling of hidden states; absent: there are none. */
+  readonly denseSize?: number;
+  /** Activation of the gates of MLPs; absent: SiLU, or that of the family. */
+  readonly gateActivation?: 'gelu';
   /** Attention and MLP take the same residual stream. */
   readonly isParallel?: true;
   /** Which layers are an FFN alone; absent: each has one behind its attention. */
@@ -58,7 +68,7 @@ export interface Traits {
 }
 
 export interface Window {
-  /** Positions that a row sees, its own included. */
+  /** Positions that a row sees, its own included; in an encoder half of them are before it and half behind it. */
   readonly size: number;
   /** Which layers are windowed. */
   readonly layers: readonly boolean[];
@@ -70,10 +80,9 @@ export interface Window {
 
 const SCALE = [1e-6, 1e6] as const;
 const CAP = [1e-3, 1e6] as const;
-const FREQ_BASE = [1, 1e15] as const;
 
 /** Reads the keys that one architecture has and others have not. */
-type TraitsReader = (keys: ArchitectureKeys, model: ModelParameters) => Traits;
+export type TraitsReader = (keys: ArchitectureKeys, model: ModelParameters) => Traits;
 
 const none: TraitsReader = () => ({});
 
@@ -156,6 +165,7 @@ const READERS: Readonly<Record<ArchitectureName, TraitsReader>> = {
   qwen3next: (keys, { layers }) => ({ recurrent: { ...readRecurrent(keys, layers), isGrouped: true } }),
   qwen35: readHybrid,
   qwen35moe: readHybrid,
+  ...ENCODER_READERS,
   mistral3: (keys, { originalContextLength: length }) => {
     const scale = keys.positiveOrUnset('attention.temperature_scale', ...SCALE);
     keys.expectEqual('attention.temperature_length', length);
@@ -234,30 +244,6 @@ function requireSections(keys: ArchitectureKeys, ropeDimensions: number, order: 
 function readErnie(keys: ArchitectureKeys): Traits {
   keys.numbers('rope.dimension_sections');
   return {};
-}
-
-/**
- * Window of each layer. The last of `period` layers sees everything, the others are windowed; with 0 all are. A list of
- * booleans says it for each layer. No size is no window. The base is read where windowed layers have one of their own.
- */
-function readWindow(
-  keys: ArchitectureKeys,
-  { layers }: ModelParameters,
-  defaults: { readonly period: number; readonly size?: number; readonly ropeFreqBase?: number },
-): Pick<Traits, 'window'> {
-  const size = keys.optionalNumber('attention.sliding_window') ?? defaults.size ?? 0;
-  const pattern = keys.numberOrBooleans('attention.sliding_window_pattern') ?? defaults.period;
-  const ropeFreqBase =
-    defaults.ropeFreqBase && (keys.optionalPositive('rope.freq_base_swa', ...FREQ_BASE) ?? defaults.ropeFreqBase);
-  if (!Number.isSafeInteger(size) || size < 0) keys.fail('attention.sliding_window', `is ${size}`);
-  if (typeof pattern !== 'number' && pattern.length !== layers) {
-    keys.fail('attention.sliding_window_pattern', `has ${pattern.length} entries for ${layers} layers`);
-  }
-  if (size === 0) return {};
-  const isWindowed = (layer: number): boolean =>
-    typeof pattern === 'number' ? pattern === 0 || layer % pattern < pattern - 1 : pattern[layer] === true;
-  const windowed = Array.from({ length: layers }, (_, layer) => isWindowed(layer));
-  return { window: { size, layers: windowed, ...(ropeFreqBase !== undefined && { ropeFreqBase }) } };
 }
 
 /** Windowed layers have heads and a rotation of their own, and the last layers may share keys and values of earlier ones. */

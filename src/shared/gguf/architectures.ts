@@ -51,6 +51,11 @@ export const FAMILIES = [
   'qwen3next',
   'qwen35',
   'qwen35moe',
+  'bert',
+  'nomic-bert',
+  'jina-bert-v2',
+  'modern-bert',
+  'gemma-embedding',
 ] as const;
 export type ArchitectureName = (typeof FAMILIES)[number];
 

@@ -112,9 +112,13 @@ const HARMLESS_TOKENIZER_KEYS: readonly Harmless[] = [
     name: /^tokenizer\.ggml\.(fim_(pre|suf|mid)|prefix|suffix|middle)_token_id$/,
     why: 'markers of fill-in-the-middle, which clients write by name',
   },
-  { name: /^tokenizer\.ggml\.token_type_count$/, when: (value) => value === 1, why: 'one kind of segment' },
+  { name: /^tokenizer\.ggml\.token_type_count$/, why: 'kinds of segments, of which every text is the first' },
   {
-    name: /^tokenizer\.ggml\.(add_sep_token|remove_extra_whitespaces|normalizer\.lowercase)$/,
+    name: /^tokenizer\.ggml\.add_sep_token$/,
+    why: 'between the two texts of a pair, which no input is; where it is the end of a text, too, its reader puts it there',
+  },
+  {
+    name: /^tokenizer\.ggml\.(remove_extra_whitespaces|normalizer\.lowercase)$/,
     when: (value) => value === false,
     why: 'off',
   },

@@ -152,9 +152,14 @@ function readEpsilon(keys: ArchitectureKeys): number {
 const isNemotron = ({ architecture }: ArchitectureKeys): boolean =>
   ['nemotron_h', 'nemotron_h_moe'].includes(architecture);
 
-/** Architectures with LayerNorm; all others have RMSNorm. */
+/** Families with LayerNorm; all others have RMSNorm. */
+const LAYER_NORM_FAMILIES: readonly string[] = [
+  ...['command-r', 'cohere2', 'starcoder2', 'falcon', 'gptneox'],
+  ...['bert', 'nomic-bert', 'jina-bert-v2', 'modern-bert'],
+];
+
 const hasLayerNorm = ({ architecture }: ArchitectureKeys): boolean =>
-  ['command-r', 'cohere2', 'starcoder2', 'falcon', 'gptneox'].includes(familyOf(architecture) ?? '');
+  LAYER_NORM_FAMILIES.includes(familyOf(architecture) ?? '');
 
 /** Architectures whose layers differ in their heads and FFNs: the shape that is read here has the largest of each. */
 const isVaried = ({ architecture }: ArchitectureKeys): boolean =>

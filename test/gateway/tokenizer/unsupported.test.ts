@@ -17,7 +17,7 @@ describe('a vocabulary that is not known exactly', () => {
       { 'tokenizer.ggml.pre': undefined },
       /has no "tokenizer.ggml.pre", which says how text is cut; convert/,
     ],
-    ['another kind', { 'tokenizer.ggml.model': 'bert' }, /"bert" is not supported; supported: llama .* gpt2/],
+    ['another kind', { 'tokenizer.ggml.model': 't5' }, /"t5" is not supported; supported: llama .* gpt2/],
     ['no kind', { 'tokenizer.ggml.model': undefined }, /is missing/],
   ])('is refused by name: %s', (_name, overrides, message) => {
     expect(() => tokenizerOf(smallBpe(overrides))).toThrow(failure('TOKENIZER_UNSUPPORTED', message));
@@ -69,8 +69,6 @@ describe('a vocabulary that is not known exactly', () => {
     ['tokenizer.ggml.normalizer', 'lowercase'],
     ['tokenizer.ggml.normalizer.lowercase', true],
     ['tokenizer.ggml.remove_extra_whitespaces', true],
-    ['tokenizer.ggml.add_sep_token', true],
-    ['tokenizer.ggml.token_type_count', 2],
     ['tokenizer.ggml.suppress_tokens', typed.arrayOf(typed.i32, [3])],
     ['tokenizer.rwkv.world', 'x'],
   ])('is refused by name for a key that nothing computes with: %s', (key, value) => {

@@ -15,7 +15,7 @@ import {
   type LoadedModel,
   type LoadModelRequest,
 } from '../../../shared/generated/rocmforge/executor/v1/executor.js';
-import { MAX_MESSAGE_BYTES } from '../../../shared/grpc/message-bytes.js';
+import { MAX_RESULT_BYTES } from '../../../shared/grpc/message-bytes.js';
 import { errorInfo, fromServiceError } from '../../../shared/grpc/status.js';
 import { StepWatch } from '../../../shared/step-watch.js';
 import type { LinkCredentials } from './remote-executor.js';
@@ -84,7 +84,7 @@ export class ExecutorSession {
     const isLocal = address.startsWith('unix:');
     const client = new ExecutorServiceClient(address, channel, {
       interceptors: [...interceptors],
-      'grpc.max_receive_message_length': MAX_MESSAGE_BYTES,
+      'grpc.max_receive_message_length': MAX_RESULT_BYTES,
       'grpc.max_send_message_length': -1,
       // A process takes a third of a second to listen. Waits that grow would grow past it: a recovery is not to wait for
       // the next try, and a try at a socket that is not there yet costs next to nothing.

@@ -134,8 +134,12 @@ export class Blame {
   }
 }
 
-/** The least that shows whether an executor works: one token after one token, before everybody else. */
-export function controlSequence(): Sequence {
+/**
+ * The least that shows whether an executor works: one token after one token, before everybody else.
+ *
+ * @param isEncoder true of a model that samples none: its hidden state
+ */
+export function controlSequence(isEncoder = false): Sequence {
   const options = { promptIds: Uint32Array.of(0), sampling: GREEDY, maxTokens: 1, priority: Number.MAX_SAFE_INTEGER };
-  return new Sequence({ ...options, takesPrefix: false });
+  return new Sequence({ ...options, takesPrefix: false, ...(isEncoder && { returnsHidden: 'all' }) });
 }

@@ -31,6 +31,8 @@ export interface SchedulerOptions {
   readonly kvBlocks: number;
   /** Blocks of layers with a window; absent where there are none. */
   readonly windowed?: WindowLimits | undefined;
+  /** Sequences are computed in one step as a whole, return the hidden states of their positions, and sample nothing. */
+  readonly isEncoder?: boolean;
   /** Slots have states: a sequence goes on where its last slice ended, or from its start. */
   readonly isRecurrent?: boolean;
   /** The most draft tokens of a slice of a sequence with states; default none. Others may have any number. */
@@ -91,9 +93,9 @@ export class Scheduler {
   constructor(private readonly options: SchedulerOptions) {
     this.blocks = new BlockManager(options.kvBlocks);
     this.windows = new WindowBlocks(options.windowed, options.maxStepTokens);
-    const { isRecurrent = false, prefixCache = true, snapshots = 0, snapshotRule } = options;
-    // Blocks have no states: without snapshots nobody could go on behind another's.
-    const isCached = prefixCache && (!isRecurrent || snapshots > 0);
+    const { isRecurrent = false, isEncoder = false, prefixCache = true, snapshots = 0, snapshotRule } = options;
+    // Blocks have no states: without snapshots nobody could go on behind another's. Those of encoders hold nothing.
+    const isCached = prefixCache && !isEncoder && (!isRecurrent || snapshots > 0);
     this.snapshots = new StateSnapshots(isCached && isRecurrent ? snapshots : 0, snapshotRule);
     this.cache = new PrefixCache(this.blocks, this.windows, isRecurrent ? this.snapshots : undefined, isCached);
     this.slots = new Slots(options.maxSequences);
@@ -127,6 +129,7 @@ export class Scheduler {
     const { maxSequences, maxStepTokens, kvBlocks, windowed, isRecurrent, snapshots, draftTokens, predicts } = limits;
     const { options } = this;
     return (
+      limits.isEncoder === options.isEncoder &&
       draftTokens === options.draftTokens &&
       predicts === options.predicts &&
       maxSequences === options.maxSequences &&
@@ -151,6 +154,7 @@ export class Scheduler {
 
   /** True if a sequence of this many tokens in all could ever run. */
   canEverRun(tokens: number): boolean {
+    if (this.options.isEncoder && tokens > this.options.maxStepTokens) return false;
     return blocksFor(tokens) <= this.blocks.capacity && this.windows.neededOf(tokens) <= this.windows.capacity;
   }
 
@@ -200,7 +204,8 @@ export class Scheduler {
       const slice = this.slice(sequence, count, draftTokens);
       slices.push(slice);
       rows.take(sequence, count);
-      if (slice.promptLogprobs || slice.hiddenStates || draftTokens !== undefined) extraLogits += count - 1;
+      const takesRows = slice.promptLogprobs || slice.hiddenStates || draftTokens !== undefined;
+      if (takesRows && !this.options.isEncoder) extraLogits += count - 1;
     };
 
     this.makeSlot();
@@ -232,11 +237,12 @@ export class Scheduler {
     // Sequences that drain wait for room themselves: admitting others now would take it from them.
     pressed ||= this.isDraining;
     while (!pressed && rows.left > 0 && this.slots.freeCount > 0 && this.spareLogits(extraLogits) > 0) {
-      const sequence = this.queue.next((candidate) => this.mayStart(candidate) && rows.leftFor(candidate) > 0);
+      const budgetOf = (candidate: Sequence) => this.firstBudget(candidate, rows, slices.length === 0);
+      const sequence = this.queue.next((candidate) => this.mayStart(candidate) && budgetOf(candidate) > 0);
       if (sequence === undefined) break;
       const found = this.cache.find(sequence);
       if (this.waitsForPrefix(sequence, found)) continue;
-      const budget = rows.leftFor(sequence);
+      const budget = budgetOf(sequence);
       if (!this.admit(sequence, budget, found)) {
         // A stream that is not read gives up its blocks, too; if it had no step under way, they are here already.
         if (this.yieldSlot(unread(this.running)) && !this.isDraining) continue;
@@ -400,12 +406,22 @@ export class Scheduler {
     return this.options.maxSequences - this.running.length - extraLogits;
   }
 
+  /**
+   * Rows of a step that a sequence may begin with. Those of an encoder are all that it has: it begins where they fit its peer's share,
+   * or in a step of its own, so that none waits for ever.
+   */
+  private firstBudget(sequence: Sequence, rows: StepRows, isFirst: boolean): number {
+    const left = rows.leftFor(sequence);
+    if (!this.options.isEncoder || sequence.known <= left) return left;
+    return isFirst && sequence.known <= rows.left ? sequence.known : 0;
+  }
+
   /** Number of tokens that a sequence advances in a step. */
   private countOf(sequence: Sequence, budget: number, extraLogits: number): number {
     const { scheduled } = sequence;
     const most = Math.min(sequence.behind, budget);
     // Each position of such a prompt takes a row of what is returned, the first of them the sequence's own.
-    const isReturned = sequence.wantsPromptLogprobs || sequence.wantsHiddenStates;
+    const isReturned = (sequence.wantsPromptLogprobs || sequence.wantsHiddenStates) && !this.options.isEncoder;
     const count = isReturned ? Math.min(most, 1 + this.spareLogits(extraLogits)) : most;
     return count > 0 ? this.snapshots.cut(sequence, scheduled + count) - scheduled : 0;
   }
@@ -430,7 +446,8 @@ export class Scheduler {
     const position = sequence.scheduled;
     const promptLogprobs = sequence.wantsPromptLogprobs;
     const hiddenStates = sequence.wantsHiddenStates;
-    const sample = draftTokens !== undefined || position + count === sequence.length;
+    const isLast = draftTokens !== undefined || position + count === sequence.length;
+    const sample = isLast && !this.options.isEncoder;
     const mask = sample ? sequence.mask : undefined;
     const hasDrafts = draftTokens !== undefined && draftTokens.length > 0;
     const { fromSnapshot, toSnapshot } = hasDrafts
@@ -543,6 +560,8 @@ export class Scheduler {
    * that holds too many. It does not count as preempted: it comes again in its turn, as often as is fair.
    */
   private makeSlot(): void {
+    // All of an encoder's sequences end with their steps.
+    if (this.options.isEncoder) return;
     if (this.slots.freeCount > 0 || this.ending.size > 0 || this.queue.size === 0 || this.isDraining) return;
     const next = this.queue.next((candidate) => this.mayStart(candidate));
     if (next === undefined) return;

@@ -53,6 +53,7 @@ const isEmbedder = (facts: EmbeddingFacts | undefined): boolean =>
 /** `capabilities` of `/api/show`. */
 export function capabilitiesOf({ served }: OfferedModel): readonly string[] {
   const { answerFormat, toolTemplate, toolsRefusal } = served.facts;
+  if (served.facts.embeddings?.isEncoder) return ['embedding'];
   return [
     'completion',
     ...(toolTemplate !== undefined && toolsRefusal === undefined ? ['tools'] : []),

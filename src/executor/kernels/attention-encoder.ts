@@ -1,0 +1,38 @@
+import { defineKernel, f32, i32, input, type KernelContract, output } from '../device/contract.js';
+import { roundings } from '../device/tolerance.js';
+import { HEAD_DIMS, qkvOf } from './paged-cache.js';
+import { ORDER } from './reduction-order.js';
+
+/**
+ * Attention of an encoder: each row sees its whole sequence, or `reach` positions on each side of its own (0: all). A sequence is in
+ * the step as a whole, at consecutive rows from its position 0 on; `row_end` is the row behind its last one. `slopes` are those
+ * of ALiBi, Press et al. (2022), or zeros.
+ */
+export const attentionEncoder = (headDim: number) =>
+  defineKernel({
+    name: `attention_encoder_d${headDim}`,
+    source: 'attention_encoder.hip',
+    summary:
+      'out = softmax(scale · q kᵀ - slope · |distance|) v over the positions of the row’s sequence, or those within reach',
+    arguments: [
+      qkvOf(`${headDim}`),
+      output('out', 'f32', 'tokens', 'heads', `${headDim}`),
+      input('row_position', 'i32', 'tokens'),
+      input('row_end', 'i32', 'tokens'),
+      input('slopes', 'f32', 'heads'),
+      i32('heads'),
+      i32('kv_heads'),
+      i32('reach'),
+      f32('scale'),
+    ],
+    grid: [{ of: 'heads' }, { of: 'tokens' }],
+    multiples: [['heads', 'kv_heads']],
+    order: ORDER.sixteens,
+    tolerance: roundings(
+      '32 · 2⁻²⁴ · max |v| · (1 + max scale · √(sum (q k)²) + slope · distance): weights sum to 1, a score’s error passes through ' +
+        'e^x, and rounding errors of at most 512 terms in order stray by 2 · √256',
+      () => 32,
+    ),
+  });
+
+export const attentionEncoderContracts: readonly KernelContract[] = HEAD_DIMS.map(attentionEncoder);

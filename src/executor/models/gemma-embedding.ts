@@ -1,0 +1,31 @@
+import { EncoderLayers } from './encoder.js';
+import type { Family } from './family.js';
+
+/**
+ * gemma-embedding: gemma3's blocks, whose positions see the whole input, or a window on both sides. The two products behind the
+ * pooling, if the file has them, are of each position instead: of a mean they are the same. EmbeddingGemma.
+ */
+export const gemmaEmbedding: Family = {
+  name: 'gemma-embedding',
+
+  build(model, tensors) {
+    const l = new EncoderLayers(model, tensors);
+    const rope = l.rope('halves');
+    const windowRope = l.windowRope('halves');
+    return {
+      embedding: l.embedding(),
+      embeddingScale: model.traits.embeddingScale,
+      additions: l.eachBlock((block, index) => {
+        const isWindowed = l.isWindowed(index);
+        const qkv = l.qkv(block, l.rmsNorm(`${block}.attn_norm`));
+        const options = { headNorms: l.headNorms(block), isWindowed };
+        const attention = l.sighted(index, qkv, isWindowed ? windowRope : rope, options);
+        return [
+          l.rmsNorm(`${block}.post_attention_norm`, l.attended(block, attention)),
+          l.rmsNorm(`${block}.post_ffw_norm`, l.mlp(block, l.rmsNorm(`${block}.ffn_norm`), 'gelu')),
+        ];
+      }),
+      states: l.dense(['dense_2', 'dense_3'], l.rmsNorm('output_norm')),
+    };
+  },
+};

@@ -1,0 +1,38 @@
+import { beforeAll, describe, expect, it } from 'vitest';
+import { openDevice } from '../../src/executor/load/open-device.js';
+import { randomText } from '../support/encoder-answers.js';
+import { EncoderSteps } from '../support/encoder-steps.js';
+import { float64Encoder } from '../support/float64-encoder.js';
+import { doubleIsMissing, HipDouble } from '../support/hip-double.js';
+import { RANDOM_ENCODER_NAMES, writeRandomEncoder } from '../support/random-encoders.js';
+
+const missing = doubleIsMissing();
+if (missing !== undefined) console.log(`skipped, no HIP device of the tests: ${missing}`);
+
+// The device simulates every thread.
+describe.skipIf(missing !== undefined)('each encoder on a HIP device', () => {
+  const double = new HipDouble();
+  beforeAll(() => double.install());
+
+  it.each(RANDOM_ENCODER_NAMES)(
+    '%s gives the hidden states of double precision, alone and among others',
+    {
+      timeout: 600_000,
+    },
+    async (name) => {
+      const file = writeRandomEncoder(name);
+      const steps = await EncoderSteps.load(openDevice({ kind: 'hip' }), file, { maxSequences: 4, maxContext: 64 });
+      const texts = [randomText(40, 1), randomText(2, 2), randomText(9, 3)];
+      const states = await steps.states(texts);
+      for (const [i, text] of texts.entries()) {
+        const expected = float64Encoder(file, text).flatMap((row) => [...row]);
+        const deviation = Math.sqrt(expected.reduce((sum, value) => sum + value ** 2, 0) / expected.length);
+        const difference = Math.max(...expected.map((value, j) => Math.abs(value - states[i]![j]!)));
+        expect(difference / deviation).toBeLessThanOrEqual(1e-5);
+      }
+      const [alone] = await steps.states([texts[2]!]);
+      expect(states[2]).toEqual(alone);
+      steps.release();
+    },
+  );
+});

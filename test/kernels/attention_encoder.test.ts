@@ -1,0 +1,100 @@
+import fc from 'fast-check';
+import { expect, it } from 'vitest';
+import { attentionEncoder as contractOf, HEAD_DIMS } from '../../src/executor/kernels/index.js';
+import { attentionEncoder } from './reference/attention_encoder.js';
+import { expectClose } from './support/compare.js';
+import { onEachTarget, type Target } from './support/targets.js';
+import { fill, fills, Random, seed } from './support/values.js';
+
+interface Case {
+  readonly lengths: readonly number[];
+  readonly heads: number;
+  readonly kvHeads: number;
+  readonly headDim: number;
+}
+
+/** Positions of rows, and the row behind the last one of each row's sequence. */
+function placesOf(lengths: readonly number[]) {
+  const positions = lengths.flatMap((length) => Array.from({ length }, (_, position) => position));
+  let end = 0;
+  const ends = lengths.flatMap((length) => {
+    end += length;
+    return Array<number>(length).fill(end);
+  });
+  return { row_position: Int32Array.from(positions), row_end: Int32Array.from(ends) };
+}
+
+async function run(
+  target: Target,
+  { lengths, heads, kvHeads, headDim }: Case,
+  qkv: Float32Array,
+  { scale = 0.25, reach = 0, slopes = new Float32Array(heads) } = {},
+): Promise<Float32Array> {
+  const places = placesOf(lengths);
+  const { out } = await target.launch(
+    contractOf(headDim),
+    { qkv, ...places, slopes, heads, kv_heads: kvHeads, reach, scale },
+    { tokens: places.row_position.length },
+  );
+  return out as Float32Array;
+}
+
+const qkvOf = ({ lengths, heads, kvHeads, headDim }: Case, kind: Parameters<typeof fill>[0], random: Random) =>
+  fill(kind, lengths.reduce((sum, length) => sum + length, 0) * (heads + 2 * kvHeads) * headDim, random);
+
+onEachTarget('attention_encoder', (target) => {
+  const most = target.simulated ? 60 : 300;
+  const shapes = fc.record({
+    lengths: fc.array(fc.integer({ min: 1, max: most }), { minLength: 1, maxLength: 3 }),
+    kvHeads: fc.integer({ min: 1, max: 2 }),
+    group: fc.integer({ min: 1, max: 3 }),
+    headDim: fc.constantFrom(...HEAD_DIMS.filter((dim) => !target.simulated || dim <= 128)),
+  });
+
+  it('attends to the whole sequence of each row, or its window, and lowers scores by their distance', () =>
+    target.check(
+      fc.tuple(
+        shapes,
+        fills('normal', 'zeros', 'ones', 'denormal'),
+        fc.constantFrom(0, 1, 5, 15, 16, 64, 100),
+        fc.constantFrom(0, 0.25, 0.5),
+        seed,
+      ),
+      async ([{ group, ...shape }, kind, reach, slope, start]) => {
+        const one = { ...shape, heads: group * shape.kvHeads };
+        const scale = Math.fround(1 / Math.sqrt(one.headDim));
+        const slopes = Float32Array.from({ length: one.heads }, (_, head) => slope ** (1 + head));
+        const qkv = qkvOf(one, kind, new Random(start));
+        const expected = attentionEncoder(qkv, one.lengths, one, scale, { reach, slopes });
+        expectClose(contractOf(one.headDim), await run(target, one, qkv, { scale, reach, slopes }), expected, {});
+      },
+    ));
+
+  it('gives a sequence the same bits alone and among others', async () => {
+    const one = { lengths: [40, 7, 33], heads: 4, kvHeads: 2, headDim: 32 };
+    const width = (one.heads + 2 * one.kvHeads) * one.headDim;
+    const qkv = qkvOf(one, 'normal', new Random(4));
+    for (const reach of [0, 6]) {
+      const together = await run(target, one, qkv, { reach });
+      let first = 0;
+      for (const length of one.lengths) {
+        const alone = { ...one, lengths: [length] };
+        const own = await run(target, alone, qkv.slice(first * width, (first + length) * width), { reach });
+        const columns = one.heads * one.headDim;
+        expect(own).toEqual(together.slice(first * columns, (first + length) * columns));
+        first += length;
+      }
+    }
+  });
+
+  it('survives scores far apart, and gives 0 to a row of no sequence', async () => {
+    const one = { lengths: [20], heads: 1, kvHeads: 1, headDim: 16 };
+    const qkv = qkvOf(one, 'normal', new Random(5));
+    const out = await run(target, one, qkv, { scale: 500 });
+    expectClose(contractOf(16), out, attentionEncoder(qkv, [20], one, 500), {});
+    const places = { row_position: Int32Array.of(0), row_end: Int32Array.of(0) };
+    const values = { qkv, ...places, slopes: Float32Array.of(0), heads: 1, kv_heads: 1, reach: 0, scale: 1 };
+    const none = await target.launch(contractOf(16), values, { tokens: 1 });
+    expect([...(none.out as Float32Array)]).toEqual(Array(16).fill(0));
+  });
+});
