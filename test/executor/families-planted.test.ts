@@ -241,7 +241,7 @@ const MISTAKES: Partial<Record<RandomFamilyName, Readonly<Record<string, Mistake
     'no bias of the attention’s output': each((value) =>
       value.kind === 'linear' && value.of.kind === 'attention' ? { ...value, biases: undefined } : value,
     ),
-    'no bias of logits': (graph) => ({ ...graph, logits: { ...graph.logits, biases: undefined } }),
+    'no bias of logits': (graph) => ({ ...graph, logits: graph.logits && { ...graph.logits, biases: undefined } }),
     'frequencies as they are': ropes(() => ({ divisors: undefined })),
     'adjacent pairs': ropes(() => ({ pairing: 'adjacent' })),
   },

@@ -21,7 +21,8 @@ import { SingleToken } from './single-token.js';
 import { StageInput } from './stage-input.js';
 import { returnedHiddenSize, StageOutput } from './stage-output.js';
 import type { StepSite } from './step-site.js';
-import { innerColumnsOf, ValueRecorder, widestOf } from './value-recorder.js';
+import { ValueRecorder } from './value-recorder.js';
+import { innerColumnsOf, widestOf } from './widths.js';
 
 /** Kinds of values that matrices multiply. */
 const INPUTS = [

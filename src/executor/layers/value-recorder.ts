@@ -28,16 +28,7 @@ import type { Stream } from './recorded-model.js';
 import type { NormedRow, SingleToken } from './single-token.js';
 import { partsOf } from './single-token-matrices.js';
 import type { StepSite } from './step-site.js';
-
-/** Columns of the widest value of a kind; at least 1. */
-export function widestOf(values: readonly Value[], kind: Value['kind'], hiddenSize: number): number {
-  return Math.max(1, ...values.filter((value) => value.kind === kind).map((value) => columnsOf(value, hiddenSize)));
-}
-
-/** Columns of the product that an encoder's hidden states are a product of; 0 where there is none. */
-export function innerColumnsOf({ states }: StageGraph): number {
-  return states?.kind === 'linear' && states.of.kind === 'linear' ? columnsOf(states.of, 0) : 0;
-}
+import { innerColumnsOf, widestOf } from './widths.js';
 
 /** A model's values as launches: each is computed into memory of its kind, what it is computed from before it. */
 export class ValueRecorder {
