@@ -33,8 +33,8 @@ export default defineConfig({
     testTimeout: 600_000,
     hookTimeout: 600_000,
     expect: { poll: { timeout: 300_000 } },
-    // Two cores are the smallest machine we promise to: suites that start processes must not starve each other.
-    maxWorkers: 2,
+    // One more than the cores of the smallest machine that we promise to: tests wait for processes, timers and proxies.
+    maxWorkers: 3,
     sequence: { sequencer: SlowestFirst },
     globalSetup: ['./test/support/run-folder.ts'],
     setupFiles: ['./test/support/file-folder.ts', './test/support/equal-bytes.ts', './test/support/generated-cases.ts'],
