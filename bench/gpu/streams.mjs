@@ -223,7 +223,7 @@ for (const count of streams) {
     if (round === repeats - 1) {
       profile(
         `${count} streams`,
-        countsOf(model.buckets.of(count, Math.ceil((longest + tokens) / ATTENTION_SPLIT), 'largest')),
+        countsOf(model.graphs.buckets.of(count, Math.ceil((longest + tokens) / ATTENTION_SPLIT), 'largest')),
       );
     }
     await close(all);
@@ -249,7 +249,10 @@ for (const depth of depths) {
     rate: rate(1, milliseconds),
     rates: times.map((each) => rate(1, each)),
   });
-  profile(`depth ${depth}`, countsOf(model.buckets.of(1, Math.ceil((depth + tokens) / ATTENTION_SPLIT), 'largest')));
+  profile(
+    `depth ${depth}`,
+    countsOf(model.graphs.buckets.of(1, Math.ceil((depth + tokens) / ATTENTION_SPLIT), 'largest')),
+  );
   await close(only);
 }
 process.exit(0);
