@@ -37,7 +37,7 @@ export class ExecutorLoop {
     private readonly device: Device,
     readonly model: LoadedModel,
   ) {
-    requireDecoder(model);
+    requireDecoder(model.forward.limits);
     this.runner = new StepRunner(device, model, 1n);
     this.windowed = new WindowedBlocks(model.forward.limits.windowed);
   }

@@ -3,6 +3,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { RocmForgeClient } from '../../client/index.js';
 import { startGateway } from '../../gateway/main.js';
+import { requireDecoder } from '../common/decoder.js';
 import type { ModelOptionValues } from '../common/options.js';
 import { gatewayOptions } from '../serve/gateway-options.js';
 import type { Verdict } from './verdict.js';
@@ -75,6 +76,7 @@ async function killedOnce(file: string, options: Options & { keeper?: boolean })
     return { ids, pauseMs };
   };
   try {
+    requireDecoder({ isEncoder: gateway.models.some(({ served }) => served.facts.embeddings?.isEncoder) });
     const undisturbed = await run(false);
     const executors = gateway.executorEpoch();
     const killed = await run(true);

@@ -21,7 +21,7 @@ export class StepDriver {
     private readonly model: LoadedModel,
     private readonly epoch: bigint,
   ) {
-    requireDecoder(model);
+    requireDecoder(model.forward.limits);
     this.runner = new StepRunner(device, model, epoch);
     this.windowed = new WindowedBlocks(model.forward.limits.windowed);
   }

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { rocmforge } from '../../../support/command-line.js';
 import { llamaEmbeddings, TEXTS, writePooledEncoder } from '../../../support/encoder-answers.js';
 import { float64Encoder } from '../../../support/float64-encoder.js';
 import { generate, request, startTestGateway, type TestGateway } from '../../../support/gateway.js';
@@ -130,6 +131,15 @@ describe('generation by an encoder', () => {
       (thrown) => thrown,
     );
     expect(error).toMatchObject({ code: 12, message: expect.stringContaining('the model is an encoder') });
+  });
+
+  it.each(['bench', 'verify'])('is refused by %s', async (command) => {
+    const model = writePooledEncoder('bert', 'cls');
+    const { code, stderr } = await rocmforge(command, '--model', model, '--device', 'host');
+    expect([code, stderr]).toEqual([
+      1,
+      expect.stringMatching(/^rocmforge: MODEL_UNSUPPORTED: the model is an encoder.*\n$/),
+    ]);
   });
 });
 
