@@ -4,19 +4,25 @@
 //
 //   node tools/cache-code.mjs          all, from a gateway and an executor that serve one request, and from --help
 //   node tools/cache-code.mjs ARGS...  runs this command, and writes its cache at its end or at SIGUSR2
+//   node tools/cache-code.mjs --check executor|gateway|other
+//                                      ends with 1 where V8 does not take that cache
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { setFlagsFromString } from 'node:v8';
 
 const self = fileURLToPath(import.meta.url);
 const root = path.dirname(path.dirname(self));
 const { cachedCodeOf, cacheFile, ProgramScript } = await import('../dist/cli/program-script.js');
 const [command, ...args] = process.argv.slice(2);
 
-if (command === undefined) await cacheAll();
+const code = /** @type {import('../dist/cli/program-script.js').CachedCode} */ (args[0]);
+// In a process of its own: V8 remembers what it has compiled, and then takes any cache.
+if (command === '--check') process.exitCode = new ProgramScript(code).isCached ? 0 : 1;
+else if (command === undefined) await cacheAll();
 else await runCommand();
 
 async function runCommand() {
@@ -25,6 +31,8 @@ async function runCommand() {
   rmSync(cacheFile(code), { force: true });
   const script = new ProgramScript(code);
   process.on('exit', () => {
+    // V8 rejects what was written with other flags than a process begins with, and a gateway sets this one.
+    setFlagsFromString('--heap-growing-percent=0');
     // Processes that start meanwhile see a whole file or none.
     const part = `${cacheFile(code)}.${process.pid}`;
     writeFileSync(part, script.createCache());
@@ -61,16 +69,8 @@ async function cacheAll() {
   try {
     const first = start(self, 'executor', '--device', 'host', '--listen', `unix:${executor}`);
     await listens(first, executor);
-    const second = start(
-      self,
-      'serve',
-      '--executor',
-      `unix:${executor}`,
-      '--model',
-      model,
-      '--listen',
-      `unix:${gateway}`,
-    );
+    const serve = ['serve', '--executor', `unix:${executor}`, '--model', model, '--listen', `unix:${gateway}`];
+    const second = start(self, ...serve, '--state-dir', folder);
     await listens(second, gateway);
     const request = [path.join(root, 'dist', 'cli', 'main.js'), 'generate', '--address', `unix:${gateway}`];
     const [code] = await once(start(...request, '--max-tokens', '4', 'Once'), 'exit');
@@ -80,6 +80,10 @@ async function cacheAll() {
       const ended = once(child, 'exit');
       child.kill('SIGUSR2');
       await ended;
+    }
+    for (const code of /** @type {const} */ (['executor', 'gateway', 'other'])) {
+      const [rejected] = await once(start(self, '--check', code), 'exit');
+      if (rejected !== 0) throw new Error(`V8 does not take the cache of ${code}`);
     }
   } catch (error) {
     console.error(`cache-code: commands start without a code cache: ${error instanceof Error ? error.message : error}`);

@@ -27,7 +27,7 @@ const ownFolders = {
   },
 };
 
-// Code caches, too (tools/cache-code.mjs): one of other code of the same length would be used for it.
+// With the code caches of the program before (tools/cache-code.mjs).
 rmSync(bundle, { recursive: true, force: true });
 const { metafile } = await build({
   ...common,

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
@@ -17,23 +18,34 @@ export function cachedCodeOf(command: string | undefined): CachedCode {
 
 const bundle = path.join(path.dirname(path.dirname(fileURLToPath(import.meta.url))), 'bundle');
 
-/** File with V8's code cache, which `tools/cache-code.mjs` writes. */
-export const cacheFile = (code: CachedCode): string => path.join(bundle, `${code}.cache`);
+/** File of a cache, which `tools/cache-code.mjs` writes, in the folder of the program. */
+export const cacheFile = (code: CachedCode, folder = bundle): string => path.join(folder, `${code}.cache`);
 
-/** The command's code in one file, compiled. V8 compiles what a cache lacks, or all of it for a cache of another version. */
+/** Bytes of a hash before V8's data. */
+const HASH_BYTES = 32;
+/** V8 checks the version and the length of a program's text alone, and runs damaged data: both are hashed here, in some 5 ms. */
+const hashOf = (program: Buffer, data: Buffer): Buffer => createHash('sha256').update(program).update(data).digest();
+
+/** The command's code in one file, compiled. V8 compiles what a cache lacks, and all of it where there is none that fits. */
 export class ProgramScript {
-  private readonly file = path.join(bundle, 'program.cjs');
+  private readonly file: string;
+  private readonly program: Buffer;
   private readonly script: Script;
 
-  /** @throws NodeJS.ErrnoException if the program cannot be read */
-  constructor(code: CachedCode) {
-    this.script = new Script(readFileSync(this.file, 'utf8'), {
+  /**
+   * @param folder of the program and its caches
+   * @throws NodeJS.ErrnoException if the program cannot be read
+   */
+  constructor(code: CachedCode, folder = bundle) {
+    this.file = path.join(folder, 'program.cjs');
+    this.program = readFileSync(this.file);
+    this.script = new Script(this.program.toString('utf8'), {
       filename: this.file,
-      cachedData: readIfThere(cacheFile(code)),
+      cachedData: readCache(cacheFile(code, folder), this.program),
     });
   }
 
-  /** False if there is no cache, or another version of V8 wrote it. */
+  /** False if there is no cache of this program, or another version of V8 wrote it. */
   get isCached(): boolean {
     return this.script.cachedDataRejected === false;
   }
@@ -42,20 +54,25 @@ export class ProgramScript {
   async run(): Promise<void> {
     const module = { exports: {} as { run: () => Promise<void> } };
     const wrapper = this.script.runInThisContext() as (...args: unknown[]) => void;
-    wrapper(module.exports, createRequire(this.file), module, this.file, bundle);
+    wrapper(module.exports, createRequire(this.file), module, this.file, path.dirname(this.file));
     await module.exports.run();
   }
 
-  /** Code cache of all functions that were compiled until now. */
+  /** Content of a cache file with all functions that were compiled until now. */
   createCache(): Buffer {
-    return this.script.createCachedData();
+    const data = this.script.createCachedData();
+    return Buffer.concat([hashOf(this.program, data), data]);
   }
 }
 
-function readIfThere(file: string): Buffer | undefined {
+/** V8's data; undefined where none of this program can be read. */
+function readCache(file: string, program: Buffer): Buffer | undefined {
+  let content: Buffer;
   try {
-    return readFileSync(file);
+    content = readFileSync(file);
   } catch {
     return undefined;
   }
+  const data = content.subarray(HASH_BYTES);
+  return hashOf(program, data).equals(content.subarray(0, HASH_BYTES)) ? data : undefined;
 }
