@@ -1,11 +1,7 @@
-import { readFileSync } from 'node:fs';
-import { isBlockType } from '../../src/executor/kernels/index.js';
-import { FileByteSource } from '../../src/shared/gguf/byte-source.js';
-import { readGguf } from '../../src/shared/gguf/reader.js';
-import { readBlocks } from '../kernels/reference/blocks.js';
 import { gelu } from '../kernels/reference/geglu.js';
 import { silu } from '../kernels/reference/swiglu.js';
 import { fromHalf, toHalf } from '../kernels/support/half.js';
+import { readFloat64 } from './float64-tensors.js';
 
 type Row = Float64Array;
 
@@ -21,28 +17,10 @@ export interface EncoderOptions {
  * @returns the hidden state of each token
  */
 export function float64Encoder(path: string, tokens: readonly number[], { geluTable }: EncoderOptions = {}): Row[] {
-  const { metadata, tensors } = readGguf(new FileByteSource(path));
-  const bytes = readFileSync(path);
+  const { metadata, tensors, tensor } = readFloat64(path);
   const architecture = metadata.string('general.architecture')!;
   const number = (key: string, otherwise = 0): number => metadata.number(`${architecture}.${key}`) ?? otherwise;
   const has = (name: string) => tensors.has(name);
-  const weights = new Map<string, Float64Array>();
-  const tensor = (name: string): Float64Array => {
-    let values = weights.get(name);
-    if (values === undefined) {
-      const { offset, bytes: length, type } = tensors.get(name)!;
-      const data = new Uint8Array(bytes.subarray(offset, offset + length));
-      const block = type.toLowerCase();
-      if (type === 'F32') values = Float64Array.from(new Float32Array(data.buffer));
-      else if (type === 'F16') values = Float64Array.from(new Uint16Array(data.buffer), (half) => fromHalf(half));
-      else if (isBlockType(block)) {
-        const { products, minimums } = readBlocks(block, data);
-        values = products.map((product, i) => product - minimums[i]!);
-      } else throw new Error(`${name} is ${type}`);
-      weights.set(name, values);
-    }
-    return values;
-  };
   const hidden = number('embedding_length');
   const heads = number('attention.head_count');
   const kvHeads = number('attention.head_count_kv', heads);

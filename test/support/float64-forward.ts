@@ -1,9 +1,5 @@
 // One file because it is one reference: each part of a forward pass in float64, in the order of the pass.
-import { readFileSync } from 'node:fs';
 import { isBlockType } from '../../src/executor/kernels/index.js';
-import { FileByteSource } from '../../src/shared/gguf/byte-source.js';
-import { readGguf } from '../../src/shared/gguf/reader.js';
-import { readBlocks } from '../kernels/reference/blocks.js';
 import { gelu } from '../kernels/reference/geglu.js';
 import { quantizeQ8 } from '../kernels/reference/quantize_q8.js';
 import { silu } from '../kernels/reference/swiglu.js';
@@ -14,6 +10,7 @@ import { float64Gemma3n } from './float64-gemma3n.js';
 import { float64Gemma4 } from './float64-gemma4.js';
 import { float64Latents } from './float64-latents.js';
 import { float64Mamba } from './float64-mamba.js';
+import { readFloat64 } from './float64-tensors.js';
 
 type Row = Float64Array;
 
@@ -71,8 +68,7 @@ function rowProduct(weight: Row, from: number, x: Row): number {
  * @returns the logits after each of the tokens
  */
 export function float64Forward(path: string, tokens: readonly number[], options: Float64Options = {}): Row[] {
-  const { metadata, tensors } = readGguf(new FileByteSource(path));
-  const bytes = readFileSync(path);
+  const { metadata, tensors, tensor } = readFloat64(path);
   const architecture = metadata.string('general.architecture')!;
   const number = (key: string, otherwise?: number): number => {
     const value = metadata.number(`${architecture}.${key}`) ?? otherwise;
@@ -80,23 +76,6 @@ export function float64Forward(path: string, tokens: readonly number[], options:
     return value;
   };
   const has = (name: string) => tensors.has(name);
-  const weights = new Map<string, Float64Array>();
-  const tensor = (name: string): Float64Array => {
-    let values = weights.get(name);
-    if (values === undefined) {
-      const { offset, bytes: length, type } = tensors.get(name)!;
-      const data = new Uint8Array(bytes.subarray(offset, offset + length));
-      const block = type.toLowerCase();
-      if (type === 'F32') values = Float64Array.from(new Float32Array(data.buffer));
-      else if (type === 'F16') values = Float64Array.from(new Uint16Array(data.buffer), (half) => fromHalf(half));
-      else if (isBlockType(block)) {
-        const { products, minimums } = readBlocks(block, data);
-        values = products.map((product, i) => product - minimums[i]!);
-      } else throw new Error(`${name} is ${type}`);
-      weights.set(name, values);
-    }
-    return values;
-  };
   const same = SAME[architecture] ?? architecture;
   const is = (...names: string[]) => names.includes(same);
   const isGemma = is('gemma', 'gemma2', 'gemma3', 'gemma3n', 'gemma4');

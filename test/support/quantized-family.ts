@@ -8,6 +8,7 @@ import { architectureOf, RANDOM_FAMILIES, type RandomFamilyName } from './random
 import type { RandomFamily } from './random-family.js';
 import { layersOf, randomModel } from './random-model.js';
 import type { RandomModelOptions } from './random-model-options.js';
+import { fillRandomly } from './random-weights.js';
 
 /** Blocks of 32 alike, and llama.cpp's mixture of blocks of 256. */
 export const FAMILY_QUANTIZATIONS = ['Q8_0', 'Q4_K_M'] as const;
@@ -31,7 +32,7 @@ export function writeQuantizedFamily(name: RandomFamilyName, weights: FamilyQuan
     metadata: { ...statedSizes(name, hidden), ...metadata },
     ...experts,
   });
-  const random = new RandomWeights(fill);
+  const random = new RandomWeights(fillRandomly);
   for (const tensor of builder.read().tensors.values()) {
     // Vectors of groups of heads have two dimensions, too. Quantizers leave AltUp and LAuReL as they are.
     if (tensor.dims.length < 2 || /\.bias$|\.ssm_(a|d|norm)(\.|$)|\.shortconv\.conv\.|altup_|laurel_/.test(tensor.name))
@@ -84,16 +85,4 @@ function everyExpert(name: RandomFamilyName, { experts }: RandomFamily): RandomM
     [`${architecture}.expert_group_used_count`]: undefined,
   };
   return { metadata, scaled: { ffn_gate_inp: 0.5 } };
-}
-
-/** The same numbers in each run; Marsaglia (2003). */
-function fill(bytes: Uint8Array): void {
-  let state = 2_463_534_242;
-  const words = new Int32Array(bytes.buffer, 0, Math.floor(bytes.length / 4));
-  for (let i = 0; i < words.length; i++) {
-    state ^= state << 13;
-    state ^= state >>> 17;
-    state ^= state << 5;
-    words[i] = state;
-  }
 }

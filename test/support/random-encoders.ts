@@ -5,7 +5,7 @@ import { RandomWeights } from '../../src/cli/synth/random-weights.js';
 import type { ArchitectureName } from '../../src/shared/gguf/architectures.js';
 import type { TensorTypeName } from '../../src/shared/gguf/tensor-types.js';
 import { type BuilderValue, GgufBuilder, typed } from './gguf-builder.js';
-import { gaussian, toHalves } from './random-weights.js';
+import { fillRandomly, gaussian, toHalves } from './random-weights.js';
 
 /** An encoder's random model: what its blocks and embeddings have. */
 interface RandomEncoder {
@@ -203,7 +203,7 @@ export function randomEncoder(name: RandomEncoderName, options: RandomEncoderOpt
     'tokenizer.ggml.mask_token_id': 4,
     ...options.metadata,
   });
-  const blocks = new RandomWeights(fill);
+  const blocks = new RandomWeights(fillRandomly);
   const matrix = (tensor: string, columns: number, rows: number, scale = 1 / Math.sqrt(columns)): void => {
     const values = Float32Array.from({ length: columns * rows }, () => random() * scale);
     const isTable = /^(position_embd|token_types)/.test(tensor);
@@ -266,15 +266,3 @@ export function randomEncoder(name: RandomEncoderName, options: RandomEncoderOpt
 const denseKeys = (hidden: number, dense: number) => ({
   ...{ dense_2_feat_in: hidden, dense_2_feat_out: dense, dense_3_feat_in: dense, dense_3_feat_out: hidden },
 });
-
-/** The same numbers in each run; Marsaglia (2003). */
-function fill(bytes: Uint8Array): void {
-  let state = 2_463_534_242;
-  const words = new Int32Array(bytes.buffer, 0, Math.floor(bytes.length / 4));
-  for (let i = 0; i < words.length; i++) {
-    state ^= state << 13;
-    state ^= state >>> 17;
-    state ^= state << 5;
-    words[i] = state;
-  }
-}

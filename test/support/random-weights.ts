@@ -37,3 +37,15 @@ export function toHalves(values: Float32Array): Uint16Array {
     return sign | ((rounded - 0x38000000) >>> 13);
   });
 }
+
+/** Fills bytes with the same numbers in each run; Marsaglia (2003). */
+export function fillRandomly(bytes: Uint8Array): void {
+  let state = 2_463_534_242;
+  const words = new Int32Array(bytes.buffer, 0, Math.floor(bytes.length / 4));
+  for (let i = 0; i < words.length; i++) {
+    state ^= state << 13;
+    state ^= state >>> 17;
+    state ^= state << 5;
+    words[i] = state;
+  }
+}

@@ -37,7 +37,7 @@ function start() {
   });
   const abort = new AbortController();
   const caller: CallContext = {
-    principal: 'somebody',
+    principal: 'client',
     peer: 'there',
     trace: undefined,
     deadline: Number.POSITIVE_INFINITY,
