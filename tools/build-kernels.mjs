@@ -76,6 +76,17 @@ const HOST_FLAGS = [
   // GCC 12 warns inside its own AVX-512 header.
   '-Wno-maybe-uninitialized',
 ];
+/** @type {readonly Variant[]} */
+const HOST_LEVELS = [
+  { name: 'x86-64-v3', flags: ['-march=x86-64-v3'] },
+  { name: 'x86-64-v4', flags: ['-march=x86-64-v4'] },
+  {
+    name: 'x86-64-v4-vnni',
+    flags: ['-march=x86-64-v4', '-mavx512vnni'],
+    only: ['matmul_quantized.hip'],
+    others: 'x86-64-v4',
+  },
+];
 const LANES_FLAGS = [
   '-std=c++17',
   '-O1',
@@ -117,17 +128,21 @@ const listFiles = (folder, suffix) =>
     .sort()
     .map((name) => path.join(folder, name));
 
-/** Builds one target unless its manifest says that it is current. */
-async function build(target, { contracts, hash, output }, compiler, flags, symbolSuffix, steps) {
+/**
+ * Builds one target unless its manifest says that it is current, or that a larger build is, whose files are these and more.
+ *
+ * @param {{ flags: readonly string[], larger?: readonly string[] }} keys what the build depends on beside sources and compiler
+ */
+async function build(target, { contracts, hash, output }, compiler, { flags, larger }, symbolSuffix, steps) {
   const folder = path.join(output, target);
   const manifestFile = path.join(folder, 'manifest.json');
   const version = versionOf(compiler);
-  const key = sha256(hash, version, JSON.stringify(flags));
+  const [key, ...others] = [flags, ...(larger ? [larger] : [])].map((of) => sha256(hash, version, JSON.stringify(of)));
   if (existsSync(manifestFile)) {
     const manifest = JSON.parse(readFileSync(manifestFile, 'utf8'));
     const isWhole = ({ file, sha256: expected }) =>
       existsSync(path.join(folder, file)) && sha256(readFileSync(path.join(folder, file))) === expected;
-    if (manifest.key === key && manifest.files.every(isWhole)) return;
+    if ([key, ...others].includes(manifest.key) && manifest.files.every(isWhole)) return;
   }
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });
@@ -158,7 +173,10 @@ async function build(target, { contracts, hash, output }, compiler, flags, symbo
 }
 
 /** Kernels that take longest to compile, the longest first: they begin first, or one core would end with one alone. */
-const LONGEST = ['matmul_quantized', 'gate_up_swiglu_packed', 'matmul_packed', 'attention_tile_combine_rotated'];
+const LONGEST = [
+  ...['matmul_quantized', 'matmul', 'attention_paged', 'attention_tile_combine_rotated', 'matmul_packed'],
+  ...['attention_tile_combine_q8_0', 'gate_up_normed', 'matmul_packed_tile', 'mamba_scan'],
+];
 const longestFirst = (a, b) => {
   const rank = ({ source }) => {
     const index = LONGEST.indexOf(path.basename(source, '.hip'));
@@ -173,108 +191,104 @@ const longestFirst = (a, b) => {
  * Builds all sources as C++ into one shared object for each variant: its name and its own flags. A variant may name the
  * only sources that gain by its flags, and the variant whose objects the others are.
  *
- * @param {readonly Variant[]} variants
+ * @param {readonly Variant[]} all
+ * @param {readonly Variant[]} wanted those that are built; of the others what these take is compiled
  */
-async function buildShared(target, kernels, compiler, flags, variants) {
+async function buildShared(target, kernels, compiler, flags, all, wanted = all) {
   const { sources } = kernels;
-  await build(
-    target,
-    kernels,
-    compiler,
-    [...flags, ...variants.flatMap((variant) => variant.flags)],
-    '',
-    async (folder, version) => {
-      const object = (source, name) => path.join(folder, `${path.parse(source).name}.${name}.o`);
-      const isOwn = (source, /** @type {Variant} */ { only }) =>
-        only === undefined || only.includes(path.basename(source));
-      // Half of what a kernel takes to compile is parsing the processor's own headers: for several, once is enough.
-      const prelude = path.join(options.kernels, 'forge', 'device.h');
-      const preludes = new Map(
-        variants.map(({ name }) => {
-          const header = path.join(folder, `prelude-${name}.h`);
-          writeFileSync(header, `#include "${prelude}"\n`);
-          return [name, header];
-        }),
-      );
-      const objects = variants.flatMap((variant) =>
-        sources
-          .filter((source) => isOwn(source, variant))
-          .map((source) => ({
-            what: `${path.basename(source)} for ${variant.name}`,
-            source,
-            variant,
-            compiler,
-            output: object(source, variant.name),
-            args: [
-              ...flags,
-              ...variant.flags,
-              ...['-include', preludes.get(variant.name), '-I', options.kernels],
-              ...['-c', '-x', 'c++', source, '-o', object(source, variant.name)],
-            ],
-            key: sha256(
-              version,
-              JSON.stringify([flags, variant.flags]),
-              path.basename(source),
-              kernelSources.hash(source),
-            ),
-          })),
-      );
-      const changed = objects.filter(({ key }) => !isKept(key));
-      const isShared = (variant) => changed.filter((object) => object.variant === variant).length > 1;
-      await inParallel(
-        target,
-        variants.filter(isShared).map(({ name, flags: own }) => ({
-          what: `prelude of ${name}`,
+  const keyOf = (/** @type {readonly Variant[]} */ built) => [
+    ...flags,
+    ...built.flatMap(({ name, flags: own }) => [name, ...own]),
+  ];
+  await build(target, kernels, compiler, { flags: keyOf(wanted), larger: keyOf(all) }, '', async (folder, version) => {
+    const object = (source, name) => path.join(folder, `${path.parse(source).name}.${name}.o`);
+    const isOwn = (source, /** @type {Variant} */ { only }) =>
+      only === undefined || only.includes(path.basename(source));
+    const objectOf = (source, /** @type {Variant} */ variant) =>
+      object(source, isOwn(source, variant) ? variant.name : variant.others);
+    const linked = new Set(wanted.flatMap((variant) => sources.map((source) => objectOf(source, variant))));
+    // Half of what a kernel takes to compile is parsing the processor's own headers: for several, once is enough.
+    const prelude = path.join(options.kernels, 'forge', 'device.h');
+    const preludes = new Map(
+      all.map(({ name }) => {
+        const header = path.join(folder, `prelude-${name}.h`);
+        writeFileSync(header, `#include "${prelude}"\n`);
+        return [name, header];
+      }),
+    );
+    const objects = all.flatMap((variant) =>
+      sources
+        .filter((source) => isOwn(source, variant) && linked.has(object(source, variant.name)))
+        .map((source) => ({
+          what: `${path.basename(source)} for ${variant.name}`,
+          source,
+          variant,
           compiler,
-          output: `${preludes.get(name)}.gch`,
-          args: [...flags, ...own, '-x', 'c++-header', preludes.get(name), '-o', `${preludes.get(name)}.gch`],
-        })),
-      );
-      const count = await inParallel(target, objects.sort(longestFirst));
-      await inParallel(
-        target,
-        variants.map((variant) => ({
-          what: `${variant.name}.so`,
-          compiler,
-          output: path.join(folder, `${variant.name}.so`),
+          output: object(source, variant.name),
           args: [
-            '-shared',
-            ...['-o', path.join(folder, `${variant.name}.so`)],
-            ...sources.map((source) => object(source, isOwn(source, variant) ? variant.name : variant.others)),
+            ...flags,
+            ...variant.flags,
+            ...['-include', preludes.get(variant.name), '-I', options.kernels],
+            ...['-c', '-x', 'c++', source, '-o', object(source, variant.name)],
           ],
+          key: sha256(
+            version,
+            JSON.stringify([flags, variant.flags]),
+            path.basename(source),
+            kernelSources.hash(source),
+          ),
         })),
-      );
-      for (const suffix of ['.o', '.h', '.gch']) for (const file of listFiles(folder, suffix)) rmSync(file);
-      return { files: variants.map(({ name }) => `${name}.so`), ...count };
-    },
-  );
+    );
+    const changed = objects.filter(({ key }) => !isKept(key));
+    const isShared = (variant) => changed.filter((object) => object.variant === variant).length > 1;
+    await inParallel(
+      target,
+      all.filter(isShared).map(({ name, flags: own }) => ({
+        what: `prelude of ${name}`,
+        compiler,
+        output: `${preludes.get(name)}.gch`,
+        args: [...flags, ...own, '-x', 'c++-header', preludes.get(name), '-o', `${preludes.get(name)}.gch`],
+      })),
+    );
+    const count = await inParallel(target, objects.sort(longestFirst));
+    await inParallel(
+      target,
+      wanted.map((variant) => ({
+        what: `${variant.name}.so`,
+        compiler,
+        output: path.join(folder, `${variant.name}.so`),
+        args: [
+          '-shared',
+          ...['-o', path.join(folder, `${variant.name}.so`)],
+          ...sources.map((source) => objectOf(source, variant)),
+        ],
+      })),
+    );
+    for (const suffix of ['.o', '.h', '.gch']) for (const file of listFiles(folder, suffix)) rmSync(file);
+    return { files: wanted.map(({ name }) => `${name}.so`), ...count };
+  });
 }
 
 async function buildHost() {
   const compiler = cppCompiler();
   const isGcc = execFileSync(compiler, ['--version'], { encoding: 'utf8' }).includes('Free Software Foundation');
-  const levels = options.native ? [{ name: 'native', flags: ['-march=native'] }] : hostLevels();
-  await buildShared('host', kernelSources.of(['host']), compiler, [...HOST_FLAGS, ...(isGcc ? GCC_FLAGS : [])], levels);
+  const flags = [...HOST_FLAGS, ...(isGcc ? GCC_FLAGS : [])];
+  /** @type {readonly Variant[]} */
+  const levels = options.native ? [{ name: 'native', flags: ['-march=native'] }] : HOST_LEVELS;
+  await buildShared(
+    'host',
+    kernelSources.of(['host']),
+    compiler,
+    flags,
+    levels,
+    options.best ? bestOf(levels) : levels,
+  );
 }
 
-/** @returns {Variant[]} */
-function hostLevels() {
-  /** @type {Variant[]} */
-  const all = [
-    { name: 'x86-64-v3', flags: ['-march=x86-64-v3'] },
-    { name: 'x86-64-v4', flags: ['-march=x86-64-v4'] },
-    {
-      name: 'x86-64-v4-vnni',
-      flags: ['-march=x86-64-v4', '-mavx512vnni'],
-      only: ['matmul_quantized.hip'],
-      others: 'x86-64-v4',
-    },
-  ];
-  if (!options.best) return all;
-  // The addon tells what the executor will load; objects of v4 are also those of v4 with VNNI.
+/** The level that the executor picks on this machine: the addon tells. */
+function bestOf(/** @type {readonly Variant[]} */ levels) {
   const level = createRequire(import.meta.url)('node-gyp-build')(root).hostLevel();
-  const best = all.find(({ name }) => name === level) ?? fail(`host kernels are not built for "${level}"`);
-  return all.filter((variant) => variant === best || variant.name === best.others);
+  return [levels.find(({ name }) => name === level) ?? fail(`host kernels are not built for "${level}"`)];
 }
 
 async function buildLanes(wave) {
@@ -292,7 +306,7 @@ async function buildLanes(wave) {
 async function buildCodeObjects(target, compiler, flags, suffix, symbolSuffix) {
   const kernels = kernelSources.of([target === 'sm_90' ? 'hopper' : 'portable']);
   const { sources } = kernels;
-  await build(target, kernels, compiler, flags, symbolSuffix, async (folder, version) => {
+  await build(target, kernels, compiler, { flags }, symbolSuffix, async (folder, version) => {
     const object = (source) => path.join(folder, path.basename(source, '.hip') + suffix);
     const count = await inParallel(
       target,
