@@ -11,10 +11,12 @@ namespace forge {
 
 #if WAVE == 1
 
-// Grid: x = ceil(out / MATMUL_HOST_ROWS), y = ceil(tokens / MATMUL_HOST_TOKENS).
+// Grid: x = ceil(out / MATMUL_HOST_ROWS), y = ceil(tokens / MATMUL_HOST_TOKENS). Compiled once a type, not again in
+// each kernel.
 template <class W>
-DEVICE void matmul(Dim3 block, const W* __restrict weight, const float* __restrict x, float* __restrict y,
-                   const int32_t* __restrict tokens, int out, int in, int x_stride, int y_stride) {
+__attribute__((noinline)) void matmul(Dim3 block, const W* __restrict weight, const float* __restrict x,
+                                      float* __restrict y, const int32_t* __restrict tokens, int out, int in,
+                                      int x_stride, int y_stride) {
   const int first = block.x * MATMUL_HOST_ROWS, last = min_of(out, first + MATMUL_HOST_ROWS);
   const int end = min_of(*tokens, (block.y + 1) * MATMUL_HOST_TOKENS);
   for (int t = block.y * MATMUL_HOST_TOKENS; t < end;) {
