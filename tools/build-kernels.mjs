@@ -131,13 +131,15 @@ const listFiles = (folder, suffix) =>
 /**
  * Builds one target unless its manifest says that it is current, or that a larger build is, whose files are these and more.
  *
- * @param {{ flags: readonly string[], larger?: readonly string[] }} keys what the build depends on beside sources and compiler
+ * @param {{ flags: readonly string[], larger?: readonly string[] }} keys what each build depends on beside sources and compiler
  */
-async function build(target, { contracts, hash, output }, compiler, { flags, larger }, symbolSuffix, steps) {
+async function build(target, { contracts, hash, output }, compiler, keys, symbolSuffix, steps) {
   const folder = path.join(output, target);
   const manifestFile = path.join(folder, 'manifest.json');
   const version = versionOf(compiler);
-  const [key, ...others] = [flags, ...(larger ? [larger] : [])].map((of) => sha256(hash, version, JSON.stringify(of)));
+  const [key, ...others] = [keys.flags, ...(keys.larger ? [keys.larger] : [])].map((of) =>
+    sha256(hash, version, JSON.stringify(of)),
+  );
   if (existsSync(manifestFile)) {
     const manifest = JSON.parse(readFileSync(manifestFile, 'utf8'));
     const isWhole = ({ file, sha256: expected }) =>

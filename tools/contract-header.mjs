@@ -7,6 +7,7 @@ const NUMBERS = [
   ['of a row that no mask restricts, and of one whose mask has not come in time', 'MASK_NONE', 'MASK_LATE'],
   ['positions of a split of a context', 'ATTENTION_SPLIT'],
   ['query heads of rows that a tile of attention_tile has at most', 'ATTENTION_TILE_QUERIES'],
+  ['rows of a sequence that a tile of an encoder has at most', 'ENCODER_TILE_ROWS'],
   [
     'threads and bytes of LDS of a block of attention_wide, and bytes where heads are larger',
     'ATTENTION_WIDE_THREADS',
@@ -170,6 +171,11 @@ export function contractHeader(kernels, slotWords) {
     ...macro(
       'FORGE_TILE_HEAD_DIMS',
       kernels.TILE_HEAD_DIMS.map((d) => `macro(${d})`),
+    ),
+    '// The same of tiles of an encoder.',
+    ...macro(
+      'FORGE_ENCODER_TILE_HEAD_DIMS',
+      kernels.ENCODER_TILE_HEAD_DIMS.map((d) => `macro(${d})`),
     ),
     '// The same of larger ones.',
     ...macro(

@@ -14,13 +14,14 @@ describe.skipIf(missing !== undefined)('each encoder on a HIP device', () => {
   const double = new HipDouble();
   beforeAll(() => double.install());
 
-  it.each(RANDOM_ENCODER_NAMES)(
-    '%s gives the hidden states of double precision, alone and among others',
+  // Heads of 16 have a row a block, those of 32 tiles.
+  it.each(RANDOM_ENCODER_NAMES.flatMap((name) => [[name, 16] as const, [name, 32] as const]))(
+    '%s with heads of %i gives the hidden states of double precision, alone and among others',
     {
       timeout: 600_000,
     },
-    async (name) => {
-      const file = writeRandomEncoder(name);
+    async (name, headDim) => {
+      const file = writeRandomEncoder(name, { hidden: 4 * headDim, headDim });
       const steps = await EncoderSteps.load(openDevice({ kind: 'hip' }), file, { maxSequences: 4, maxContext: 64 });
       const texts = [randomText(40, 1), randomText(2, 2), randomText(9, 3)];
       const states = await steps.states(texts);

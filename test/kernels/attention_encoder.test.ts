@@ -1,6 +1,12 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { attentionEncoder as contractOf, HEAD_DIMS } from '../../src/executor/kernels/index.js';
+import {
+  attentionEncoderTile,
+  ENCODER_TILE_HEAD_DIMS,
+  ENCODER_TILE_ROWS,
+  HEAD_DIMS,
+  attentionEncoder as rowWise,
+} from '../../src/executor/kernels/index.js';
 import { attentionEncoder } from './reference/attention_encoder.js';
 import { expectClose } from './support/compare.js';
 import { onEachTarget, type Target } from './support/targets.js';
@@ -11,6 +17,8 @@ interface Case {
   readonly heads: number;
   readonly kvHeads: number;
   readonly headDim: number;
+  /** Undefined where each row is by itself. */
+  readonly tileRows?: number | undefined;
 }
 
 /** Positions of rows, and the row behind the last one of each row's sequence. */
@@ -24,31 +32,47 @@ function placesOf(lengths: readonly number[]) {
   return { row_position: Int32Array.from(positions), row_end: Int32Array.from(ends) };
 }
 
+/** Tiles of at most `most` rows, each of one sequence: its first row and how many. */
+function tilesOf(lengths: readonly number[], most: number): Int32Array {
+  let start = 0;
+  return Int32Array.from(
+    lengths.flatMap((length) => {
+      const first = start;
+      start += length;
+      return Array.from({ length: Math.ceil(length / most) }, (_, tile) => {
+        return [first + tile * most, Math.min(most, length - tile * most)];
+      }).flat();
+    }),
+  );
+}
+
+/** attention_encoder, or attention_encoder_tile with tiles of `tileRows`. */
 async function run(
   target: Target,
-  { lengths, heads, kvHeads, headDim }: Case,
+  { lengths, heads, kvHeads, headDim, tileRows }: Case,
   qkv: Float32Array,
   { scale = 0.25, reach = 0, slopes = new Float32Array(heads) } = {},
 ): Promise<Float32Array> {
   const places = placesOf(lengths);
-  const { out } = await target.launch(
-    contractOf(headDim),
-    { qkv, ...places, slopes, heads, kv_heads: kvHeads, reach, scale },
-    { tokens: places.row_position.length },
-  );
-  return out as Float32Array;
+  const values = { qkv, ...places, slopes, heads, kv_heads: kvHeads, reach, scale };
+  const tokens = places.row_position.length;
+  if (tileRows === undefined) return (await target.launch(rowWise(headDim), values, { tokens })).out as Float32Array;
+  const tiles = tilesOf(lengths, tileRows);
+  const dimensions = { tokens, tiles: tiles.length / 2 };
+  return (await target.launch(attentionEncoderTile(headDim), { ...values, tiles }, dimensions)).out as Float32Array;
 }
 
 const qkvOf = ({ lengths, heads, kvHeads, headDim }: Case, kind: Parameters<typeof fill>[0], random: Random) =>
   fill(kind, lengths.reduce((sum, length) => sum + length, 0) * (heads + 2 * kvHeads) * headDim, random);
 
-onEachTarget('attention_encoder', (target) => {
+function define(target: Target, headDims: readonly number[], tileRows: fc.Arbitrary<number | undefined>): void {
   const most = target.simulated ? 60 : 300;
   const shapes = fc.record({
     lengths: fc.array(fc.integer({ min: 1, max: most }), { minLength: 1, maxLength: 3 }),
     kvHeads: fc.integer({ min: 1, max: 2 }),
     group: fc.integer({ min: 1, max: 3 }),
-    headDim: fc.constantFrom(...HEAD_DIMS.filter((dim) => !target.simulated || dim <= 128)),
+    headDim: fc.constantFrom(...headDims.filter((dim) => !target.simulated || dim <= 128)),
+    tileRows,
   });
 
   it('attends to the whole sequence of each row, or its window, and lowers scores by their distance', () =>
@@ -66,12 +90,13 @@ onEachTarget('attention_encoder', (target) => {
         const slopes = Float32Array.from({ length: one.heads }, (_, head) => slope ** (1 + head));
         const qkv = qkvOf(one, kind, new Random(start));
         const expected = attentionEncoder(qkv, one.lengths, one, scale, { reach, slopes });
-        expectClose(contractOf(one.headDim), await run(target, one, qkv, { scale, reach, slopes }), expected, {});
+        expectClose(rowWise(one.headDim), await run(target, one, qkv, { scale, reach, slopes }), expected, {});
       },
     ));
 
   it('gives a sequence the same bits alone and among others', async () => {
-    const one = { lengths: [40, 7, 33], heads: 4, kvHeads: 2, headDim: 32 };
+    const [rows] = fc.sample(tileRows, { numRuns: 1, seed: 1 });
+    const one = { lengths: [40, 7, 33], heads: 4, kvHeads: 2, headDim: 32, tileRows: rows };
     const width = (one.heads + 2 * one.kvHeads) * one.headDim;
     const qkv = qkvOf(one, 'normal', new Random(4));
     for (const reach of [0, 6]) {
@@ -87,14 +112,36 @@ onEachTarget('attention_encoder', (target) => {
     }
   });
 
-  it('survives scores far apart, and gives 0 to a row of no sequence', async () => {
-    const one = { lengths: [20], heads: 1, kvHeads: 1, headDim: 16 };
+  it('survives scores far apart', async () => {
+    const [rows] = fc.sample(tileRows, { numRuns: 1, seed: 1 });
+    const one = { lengths: [20], heads: 1, kvHeads: 1, headDim: 32, tileRows: rows };
     const qkv = qkvOf(one, 'normal', new Random(5));
     const out = await run(target, one, qkv, { scale: 500 });
-    expectClose(contractOf(16), out, attentionEncoder(qkv, [20], one, 500), {});
+    expectClose(rowWise(32), out, attentionEncoder(qkv, [20], one, 500), {});
+  });
+}
+
+onEachTarget('attention_encoder', (target) => {
+  define(target, HEAD_DIMS, fc.constant(undefined));
+
+  it('gives 0 to a row of no sequence', async () => {
     const places = { row_position: Int32Array.of(0), row_end: Int32Array.of(0) };
+    const qkv = fill('normal', 3 * 16, new Random(5));
     const values = { qkv, ...places, slopes: Float32Array.of(0), heads: 1, kv_heads: 1, reach: 0, scale: 1 };
-    const none = await target.launch(contractOf(16), values, { tokens: 1 });
+    const none = await target.launch(rowWise(16), values, { tokens: 1 });
     expect([...(none.out as Float32Array)]).toEqual(Array(16).fill(0));
+  });
+});
+
+onEachTarget('attention_encoder_tile', (target) => {
+  define(target, ENCODER_TILE_HEAD_DIMS, fc.integer({ min: 1, max: ENCODER_TILE_ROWS }));
+
+  it('gives a row the same bits in any tile', async () => {
+    const one = { lengths: [70, 9], heads: 2, kvHeads: 1, headDim: 96 };
+    const qkv = qkvOf(one, 'normal', new Random(6));
+    for (const reach of [0, 11]) {
+      const whole = await run(target, { ...one, tileRows: ENCODER_TILE_ROWS }, qkv, { reach });
+      for (const tileRows of [1, 7, 20]) expect(await run(target, { ...one, tileRows }, qkv, { reach })).toEqual(whole);
+    }
   });
 });

@@ -143,6 +143,10 @@ export interface RandomEncoderOptions {
   readonly type?: 'F32' | 'F16';
   /** Width of the residual stream: 64 for every head's 16; 256 for weights in blocks of as many. */
   readonly hidden?: number;
+  /** Elements of a head, 16 by default; there are as many fewer heads. */
+  readonly headDim?: number;
+  /** Number of blocks, in place of the architecture's. */
+  readonly layers?: number;
   readonly contextLength?: number;
   /** Tables whose second row is the first, and the first the last. */
   readonly shifted?: readonly ('token_types' | 'position_embd')[];
@@ -163,11 +167,11 @@ export function writeRandomEncoder(name: RandomEncoderName, options: RandomEncod
 
 /** {@link writeRandomEncoder} before it is written. */
 export function randomEncoder(name: RandomEncoderName, options: RandomEncoderOptions): GgufBuilder {
-  const { type = 'F32', contextLength = 256 } = options;
+  const { type = 'F32', contextLength = 256, headDim = 16 } = options;
   const encoder: RandomEncoder = RANDOM_ENCODERS[name];
   const times = (options.hidden ?? 64) / 64;
-  const [heads, kvHeads] = encoder.heads.map((count) => count * times) as [number, number];
-  const headDim = 16;
+  const [heads, kvHeads] = encoder.heads.map((count) => (count * times * 16) / headDim) as [number, number];
+  const layers = options.layers ?? encoder.layers;
   const hidden = name === 'jina-bert-v2' ? heads * headDim : 64 * times;
   const ffn = 2 * hidden;
   const architecture = encoderArchitecture(name);
@@ -179,7 +183,7 @@ export function randomEncoder(name: RandomEncoderName, options: RandomEncoderOpt
     'general.architecture': architecture,
     'general.name': `random ${name}`,
     ...prefixed({
-      block_count: encoder.layers,
+      block_count: layers,
       context_length: contextLength,
       embedding_length: hidden,
       feed_forward_length: ffn,
@@ -233,7 +237,7 @@ export function randomEncoder(name: RandomEncoderName, options: RandomEncoderOpt
   if (encoder.hasPositions) matrix('position_embd.weight', hidden, contextLength, 0.5);
   if (encoder.hasSegments) matrix('token_types.weight', hidden, 2, 0.5);
   for (const end of encoder.ends) norm(end);
-  for (let layer = 0; layer < encoder.layers; layer++) {
+  for (let layer = 0; layer < layers; layer++) {
     const block = `blk.${layer}`;
     for (const name of encoder.norms) {
       if (name === 'attn_norm' && layer === 0 && encoder.lacksFirstNorm) continue;

@@ -1,7 +1,17 @@
-import { defineKernel, f32, i32, input, type KernelContract, output } from '../device/contract.js';
+import { aligned, defineKernel, f32, i32, input, type KernelContract, output } from '../device/contract.js';
 import { roundings } from '../device/tolerance.js';
 import { HEAD_DIMS, qkvOf } from './paged-cache.js';
 import { ORDER } from './reduction-order.js';
+
+/** Rows of one sequence that a block of {@link attentionEncoderTile} takes at most, and the head sizes that it is built for. */
+export const ENCODER_TILE_ROWS = 32;
+export const ENCODER_TILE_HEAD_DIMS: readonly number[] = [32, 64, 96, 128, 192, 256];
+
+const tolerance = roundings(
+  '32 · 2⁻²⁴ · max |v| · (1 + max scale · √(sum (q k)²) + slope · distance): weights sum to 1, a score’s error passes through ' +
+    'e^x, and rounding errors of at most 512 terms in order stray by 2 · √256',
+  () => 32,
+);
 
 /**
  * Attention of an encoder: each row sees its whole sequence, or `reach` positions on each side of its own (0: all). A sequence is in
@@ -28,11 +38,38 @@ export const attentionEncoder = (headDim: number) =>
     grid: [{ of: 'heads' }, { of: 'tokens' }],
     multiples: [['heads', 'kv_heads']],
     order: ORDER.sixteens,
-    tolerance: roundings(
-      '32 · 2⁻²⁴ · max |v| · (1 + max scale · √(sum (q k)²) + slope · distance): weights sum to 1, a score’s error passes through ' +
-        'e^x, and rounding errors of at most 512 terms in order stray by 2 · √256',
-      () => 32,
-    ),
+    tolerance,
   });
 
-export const attentionEncoderContracts: readonly KernelContract[] = HEAD_DIMS.map(attentionEncoder);
+/**
+ * attention_encoder of tiles, on GPUs: `[tiles, 2]`, first row and number of rows, which are consecutive positions of one sequence, at
+ * most {@link ENCODER_TILE_ROWS}.
+ */
+export const attentionEncoderTile = (headDim: number) =>
+  defineKernel({
+    name: `attention_encoder_tile_d${headDim}`,
+    source: 'attention_encoder_tile.hip',
+    on: 'gpu',
+    summary: 'attention_encoder of tiles of consecutive rows of one sequence',
+    arguments: [
+      aligned(16, qkvOf(`${headDim}`)),
+      aligned(16, output('out', 'f32', 'tokens', 'heads', `${headDim}`)),
+      input('tiles', 'i32', 'tiles', '2'),
+      input('row_position', 'i32', 'tokens'),
+      input('row_end', 'i32', 'tokens'),
+      input('slopes', 'f32', 'heads'),
+      i32('heads'),
+      i32('kv_heads'),
+      i32('reach'),
+      f32('scale'),
+    ],
+    grid: [{ of: 'heads' }, { of: 'tiles' }],
+    multiples: [['heads', 'kv_heads']],
+    order: ORDER.rising,
+    tolerance,
+  });
+
+export const attentionEncoderContracts: readonly KernelContract[] = [
+  ...HEAD_DIMS.map(attentionEncoder),
+  ...ENCODER_TILE_HEAD_DIMS.map(attentionEncoderTile),
+];

@@ -1,7 +1,7 @@
 import { RocmForgeError } from '../../shared/errors.js';
 import type { DeviceBuffer } from '../device/device.js';
 import * as kernels from '../kernels/index.js';
-import { COUNT_TOKENS } from '../model/step-counts.js';
+import { COUNT_TILES, COUNT_TOKENS } from '../model/step-counts.js';
 import type { Attention, EncoderSight } from '../model/values.js';
 import { type AttentionSite, type RopeTables, rotate } from './paged-attention.js';
 
@@ -18,7 +18,7 @@ export class EncoderAttention {
    * @throws RocmForgeError `MODEL_UNSUPPORTED` for a head size that there is no attention for; `INVALID_OPTION` for unfused attention
    */
   record(value: Attention, sight: EncoderSight, ropes: RopeTables, qkv: DeviceBuffer, out: DeviceBuffer): void {
-    const { plan, tables, limits } = this.site;
+    const { device, plan, tables, limits } = this.site;
     const { heads, kvHeads, headDim, rope, scale } = value;
     if (limits.attention === 'unfused')
       throw new RocmForgeError('INVALID_OPTION', 'unfused attention does not apply to encoders');
@@ -35,7 +35,12 @@ export class EncoderAttention {
       ...{ slopes: this.slopesOf(sight, heads), heads, kv_heads: kvHeads, reach: sight.reach ?? 0, scale },
     };
     const tokens = { index: COUNT_TOKENS, max: limits.maxStepTokens };
-    plan.launch(kernels.attentionEncoder(headDim), values, { tokens });
+    if (device.isHost || !kernels.ENCODER_TILE_HEAD_DIMS.includes(headDim)) {
+      plan.launch(kernels.attentionEncoder(headDim), values, { tokens });
+    } else {
+      const tiles = { index: COUNT_TILES, max: limits.maxStepTokens };
+      plan.launch(kernels.attentionEncoderTile(headDim), { ...values, tiles: tables.at('tiles') }, { tokens, tiles });
+    }
   }
 
   private slopesOf({ slopes }: EncoderSight, heads: number): DeviceBuffer {

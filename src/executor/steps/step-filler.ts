@@ -1,5 +1,5 @@
 import type { ExecuteRequest, Slice } from '../../shared/generated/rocmforge/executor/v1/executor.js';
-import { ATTENTION_SPLIT, SLICE_WORDS, splitsContexts } from '../kernels/index.js';
+import { ATTENTION_SPLIT, ENCODER_TILE_ROWS, SLICE_WORDS, splitsContexts } from '../kernels/index.js';
 import type { ForwardPass } from '../layers/forward-pass.js';
 import type { AttentionSplits } from '../layers/paged-attention.js';
 import { sliceWords } from '../model/slot-layout.js';
@@ -98,7 +98,7 @@ export class StepFiller {
   ) {
     const { limits, model } = forward;
     this.slots = new SlotTable(limits, model.vocabularySize, hasSnapshots);
-    this.tileRows = splits?.tileRows ?? 1;
+    this.tileRows = limits.isEncoder ? ENCODER_TILE_ROWS : (splits?.tileRows ?? 1);
   }
 
   /**
