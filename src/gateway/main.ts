@@ -3,6 +3,7 @@ import type { ErrorReason } from '../shared/errors.js';
 import type { Fault } from '../shared/fault-log.js';
 import { Health, LIVENESS } from '../shared/grpc/health.js';
 import { createLogger, logSink } from '../shared/log.js';
+import { KEPT_STREAM_METRICS, LOSS_METRICS, SPAN_METRICS } from '../shared/metric-table.js';
 import { administrationOf } from './administration.js';
 import { type AdminServer, openAdminServer } from './api/admin/admin-server.js';
 import { INFERENCE_SERVICE } from './api/grpc/inference-service.js';
@@ -14,7 +15,6 @@ import type { HttpServer } from './api/http/http-server.js';
 import type { OfferedModel } from './api/models.js';
 import { deviceState, watchDevices } from './device-metrics.js';
 import { drain } from './drain.js';
-import { watchExecutors } from './executor-metrics.js';
 import type { HostedModel } from './hosted-model.js';
 import { HostedModels, openModels } from './hosted-models.js';
 import { Metrics } from './metrics.js';
@@ -136,11 +136,8 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     failedHandshakes: server.failedHandshakes,
   });
   const labels = models.all.flatMap(replicaLabels);
-  watchExecutors(metrics.registry, models.replicas, labels);
-  metrics.watchLosses(
-    () => logSink.dropped,
-    () => faultCounters.notKept,
-  );
+  metrics.watchExecutors(models.replicas, labels);
+  metrics.watch(LOSS_METRICS, () => ({ droppedLines: logSink.dropped, lostFaults: faultCounters.notKept }));
   let metricsServer: MetricsServer | undefined;
   let adminServer: AdminServer | undefined;
   let endTracing: (() => Promise<void>) | undefined;
@@ -221,7 +218,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
         ...options,
         files,
       });
-      metrics.watchKeptStreams(() => context.streams.counts);
+      metrics.watch(KEPT_STREAM_METRICS, () => context.streams.counts);
       metrics.watchApi('http', {
         connections: httpServer.connections.counters,
         calls: [httpServer.bodies.counters, httpServer.unread.counters],
@@ -232,8 +229,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
       const { startTracing } = await import('./tracing.js');
       const spans = { ended: 0, exported: 0 };
       endTracing = await startTracing(options.otlpEndpoint, spans);
-      metrics.total('spans_total', 'Spans of requests', () => spans.ended);
-      metrics.total('spans_exported_total', 'Spans that the collector took', () => spans.exported);
+      metrics.watch(SPAN_METRICS, () => spans);
     }
     await models.start();
   } catch (error) {

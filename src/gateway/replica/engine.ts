@@ -17,6 +17,7 @@ import { PROBE_INTERVAL_MS } from './link/supervision.js';
 import { Masking } from './masking.js';
 import { PausedReaders } from './paused-readers.js';
 import { queueFull, roomFor } from './queue-limits.js';
+import { newEngineCounters } from './replica-counts.js';
 import { Blame, controlSequence, type Suspicion } from './scheduler/blame.js';
 import { PeerQueue } from './scheduler/peer-queue.js';
 import { Scheduler, type SchedulerOptions } from './scheduler/scheduler.js';
@@ -64,7 +65,7 @@ export class Engine implements Backend {
   /** Sequences in the steps of the lost executor, until its loss is explained. */
   private suspicions: readonly Suspicion[] = [];
   private readonly interrupted = new InterruptedSequences();
-  readonly counters = { quarantined: 0, replayed: 0, nonFinite: 0, saturatedActivations: 0, restoredWeights: 0 };
+  readonly counters = newEngineCounters();
   /** When the last result came, if another step was under way then. */
   private busySince: number | undefined;
   private readonly paused: PausedReaders;
