@@ -44,7 +44,7 @@ export interface Migration {
  * Runs generations: keeps the scheduler's steps under way at the executor and hands out what comes back.
  *
  * An executor's death is a preemption of everything. Generations stay; their sequences are computed again from the
- * tokens they have, by the next generation of the executor, and go on where they were.
+ * tokens they have, by the next executor, and go on where they were.
  */
 export class Engine implements Backend {
   private scheduler: Scheduler | undefined;
@@ -219,7 +219,7 @@ export class Engine implements Backend {
     this.pump();
   }
 
-  /** A new executor generation serves. */
+  /** Another executor serves. */
   serve(session: ExecutorSession): void {
     const isKept = this.keeps(session);
     this.endOthers(session.model.arithmetic);

@@ -300,7 +300,7 @@ export class Replica implements Backend {
       missingSpares: Number(supervisor.lacksSpare),
       slots: this.slots,
       stepTokens: this.stepTokens,
-      executors: supervisor.generations,
+      executors: supervisor.executorEpoch,
       stepAgeMs: supervisor.oldestStepAgeMs,
     };
   }
