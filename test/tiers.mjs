@@ -19,14 +19,14 @@ export const TIER_NAMES = /** @type {const} */ (['unit', 'quick', 'default', 'fu
  */
 export const TIERS = {
   unit: [
-    'test/cli/{inspect-rope,model-options,npm-parent,plot,served-models,system-limits,turn-printer,verify-speed}.test.ts',
+    'test/cli/{inspect-rope,model-options,npm-parent,option-table,plot,served-models,system-limits,turn-printer,verify-speed}.test.ts',
     'test/client/errors.test.ts',
     'test/executor/{block-budget,executor-server,gpu-order,graph-buckets,step-graphs,known-files,lease,processors,slots,tensor-reader}.test.ts',
     'test/gateway/chat/**',
     '!test/gateway/chat/{jinja-constructs,published-templates,published-turns}.test.ts',
     'test/gateway/constraints/**',
     '!test/gateway/constraints/vocabulary-masks.test.ts',
-    'test/gateway/{device-metrics,metrics-server,idle-unloader,router,redacted-options}.test.ts',
+    'test/gateway/{device-metrics,metric-table,metrics-server,idle-unloader,router,redacted-options}.test.ts',
     'test/gateway/api/{peer,request-opener,running-requests,flush-scheduler}.test.ts',
     'test/gateway/api/grpc/{caller,chunk-encoding,connection-guard,far-deadlines,header-watch,abuse-tracker,message-frames,small-frames,stream-turns}.test.ts',
     'test/gateway/api/http/{client-bodies,constraint-fields,event-stream,generated-bodies,kept-streams,lenient-fields,response-store,unread-responses}.test.ts',
@@ -66,7 +66,7 @@ export const TIERS = {
   ],
   default: [
     'test/cli/**',
-    '!test/cli/{inspect-rope,model-options,npm-parent,plot,served-models,system-limits,turn-printer,verify-speed}.test.ts',
+    '!test/cli/{inspect-rope,model-options,npm-parent,option-table,plot,served-models,system-limits,turn-printer,verify-speed}.test.ts',
     'test/client/**',
     '!test/client/errors.test.ts',
     'test/device/**',

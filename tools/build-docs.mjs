@@ -1,5 +1,5 @@
 // Writes the generated pages: docs/api.md from the comments in proto/, docs/protocols.md from the tables of other protocols' fields,
-// docs/targets.md and docs/evidence/targets.md from the record of the emulator's runs, docs/internals/kernels.md and
+// docs/metrics.md and docs/options.md from the tables of metrics and options, docs/targets.md and docs/evidence/targets.md from the record of the emulator's runs, docs/internals/kernels.md and
 // build/docs/contracts.md from the contracts of the kernels, and docs/evidence/speed.md and the plots from docs/evidence/data/.
 //
 //   node tools/build-docs.mjs [--check]     --check fails when a file is not what would be written
@@ -10,6 +10,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import { gridMap } from './heat-map.mjs';
 import { contractsPage, kernelsPage } from './kernels-page.mjs';
 import { protocolsPage } from './protocols-page.mjs';
+import { metricsPage, optionsPage } from './reference-pages.mjs';
 import { plots, speedPage } from './speed-page.mjs';
 import { executedPage, targetsPage } from './targets-page.mjs';
 
@@ -170,6 +171,9 @@ const { INDEX_RULE } = await fromDist('executor/device/contract.js');
 const { PROTOCOLS } = await fromDist('gateway/api/protocols/index.js');
 const { REFUSED_CONTROL_METHODS: control } = await fromDist('gateway/api/grpc/vllm-service.js');
 const { REFUSED_ENGINE_METHODS: engine } = await fromDist('gateway/api/grpc/engine-service.js');
+const { METRICS } = await fromDist('shared/metric-table.js');
+const { SERVE_OPTIONS } = await fromDist('gateway/option-table.js');
+const { flagOf } = await fromDist('shared/option-table.js');
 const { plot } = await fromDist('cli/bench/plot.js');
 /** @param {...string} names */
 const readJson = (...names) => JSON.parse(readFileSync(path.join(root, ...names), 'utf8'));
@@ -179,6 +183,8 @@ const predicted = readJson('docs', 'evidence', 'data', 'predicted-speeds.json');
 const pages = [
   ['docs/api.md', await apiPage()],
   ['docs/internals/kernels.md', kernelsPage(operations)],
+  ['docs/metrics.md', metricsPage(METRICS)],
+  ['docs/options.md', optionsPage(SERVE_OPTIONS, flagOf)],
   ['docs/protocols.md', protocolsPage(PROTOCOLS, { control, engine })],
   ['docs/targets.md', targetsPage(executed)],
   ['docs/evidence/targets.md', executedPage(executed)],

@@ -55,7 +55,7 @@ const gateway = await startGateway(
     listen: address,
     maxSequences: 8,
     // Less than all sequences at their longest: preemption happens too.
-    kvMemory: 8 << 20,
+    kvMemoryBytes: 8 << 20,
     kvCacheType: 'f16',
     stepTimeoutMs: 5000,
   }),

@@ -3,23 +3,24 @@ import type { ErrorReason } from '../shared/errors.js';
 import type { Fault } from '../shared/fault-log.js';
 import { Health, LIVENESS } from '../shared/grpc/health.js';
 import { createLogger, logSink } from '../shared/log.js';
+import { KEPT_STREAM_METRICS, LOSS_METRICS, SPAN_METRICS } from '../shared/metric-table.js';
+import { withDefaults } from '../shared/option-table.js';
 import { administrationOf } from './administration.js';
 import { type AdminServer, openAdminServer } from './api/admin/admin-server.js';
 import { INFERENCE_SERVICE } from './api/grpc/inference-service.js';
 import { OpenFiles } from './api/grpc/open-files.js';
-import { DEFAULT_CONNECTIONS, openPublicServer, type PublicServer } from './api/grpc/public-server.js';
+import { openPublicServer, type PublicServer } from './api/grpc/public-server.js';
 import { publicServices } from './api/grpc/public-services.js';
 import type { HttpFacts } from './api/http/context.js';
 import type { HttpServer } from './api/http/http-server.js';
 import type { OfferedModel } from './api/models.js';
 import { deviceState, watchDevices } from './device-metrics.js';
 import { drain } from './drain.js';
-import { watchExecutors } from './executor-metrics.js';
 import type { HostedModel } from './hosted-model.js';
 import { HostedModels, openModels } from './hosted-models.js';
 import { Metrics } from './metrics.js';
 import { type MetricsServer, serveMetrics } from './metrics-server.js';
-import type { GatewayOptions } from './options.js';
+import { GATEWAY_OPTIONS, type GatewayOptions, type GivenGatewayOptions } from './options.js';
 import { faultCounters } from './replica/link/fault-reports.js';
 import { removeLeftFolders } from './replica/link/private-folder.js';
 import type { SupervisorState } from './replica/link/supervision.js';
@@ -76,7 +77,8 @@ const FAULTS_KEPT = 32;
  *
  * @throws RocmForgeError why it cannot: model file, address, executor
  */
-export async function startGateway(options: GatewayOptions): Promise<Gateway> {
+export async function startGateway(given: GivenGatewayOptions): Promise<Gateway> {
+  const options: GatewayOptions = withDefaults(GATEWAY_OPTIONS, given);
   const log = createLogger('gateway');
   const started = Math.floor(Date.now() / 1000);
   const left = removeLeftFolders();
@@ -127,7 +129,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   // A model that is loaded on demand is served before anything happens to it.
   showHealth();
   const servers = options.httpListen ? 2 : 1;
-  const files = new OpenFiles(servers * (options.maxConnections ?? DEFAULT_CONNECTIONS));
+  const files = new OpenFiles(servers * options.maxConnections);
   const server = await openPublicServer(options.listen, services, health, trust, { ...options, files }, log);
   metrics.watchApi('grpc', {
     connections: server.connections.counters,
@@ -136,11 +138,8 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     failedHandshakes: server.failedHandshakes,
   });
   const labels = models.all.flatMap(replicaLabels);
-  watchExecutors(metrics.registry, models.replicas, labels);
-  metrics.watchLosses(
-    () => logSink.dropped,
-    () => faultCounters.notKept,
-  );
+  metrics.watchExecutors(models.replicas, labels);
+  metrics.watch(LOSS_METRICS, () => ({ droppedLines: logSink.dropped, lostFaults: faultCounters.notKept }));
   let metricsServer: MetricsServer | undefined;
   let adminServer: AdminServer | undefined;
   let endTracing: (() => Promise<void>) | undefined;
@@ -203,7 +202,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
           maxModels: options.maxLoadedModels ?? models.all.length,
           isOnRequest: options.load !== 'on-command',
         },
-        shows: { page: options.httpPage ?? true, slots: options.httpSlots ?? false },
+        shows: { page: options.httpPage, slots: options.httpSlots ?? false },
         defaults: { verbose: options.httpVerbose ?? false, strictFields: options.strictFields ?? false },
         responses: new ResponseStore(),
         streams: new KeptStreams(),
@@ -221,7 +220,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
         ...options,
         files,
       });
-      metrics.watchKeptStreams(() => context.streams.counts);
+      metrics.watch(KEPT_STREAM_METRICS, () => context.streams.counts);
       metrics.watchApi('http', {
         connections: httpServer.connections.counters,
         calls: [httpServer.bodies.counters, httpServer.unread.counters],
@@ -232,8 +231,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
       const { startTracing } = await import('./tracing.js');
       const spans = { ended: 0, exported: 0 };
       endTracing = await startTracing(options.otlpEndpoint, spans);
-      metrics.total('spans_total', 'Spans of requests', () => spans.ended);
-      metrics.total('spans_exported_total', 'Spans that the collector took', () => spans.exported);
+      metrics.watch(SPAN_METRICS, () => spans);
     }
     await models.start();
   } catch (error) {

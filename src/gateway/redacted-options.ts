@@ -1,5 +1,6 @@
 import path from 'node:path';
-import type { GatewayOptions } from './options.js';
+import type { OptionRows } from '../shared/option-table.js';
+import { GATEWAY_OPTIONS, type GatewayOptions } from './options.js';
 
 /**
  * The options of a gateway as they are told to who looks for what is wrong: files by their names alone, since folders tell whose
@@ -10,16 +11,14 @@ export function redactedOptions(options: GatewayOptions): Record<string, unknown
   return Object.fromEntries(Object.entries(options).flatMap(([name, value]) => told(name, value)));
 }
 
-/** Texts that users write, in which anything may stand. */
-const TEXTS = new Set(['chatTemplateKwargs']);
-/** URLs may hold credentials before the host, and in what is asked for. */
-const URLS = new Set(['otlpEndpoint', 'jwtIssuer']);
+const ROWS: OptionRows = GATEWAY_OPTIONS;
 
 function told(name: string, value: unknown): [string, unknown][] {
   if (value === undefined || typeof value === 'function') return [];
   if (typeof value === 'bigint') return [[name, String(value)]];
-  if (TEXTS.has(name)) return [[name, `${String(value).length} characters`]];
-  if (URLS.has(name)) return [[name, hostOf(String(value))]];
+  const reported = ROWS[name]?.reported;
+  if (reported === 'length') return [[name, `${String(value).length} characters`]];
+  if (reported === 'host') return [[name, hostOf(String(value))]];
   if (typeof value === 'string') return [[name, withoutFolders(value)]];
   // Entries of a list are reported as if each stood alone.
   if (Array.isArray(value)) return [[name, value.flatMap((one) => told(name, one).map(([, it]) => it))]];

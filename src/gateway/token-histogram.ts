@@ -9,6 +9,7 @@ interface HistogramOptions {
   readonly help: string;
   /** Upper bounds, rising; the last bucket has none. */
   readonly buckets: readonly number[];
+  readonly registers: readonly Registry[];
 }
 
 /** One series of a {@link TokenHistogram}. */
@@ -39,13 +40,10 @@ export class TokenHistogram {
   readonly name: string;
   private readonly series: Series[] = [];
 
-  constructor(
-    private readonly options: HistogramOptions,
-    registry: Registry,
-  ) {
+  constructor(private readonly options: HistogramOptions) {
     this.name = options.name;
-    // The registry reads `name` and `get` of a metric; its type names prom-client's own classes alone.
-    registry.registerMetric(this as unknown as Metric<string>);
+    // A registry reads `name` and `get` of a metric; its type names prom-client's own classes alone.
+    for (const registry of options.registers) registry.registerMetric(this as unknown as Metric<string>);
   }
 
   /** A series, 0 from the start. @returns observes a value of it */

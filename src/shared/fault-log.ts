@@ -9,7 +9,8 @@ export interface Fault {
   /** ISO 8601. */
   readonly at: string;
   readonly pid: number | undefined;
-  readonly generation: number;
+  /** As counted by the metric `executor_epoch`. */
+  readonly executorEpoch: number;
   /** Why the gateway gave it up. */
   readonly cause: string;
   readonly exitCode: number | null;

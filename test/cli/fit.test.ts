@@ -1,10 +1,10 @@
 import { fc, test } from '@fast-check/vitest';
 import { describe, expect, it } from 'vitest';
-import { byteCount } from '../../src/cli/common/options.js';
 import { type FitReport, fitReport, formatFitReport } from '../../src/cli/inspect/fit.js';
 import { largest } from '../../src/executor/load/largest.js';
 import { loadModel } from '../../src/executor/load/loaded-model.js';
 import { kvBlockBytes } from '../../src/executor/model/kv-cache.js';
+import { byteCount } from '../../src/shared/option-types.js';
 import { MOST_DRAFT_TOKENS } from '../../src/shared/step-limits.js';
 import { FakeNativeDevice, fakeGpu } from '../doubles/native-device.js';
 import { rocmforge } from '../support/command-line.js';

@@ -17,16 +17,16 @@ const refusal = (options: NamedModels) => {
 
 describe('the models of a command line', () => {
   it('are one by its file, with the options that name it, as long as there is one', () => {
-    expect(named({ model: ['a.gguf'] })).toEqual([['a.gguf', undefined, undefined]]);
-    expect(named({ model: ['a.gguf'], modelName: 'a', modelAlias: ['b=c', 'd'], chatTemplate: 't' })).toEqual([
+    expect(named({ models: ['a.gguf'] })).toEqual([['a.gguf', undefined, undefined]]);
+    expect(named({ models: ['a.gguf'], modelName: 'a', modelAlias: ['b=c', 'd'], chatTemplate: 't' })).toEqual([
       ['a.gguf', 'a', ['b=c', 'd']],
     ]);
-    expect(named({ model: ['chat=a.gguf'], modelAlias: ['b'] })).toEqual([['a.gguf', 'chat', ['b']]]);
+    expect(named({ models: ['chat=a.gguf'], modelAlias: ['b'] })).toEqual([['a.gguf', 'chat', ['b']]]);
   });
 
   it('are several by name, with aliases of each', () => {
-    const model = ['chat=/m/a.gguf', 'small=hf.co/OWNER/REPOSITORY:Q4_K_M', 'b.gguf'];
-    expect(named({ model, modelAlias: ['gpt-4=chat', 'tiny=small', 'gpt-5=chat'] })).toEqual([
+    const models = ['chat=/m/a.gguf', 'small=hf.co/OWNER/REPOSITORY:Q4_K_M', 'b.gguf'];
+    expect(named({ models, modelAlias: ['gpt-4=chat', 'tiny=small', 'gpt-5=chat'] })).toEqual([
       ['/m/a.gguf', 'chat', ['gpt-4', 'gpt-5']],
       ['hf.co/OWNER/REPOSITORY:Q4_K_M', 'small', ['tiny']],
       ['b.gguf', undefined, undefined],
@@ -34,18 +34,18 @@ describe('the models of a command line', () => {
   });
 
   it('have no name where a slash stands before the first "=", and keep later ones', () => {
-    expect(named({ model: ['./a=b.gguf', 'x=a=b.gguf'] })).toEqual([
+    expect(named({ models: ['./a=b.gguf', 'x=a=b.gguf'] })).toEqual([
       ['./a=b.gguf', undefined, undefined],
       ['a=b.gguf', 'x', undefined],
     ]);
-    expect(named({ model: ['=a.gguf'] })).toEqual([['=a.gguf', undefined, undefined]]);
+    expect(named({ models: ['=a.gguf'] })).toEqual([['=a.gguf', undefined, undefined]]);
   });
 
   it('may have a slash in their names where a file is behind them', () => {
     const model = path.join(mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-')), 'q=4.gguf');
     writeFileSync(model, '');
-    expect(named({ model: [`owner/model:F32=${model}`] })).toEqual([[model, 'owner/model:F32', undefined]]);
-    expect(named({ model: ['owner/model=none.gguf'] })).toEqual([['owner/model=none.gguf', undefined, undefined]]);
+    expect(named({ models: [`owner/model:F32=${model}`] })).toEqual([[model, 'owner/model:F32', undefined]]);
+    expect(named({ models: ['owner/model=none.gguf'] })).toEqual([['owner/model=none.gguf', undefined, undefined]]);
   });
 
   it('have no name where all of it is a file that there is', () => {
@@ -54,31 +54,31 @@ describe('the models of a command line', () => {
     const before = process.cwd();
     process.chdir(folder);
     try {
-      expect(named({ model: ['q=4.gguf'] })).toEqual([['q=4.gguf', undefined, undefined]]);
+      expect(named({ models: ['q=4.gguf'] })).toEqual([['q=4.gguf', undefined, undefined]]);
     } finally {
       process.chdir(before);
     }
   });
 
   it.each([
-    [{ model: ['chat=a'], modelName: 'b' }, 'model-name', 'the model is called "chat" by --model, and "b"'],
+    [{ models: ['chat=a'], modelName: 'b' }, 'model-name', 'the model is called "chat" by --model, and "b"'],
     [
-      { model: ['chat=a', 'b=b'], modelName: 'c' },
+      { models: ['chat=a', 'b=b'], modelName: 'c' },
       'model-name',
       '--model-name applies to one model; name several as --model NAME=FILE, or start a gateway for each',
     ],
     [
-      { model: ['chat=a', 'b=b'], chatTemplate: 'c' },
+      { models: ['chat=a', 'b=b'], chatTemplate: 'c' },
       'chat-template',
       '--chat-template applies to one model; of several give --model-option NAME:chat-template=VALUE',
     ],
     [
-      { model: ['chat=a', 'b=b'], toolParser: 'c' },
+      { models: ['chat=a', 'b=b'], toolParser: 'c' },
       'tool-parser',
       'of several give --model-option NAME:tool-parser=VALUE',
     ],
-    [{ model: ['chat=a', 'b=b'], modelAlias: ['c'] }, 'model-alias', 'is not ALIAS=NAME of one of the models'],
-    [{ model: ['chat=a', 'b=b'], modelAlias: ['c=d'] }, 'model-alias', 'named: chat, b'],
+    [{ models: ['chat=a', 'b=b'], modelAlias: ['c'] }, 'model-alias', 'is not ALIAS=NAME of one of the models'],
+    [{ models: ['chat=a', 'b=b'], modelAlias: ['c=d'] }, 'model-alias', 'named: chat, b'],
   ])('are refused as %j, by the option', (options, option, message) => {
     expect(refusal(options)).toMatchObject({ reason: 'INVALID_OPTION', metadata: { option } });
     expect((refusal(options) as Error).message).toContain(message);

@@ -15,7 +15,7 @@ beforeEach(async () => {
   lines.length = 0;
   setLogLevel('warn');
   vi.spyOn(logSink, 'write').mockImplementation((line) => void lines.push(JSON.parse(String(line))));
-  server = await startFakeGateway({ listen: '127.0.0.1:0', maxStreamsPerConnection: undefined });
+  server = await startFakeGateway({ listen: '127.0.0.1:0', maxStreamsPerConnection: 100 });
   raw = new RawClient(server.gateway.port);
 });
 afterEach(async () => {

@@ -1,14 +1,20 @@
 import { describe, expect, it } from 'vitest';
 import type { Migration } from '../../src/gateway/replica/engine.js';
 import type { SupervisorState } from '../../src/gateway/replica/link/supervision.js';
-import type { ReplicaCounts } from '../../src/gateway/replica/replica-counts.js';
+import {
+  newEngineCounters,
+  newSchedulerCounters,
+  type ReplicaCounts,
+} from '../../src/gateway/replica/replica-counts.js';
 import type { Generation } from '../../src/gateway/request/generation.js';
 import type { PausedBy } from '../../src/gateway/request/runner.js';
 import { type RoutedReplica, Router, type RouterOptions } from '../../src/gateway/router.js';
 import { RocmForgeError } from '../../src/shared/errors.js';
 
 const NOTHING: ReplicaCounts = {
-  ...{ keptTokens: 0, recomputedTokens: 0, restoredWeights: 0, spares: 0, missingSpares: 0, running: 0 },
+  ...newSchedulerCounters(),
+  ...newEngineCounters(),
+  ...{ spares: 0, missingSpares: 0, running: 0 },
   waiting: 0,
   kvBlocks: 0,
   windowKvBlocks: 0,
@@ -16,20 +22,6 @@ const NOTHING: ReplicaCounts = {
   freeKvBlocks: 0,
   stateSnapshots: 0,
   keptStateSnapshots: 0,
-  preemptions: 0,
-  slotPreemptions: 0,
-  cachedTokens: 0,
-  maskMisses: 0,
-  steps: 0,
-  slices: 0,
-  drafts: 0,
-  draftTokens: 0,
-  ...{ acceptedDraftTokens: 0, predictedTokens: 0, acceptedPredictedTokens: 0 },
-  discardedTokens: 0,
-  replayed: 0,
-  quarantined: 0,
-  nonFinite: 0,
-  saturatedActivations: 0,
   serving: 0,
   slots: 0,
   stepTokens: 0,

@@ -11,7 +11,7 @@ test.prop([fc.array(fc.tuple(fc.constantFrom('a', 'b "c"'), value))])(
   async (observed) => {
     const [expected, actual] = [new Registry(), new Registry()];
     const histogram = new Histogram({ ...options, labelNames: ['model_name'], registers: [expected] });
-    const tokens = new TokenHistogram(options, actual);
+    const tokens = new TokenHistogram({ ...options, registers: [actual] });
     const series = new Map<string, (value: number) => void>();
     for (const model_name of ['a', 'b "c"']) {
       histogram.zero({ model_name });

@@ -15,10 +15,10 @@ beforeEach(() => {
   file = path.join(folder, 'faults.json');
 });
 
-const faultAt = (generation: number): Fault => ({
+const faultAt = (executorEpoch: number): Fault => ({
   at: '2026-11-21T11:26:47.198Z',
   pid: 1,
-  generation,
+  executorEpoch,
   cause: '',
   exitCode: null,
   signal: 'SIGKILL',
@@ -29,7 +29,7 @@ const faultAt = (generation: number): Fault => ({
 it('keeps the last 32 faults, however many come at once', async () => {
   await Promise.all(Array.from({ length: 40 }, (_, i) => keepFault(folder, faultAt(i))));
   const { faults, unreadable } = readFaults(folder);
-  expect(faults.map(({ generation }) => generation)).toEqual(Array.from({ length: 32 }, (_, i) => i + 8));
+  expect(faults.map(({ executorEpoch }) => executorEpoch)).toEqual(Array.from({ length: 32 }, (_, i) => i + 8));
   expect(unreadable).toBe(0);
 });
 
@@ -57,7 +57,7 @@ it.each<[string, string]>([
 it('keeps the entries that it can read of a file that it puts aside', async () => {
   writeFileSync(file, JSON.stringify([faultAt(1), { at: 5 }, faultAt(2)]));
   await keepFault(folder, faultAt(3));
-  expect(readFaults(folder).faults.map(({ generation }) => generation)).toEqual([1, 2, 3]);
+  expect(readFaults(folder).faults.map(({ executorEpoch }) => executorEpoch)).toEqual([1, 2, 3]);
 });
 
 it('puts at most 16 files aside, and then fails rather than lose the one that is there', async () => {
@@ -99,5 +99,5 @@ it.each<[string, string, number]>([
   expect(findings.at(-1)).toMatchObject({ check: 'faults', state: 'info' });
   expect(findings.at(-1)?.detail).toMatch(new RegExp(`^${unreadable} unreadable`));
   await keepFault(folder, faultAt(2));
-  expect(readFaults(folder)).toMatchObject({ faults: [{ generation: 2 }], unreadable: 0 });
+  expect(readFaults(folder)).toMatchObject({ faults: [{ executorEpoch: 2 }], unreadable: 0 });
 });

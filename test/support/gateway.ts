@@ -47,6 +47,7 @@ export async function startTestGateway(
     checkEveryStep: true,
     // One client stands for many.
     maxStreamsPerConnection: 1024,
+    maxQueuedRequestsPerPeer: rest.maxQueuedRequests ?? 1024,
     ...rest,
   });
   const client = new InferenceServiceClient(address, credentials.createInsecure());

@@ -3,6 +3,7 @@ import { mkdtempSync, readFileSync } from 'node:fs';
 import { connect as connectSocket, type Socket } from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
+import type { GatewayOptions } from '../../src/gateway/options.js';
 import { packageRoot } from '../../src/shared/package.js';
 import { FakeExecutor } from '../doubles/fake-executor.js';
 import { endProcess } from './command-line.js';
@@ -34,7 +35,7 @@ export class SeparateGateway {
    * @param kvBlocks that the executor tells of
    * @param limits   options of the gateway beside those of all such gateways
    */
-  static async start(kvBlocks: number, limits: object): Promise<SeparateGateway> {
+  static async start(kvBlocks: number, limits: Partial<GatewayOptions>): Promise<SeparateGateway> {
     const folder = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-'));
     const socketFile = path.join(folder, 'gateway.sock');
     const executor = new FakeExecutor({ vocabulary: FAKE_VOCABULARY, kvBlocks, stepMs: 0 });
@@ -43,7 +44,8 @@ export class SeparateGateway {
     const options = {
       ...{ model: writeRandomModel({ contextLength: CONTEXT }), listen: `unix:${socketFile}`, executor: { address } },
       ...{ maxSequences: 4, maxStepTokens: 512, kvMemoryBytes: 0, kvCacheType: 'f32', pipelineDepth: 2 },
-      ...{ prefixCache: true, stepTimeoutMs: 60_000, maxQueuedTokens: 1 << 20, maxRestarts: 5, ...limits },
+      ...{ prefixCache: true, stepTimeoutMs: 60_000, maxQueuedTokens: 1 << 20, maxRestarts: 5 },
+      ...{ maxQueuedRequestsPerPeer: limits.maxQueuedRequests, ...limits },
     };
     const script = path.join(packageRoot, 'test/support/gateway-process.mjs');
     const env = { ...process.env, ROCMFORGE_LOG_LEVEL: 'silent' };

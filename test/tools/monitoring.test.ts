@@ -3,9 +3,9 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { watchDevices } from '../../src/gateway/device-metrics.js';
-import { watchExecutors } from '../../src/gateway/executor-metrics.js';
 import { Metrics } from '../../src/gateway/metrics.js';
 import type { ReplicaCounts } from '../../src/gateway/replica/replica-counts.js';
+import { LOSS_METRICS } from '../../src/shared/metric-table.js';
 import { packageRoot } from '../../src/shared/package.js';
 import { runProgram } from '../support/command-line.js';
 
@@ -30,12 +30,9 @@ async function names(): Promise<Set<string>> {
   ]);
   const guards = { connections: { refused: 0, closed: 0, held: 0 }, calls: [], failedHandshakes: () => 0 };
   metrics.watchApi('grpc', guards);
-  metrics.watchLosses(
-    () => 0,
-    () => 0,
-  );
+  metrics.watch(LOSS_METRICS, () => ({ droppedLines: 0, lostFaults: 0 }));
   watchDevices(metrics.registry, async () => []);
-  watchExecutors(metrics.registry, [], []);
+  metrics.watchExecutors([], []);
   const all = new Set((await metrics.registry.getMetricsAsJSON()).map(({ name }) => name));
   // Metrics of --otlp-endpoint alone.
   return all.add('rocmforge_spans_total').add('rocmforge_spans_exported_total');

@@ -1,20 +1,11 @@
-import type { ModelStatus, Settings } from '../../shared/generated/rocmforge/admin/v1/admin.js';
+import type { ModelStatus } from '../../shared/generated/rocmforge/admin/v1/admin.js';
+import type { OptionValues } from '../../shared/option-table.js';
 import { writeJson, writeNotice, writeText } from '../common/output.js';
 import { alignColumns } from '../inspect/inspect.js';
 import { AdminClient } from './admin-client.js';
+import type { ADMIN_OPTIONS } from './operate-commands.js';
 
-export interface AdminOptions extends Settings {
-  /** Address of a gateway's `--admin-listen`. */
-  readonly address: string;
-  readonly json: boolean;
-  /** Before settings are told. */
-  readonly replaceExecutors: boolean;
-  /** Models to unload, then models to load: what the first hold may be what the others need. */
-  readonly unloadModel?: readonly string[];
-  readonly loadModel?: readonly string[];
-  /** The models instead of the settings. */
-  readonly models: boolean;
-}
+export type AdminOptions = OptionValues<typeof ADMIN_OPTIONS>;
 
 /** `rocmforge admin`: loads and unloads models, changes the settings that are given, and tells all of them or the models. */
 export async function admin(options: AdminOptions): Promise<void> {

@@ -1,70 +1,74 @@
-import { type Command, Option } from 'commander';
+import type { Command } from 'commander';
 import { LOG_LEVELS } from '../../shared/log-levels.js';
-import { address, byteCount, wholeNumber } from '../common/options.js';
-import { REQUIRED } from '../common/usage.js';
+import { flagOrFalse, option, preset, required } from '../../shared/option-table.js';
+import { address, byteCount, text, texts, wholeNumber } from '../../shared/option-types.js';
+import { addOptions } from '../common/options.js';
+
+const JSON_OPTION = { json: flagOrFalse('print JSON') };
+
+export const PULL_OPTIONS = {
+  list: flagOrFalse('list the quantizations, their sizes and the memory they leave on each GPU'),
+  memory: option(
+    '<bytes>',
+    byteCount,
+    'with --list: free memory of an assumed GPU, such as 24GiB (default: each GPU of this machine)',
+  ),
+  ...JSON_OPTION,
+};
+
+const AS_OF_SERVE = option('<count>', wholeNumber(1, 2 ** 32 - 1), 'as of serve');
+export const ADMIN_OPTIONS = {
+  address: required('<address>', address, 'unix:PATH of its --admin-listen'),
+  logLevel: option('<level>', LOG_LEVELS, 'log level of the gateway, and of executors started from now on'),
+  maxQueuedRequests: AS_OF_SERVE,
+  maxQueuedTokens: AS_OF_SERVE,
+  maxQueuedRequestsPerPeer: AS_OF_SERVE,
+  replaceExecutors: flagOrFalse('replace one executor after the other; streams continue'),
+  unloadModel: option(
+    '<names...>',
+    texts,
+    'reject a model’s new requests, finish those in progress, and end its executors',
+  ),
+  loadModel: option('<names...>', texts, 'load an unloaded model and accept its requests'),
+  models: flagOrFalse('print the models and their states instead of the settings'),
+  ...JSON_OPTION,
+};
+
+export const STATE_DIR = option('<folder>', text, 'folder of the latest faults (default: ~/.local/state/rocmforge)');
+const REPORT_OPTIONS = {
+  admin: option(
+    '<address>',
+    text,
+    'unix:PATH of the --admin-listen of a running gateway, to include its options, settings and metrics',
+  ),
+  stateDir: STATE_DIR,
+  output: preset('<file>', text, '-', 'file to create; - is stdout', { short: '-o' }),
+};
 
 /** `pull`, `admin` and `report`. */
 export function addOperateCommands(program: Command): void {
-  program
-    .command('pull')
+  addOptions(program.command('pull'), PULL_OPTIONS)
     .description('download a model from Hugging Face’s hub into its shared cache, and print its path')
     .argument(
       '<model>',
       'hf.co/OWNER/REPOSITORY[@REVISION][:QUANTIZATION]; HF_TOKEN, HF_ENDPOINT, HF_HOME and HF_HUB_OFFLINE apply',
     )
-    .option('--list', 'list the quantizations, their sizes and the memory they leave on each GPU', false)
-    .addOption(
-      new Option(
-        '--memory <bytes>',
-        'with --list: free memory of an assumed GPU, such as 24GiB (default: each GPU of this machine)',
-      ).argParser(byteCount),
-    )
-    .option('--json', 'print JSON', false)
     .action(async (model, options) => {
       const { pull } = await import('../hub/pull-command.js');
       await pull(model, options);
     });
 
-  program
-    .command('admin')
+  addOptions(program.command('admin'), ADMIN_OPTIONS)
     .description(
       'operate a running gateway: print and change its settings, load and unload its models, replace its executors',
     )
-    .addOption(
-      new Option('--address <address>', 'unix:PATH of its --admin-listen').argParser(address).helpGroup(REQUIRED),
-    )
-    .addOption(
-      new Option('--log-level <level>', 'log level of the gateway, and of executors started from now on').choices(
-        LOG_LEVELS,
-      ),
-    )
-    .addOption(new Option('--max-queued-requests <count>', 'as of serve').argParser(wholeNumber(1, 2 ** 32 - 1)))
-    .addOption(new Option('--max-queued-tokens <count>', 'as of serve').argParser(wholeNumber(1, 2 ** 32 - 1)))
-    .addOption(
-      new Option('--max-queued-requests-per-peer <count>', 'as of serve').argParser(wholeNumber(1, 2 ** 32 - 1)),
-    )
-    .option('--replace-executors', 'replace one executor after the other; streams continue', false)
-    .option(
-      '--unload-model <names...>',
-      'reject a model’s new requests, finish those in progress, and end its executors',
-    )
-    .option('--load-model <names...>', 'load an unloaded model and accept its requests')
-    .option('--models', 'print the models and their states instead of the settings', false)
-    .option('--json', 'print JSON', false)
     .action(async (options) => {
       const { admin } = await import('./admin.js');
       await admin(options);
     });
 
-  program
-    .command('report')
+  addOptions(program.command('report'), REPORT_OPTIONS)
     .description('write a diagnostic report without prompts and secrets')
-    .option(
-      '--admin <address>',
-      'unix:PATH of the --admin-listen of a running gateway, to include its options, settings and metrics',
-    )
-    .option('--state-dir <folder>', 'folder of the latest faults (default: ~/.local/state/rocmforge)')
-    .option('-o, --output <file>', 'file to create; - is stdout', '-')
     .action(async (options) => {
       const [{ report }, { defaultStateFolder }] = await Promise.all([
         import('./report.js'),

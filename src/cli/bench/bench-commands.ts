@@ -1,86 +1,82 @@
-import { type Command, Option } from 'commander';
-import {
-  address,
-  clientOptions,
-  deviceOptions,
-  positive,
-  range,
-  TOKEN_HELP,
-  wholeNumber,
-  wholeNumbers,
-} from '../common/options.js';
+import type { Command } from 'commander';
+import { MEMORY_OPTIONS } from '../../gateway/option-table.js';
+import { DEVICE_OPTIONS } from '../../shared/executor-options.js';
+import { flagOrFalse, grouped, option, preset, required } from '../../shared/option-table.js';
+import { address, positive, range, text, wholeNumber, wholeNumbers } from '../../shared/option-types.js';
+import { addOptions, CLIENT_OPTIONS, TOKEN_HELP } from '../common/options.js';
 import { writeJson, writeText } from '../common/output.js';
-import { REQUIRED } from '../common/usage.js';
+
+const JSON_OPTION = { json: flagOrFalse('print JSON') };
+
+export const BENCH_OPTIONS = {
+  ...MEMORY_OPTIONS,
+  ...DEVICE_OPTIONS,
+  ...grouped('Benchmark:', {
+    model: option('<file>', text, 'GGUF file (required)'),
+    promptTokens: preset('<count>', wholeNumber(1), 128, 'tokens of the prompt'),
+    tokens: preset('<count>', wholeNumber(1), 64, 'tokens to generate'),
+    repeats: preset('<count>', wholeNumber(1), 3, 'runs, of which the median is reported'),
+    profile: flagOrFalse('print the time of each kernel in one decode step'),
+    ...JSON_OPTION,
+  }),
+};
+
+export const BENCH_SERVE_OPTIONS = {
+  ...CLIENT_OPTIONS,
+  address: required('<address>', address, 'HOST:PORT or unix:PATH of its gRPC API'),
+  ...grouped('Load:', {
+    rate: option('<requests/s>', positive, 'open loop: requests per second, at random times (Poisson)'),
+    clients: preset('<count>', wholeNumber(1), 8, 'closed loop: concurrent clients, each with one request at a time'),
+    seconds: preset('<seconds>', positive, 30, 'duration of the load'),
+    requests: option('<count>', wholeNumber(1), 'closed loop: number of requests, instead of --seconds'),
+    promptTokens: preset('<least:most>', range, [64, 512], 'tokens per prompt', { defaultText: '64:512' }),
+    tokens: preset('<least:most>', range, [16, 128], 'tokens to generate', { defaultText: '16:128' }),
+    sharedPrefix: preset('<tokens>', wholeNumber(0), 0, 'tokens of a prefix that prompts share'),
+    prefixes: preset('<count>', wholeNumber(1), 1, 'different shared prefixes'),
+    firstToken: preset('<id>', wholeNumber(0), 3, 'smallest token id in prompts'),
+    connections: preset('<count>', wholeNumber(1), 4, 'gRPC connections'),
+    seed: preset('<number>', wholeNumber(0), 1, 'seed of the requests'),
+  }),
+  ...grouped('Output:', {
+    metrics: option(
+      '<address>',
+      text,
+      'HOST:PORT of its metrics, to report queue time, preemptions and processor time',
+    ),
+    plot: option('<file>', text, 'write an SVG plot of the run, and of the run of --compare'),
+    save: option('<file>', text, 'write the run as JSON, for --compare'),
+    compare: option('<file>', text, 'saved run to compare this run with'),
+    ...JSON_OPTION,
+  }),
+};
+
+const { attention: _, ...KERNEL_DEVICE_OPTIONS } = DEVICE_OPTIONS;
+const BENCH_KERNELS_OPTIONS = {
+  rows: option('<count...>', wholeNumbers(1), 'batched tokens, at most 512 (default: 1, 8 and on a GPU 512)'),
+  blas: option(
+    '[library]',
+    text,
+    'compare f16 matrix products with cuBLAS or rocBLAS instead (default: the installed library)',
+  ),
+  ...JSON_OPTION,
+  ...KERNEL_DEVICE_OPTIONS,
+};
 
 /** `bench serve` and `bench kernels`. */
 export function addBenchCommands(bench: Command): void {
-  const serve = bench.enablePositionalOptions().command('serve');
-  for (const option of clientOptions) serve.addOption(option);
-  serve
+  addOptions(bench.enablePositionalOptions().command('serve'), BENCH_SERVE_OPTIONS)
     .description('load-test a running gateway')
     .addHelpText('after', TOKEN_HELP)
-    .addOption(
-      new Option('--address <address>', 'HOST:PORT or unix:PATH of its gRPC API')
-        .argParser(address)
-        .helpGroup(REQUIRED),
-    )
-    .optionsGroup('Load:')
-    .addOption(
-      new Option('--rate <requests/s>', 'open loop: requests per second, at random times (Poisson)').argParser(
-        positive,
-      ),
-    )
-    .addOption(
-      new Option('--clients <count>', 'closed loop: concurrent clients, each with one request at a time')
-        .argParser(wholeNumber(1))
-        .default(8),
-    )
-    .addOption(new Option('--seconds <seconds>', 'duration of the load').argParser(positive).default(30))
-    .addOption(
-      new Option('--requests <count>', 'closed loop: number of requests, instead of --seconds').argParser(
-        wholeNumber(1),
-      ),
-    )
-    .addOption(
-      new Option('--prompt-tokens <least:most>', 'tokens per prompt').argParser(range).default([64, 512], '64:512'),
-    )
-    .addOption(new Option('--tokens <least:most>', 'tokens to generate').argParser(range).default([16, 128], '16:128'))
-    .addOption(
-      new Option('--shared-prefix <tokens>', 'tokens of a prefix that prompts share')
-        .argParser(wholeNumber(0))
-        .default(0),
-    )
-    .addOption(new Option('--prefixes <count>', 'different shared prefixes').argParser(wholeNumber(1)).default(1))
-    .addOption(new Option('--first-token <id>', 'smallest token id in prompts').argParser(wholeNumber(0)).default(3))
-    .addOption(new Option('--connections <count>', 'gRPC connections').argParser(wholeNumber(1)).default(4))
-    .addOption(new Option('--seed <number>', 'seed of the requests').argParser(wholeNumber(0)).default(1))
-    .optionsGroup('Output:')
-    .option('--metrics <address>', 'HOST:PORT of its metrics, to report queue time, preemptions and processor time')
-    .option('--plot <file>', 'write an SVG plot of the run, and of the run of --compare')
-    .option('--save <file>', 'write the run as JSON, for --compare')
-    .option('--compare <file>', 'saved run to compare this run with')
-    .option('--json', 'print JSON', false)
     .action(async (options) => {
       const { benchServe } = await import('./bench-serve.js');
       await benchServe(options);
     });
 
-  const kernelBench = bench
-    .command('kernels')
+  addOptions(bench.command('kernels'), BENCH_KERNELS_OPTIONS)
     .description(
       'benchmark fused kernels against the reference kernels they replace, in the shapes of Llama 8B, with warm caches; kernels ' +
         'missing from --kernels are skipped (build:kernels --twins builds all)',
     )
-    .addOption(
-      new Option('--rows <count...>', 'batched tokens, at most 512 (default: 1, 8 and on a GPU 512)').argParser(
-        wholeNumbers(1),
-      ),
-    )
-    .option(
-      '--blas [library]',
-      'compare f16 matrix products with cuBLAS or rocBLAS instead (default: the installed library)',
-    )
-    .option('--json', 'print JSON', false)
     .action(async (options) => {
       const [{ openDevice }, { benchKernels, formatKernelPairs }, { benchProducts, formatProductTimes }] =
         await Promise.all([
@@ -109,5 +105,4 @@ export function addBenchCommands(bench: Command): void {
       if (options.json) writeJson(report, 2);
       else writeText(`${device.description}\n${formatKernelPairs(pairs)}`);
     });
-  for (const option of deviceOptions) if (option.long !== '--attention') kernelBench.addOption(option);
 }

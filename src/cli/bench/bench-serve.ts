@@ -6,10 +6,12 @@ import {
   type Model,
 } from '../../shared/generated/rocmforge/v1/inference.js';
 import { fromServiceError } from '../../shared/grpc/status.js';
+import type { OptionValues } from '../../shared/option-table.js';
 import { packageVersion } from '../../shared/package.js';
-import { type ClientOptions, gatewayClient } from '../common/gateway-client.js';
+import { gatewayClient } from '../common/gateway-client.js';
 import { writeJson, writeText } from '../common/output.js';
 import { unreachable } from '../common/unreachable.js';
+import type { BENCH_SERVE_OPTIONS } from './bench-commands.js';
 import { type Arrival, offerLoad } from './load.js';
 import { formatComparison, readLoadRun } from './load-comparison.js';
 import { LOAD_RUN_FORMAT, type LoadRun, loadPlot } from './load-plot.js';
@@ -17,32 +19,7 @@ import { formatLoadReport, loadReport } from './load-report.js';
 import { MetricsSnapshot } from './prometheus.js';
 import { Workload } from './workload.js';
 
-export interface BenchServeOptions extends ClientOptions {
-  /** Address of the gateway. */
-  readonly address: string;
-  /** `HOST:PORT` of its metrics. */
-  readonly metrics?: string;
-  /** Open loop: requests a second. */
-  readonly rate?: number;
-  /** Closed loop: clients that each have one request under way. */
-  readonly clients: number;
-  readonly seconds: number;
-  /** Closed loop: end after this many requests rather than after a time. */
-  readonly requests?: number;
-  readonly promptTokens: readonly [least: number, most: number];
-  readonly tokens: readonly [least: number, most: number];
-  readonly sharedPrefix: number;
-  readonly prefixes: number;
-  readonly firstToken: number;
-  readonly connections: number;
-  readonly seed: number;
-  readonly plot?: string;
-  /** File to which the run is written, to compare others with. */
-  readonly save?: string;
-  /** A run that was saved. */
-  readonly compare?: string;
-  readonly json: boolean;
-}
+export type BenchServeOptions = OptionValues<typeof BENCH_SERVE_OPTIONS>;
 
 const MOST_ARRIVALS = 1e6;
 

@@ -1,17 +1,13 @@
 import type { DeviceStats } from '../../executor/device/device-stats.js';
-import type { ModelOptionValues } from '../common/options.js';
+import type { OptionValues } from '../../shared/option-table.js';
 import { writeJson, writeText } from '../common/output.js';
+import type { BENCH_OPTIONS } from './bench-commands.js';
 import { type ClientRun, runClient } from './client-run.js';
 import { ExecutorLoop, type LoopRun } from './executor-loop.js';
 import { connectToProcess } from './gateway-process.js';
 
-export interface BenchOptions extends ModelOptionValues {
+export interface BenchOptions extends OptionValues<typeof BENCH_OPTIONS> {
   readonly model: string;
-  readonly promptTokens: number;
-  readonly tokens: number;
-  readonly repeats: number;
-  readonly profile: boolean;
-  readonly json: boolean;
 }
 
 const CLIENT_WARM_UP_MS = 2000;

@@ -15,27 +15,19 @@ import {
   StopConditions,
   type Tool,
 } from '../../shared/generated/rocmforge/v1/inference.js';
+import type { OptionValues } from '../../shared/option-table.js';
 import { printableLine } from '../../shared/printable.js';
 import { type Connection, connect, servedModel, stream } from '../common/client.js';
 import { outputClosed } from '../common/closed-output.js';
-import type { ModelOptionValues } from '../common/options.js';
 import { writeText } from '../common/output.js';
 import { whyUnreachable } from '../common/unreachable.js';
+import type { CHAT_OPTIONS } from '../generate/text-commands.js';
 import { Conversation } from './conversation.js';
 import { History } from './history.js';
 import { Keys, messageOf, PASTE_OFF, PASTE_ON } from './keys.js';
 import { TurnPrinter } from './turn-printer.js';
 
-export interface ChatOptions extends ModelOptionValues {
-  readonly model?: string;
-  readonly address?: string;
-  readonly system?: string;
-  /** A file with a JSON list of functions, as OpenAI writes them. */
-  readonly tools?: string;
-  readonly maxTokens?: number;
-  readonly temperature?: number;
-  readonly seed?: bigint;
-}
+export type ChatOptions = OptionValues<typeof CHAT_OPTIONS>;
 
 const HELP = `/regenerate     generate another answer to the last message
 /system [TEXT]  set the system message; without a text, remove it

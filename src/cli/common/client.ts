@@ -4,6 +4,7 @@ import path from 'node:path';
 import type { ServiceError } from '@grpc/grpc-js';
 import { RocmForgeClient, RocmForgeClientError } from '../../client/index.js';
 import { startGateway } from '../../gateway/main.js';
+import type { SERVE_OPTIONS } from '../../gateway/option-table.js';
 import { RocmForgeError } from '../../shared/errors.js';
 import type {
   GenerateChunk,
@@ -11,9 +12,10 @@ import type {
   GenerateStreamRequest,
 } from '../../shared/generated/rocmforge/v1/inference.js';
 import { fromServiceError } from '../../shared/grpc/status.js';
+import type { GivenValues } from '../../shared/option-table.js';
+import type { TARGET_OPTIONS } from '../generate/text-commands.js';
 import { gatewayOptions } from '../serve/gateway-options.js';
 import { type ClientOptions, shown } from './gateway-client.js';
-import type { ModelOptionValues } from './options.js';
 
 /** A client of a gateway, and how to be done with it. */
 export interface Connection {
@@ -27,7 +29,7 @@ export interface Connection {
  * @throws RocmForgeError `INVALID_OPTION`, or why a gateway does not start
  */
 export async function connect(
-  options: ModelOptionValues & ClientOptions & { readonly model?: string; readonly address?: string },
+  options: GivenValues<typeof SERVE_OPTIONS & typeof TARGET_OPTIONS> & ClientOptions,
 ): Promise<Connection> {
   if (options.address !== undefined) {
     const client = new RocmForgeClient(options.address, shown(options));
@@ -51,7 +53,7 @@ export async function connect(
 }
 
 /** The name of the model that a running gateway is asked for; empty: its first, or the one that was loaded for the command. */
-export const servedModel = ({ model = '', address }: { readonly model?: string; readonly address?: string }): string =>
+export const servedModel = ({ model = '', address }: GivenValues<typeof TARGET_OPTIONS>): string =>
   address === undefined ? '' : model;
 
 /**

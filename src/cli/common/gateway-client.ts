@@ -9,15 +9,11 @@ import {
 import type { RocmForgeClientOptions } from '../../client/index.js';
 import { RocmForgeError } from '../../shared/errors.js';
 import { InferenceServiceClient } from '../../shared/generated/rocmforge/v1/inference.js';
+import type { OptionValues } from '../../shared/option-table.js';
+import type { CLIENT_OPTIONS } from './options.js';
 
 /** Credentials of a command at a gateway. */
-export interface ClientOptions {
-  /** Speak TLS with a gateway whose certificate is of these authorities. */
-  readonly ca?: string;
-  /** The command's own certificate and its key. */
-  readonly cert?: string;
-  readonly key?: string;
-}
+export type ClientOptions = OptionValues<typeof CLIENT_OPTIONS>;
 
 /** Holds the bearer token: what is on a command line everybody on the machine can read. */
 const TOKEN_VARIABLE = 'ROCMFORGE_TOKEN';

@@ -1,7 +1,5 @@
 import { type Command, Help } from 'commander';
-
-/** The help group of options that a command cannot do without; {@link checkUsage} demands each of them. */
-export const REQUIRED = 'Required:';
+import { REQUIRED } from '../../shared/option-table.js';
 
 /**
  * Option names of llama.cpp's, vLLM's and Ollama's programs, and common draft tokens, with the options that do the same here. Of those

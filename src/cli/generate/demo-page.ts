@@ -2,7 +2,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { startGateway } from '../../gateway/main.js';
-import type { ModelOptionValues } from '../common/options.js';
+import type { OptionValues } from '../../shared/option-table.js';
+import type { DEMO_OPTIONS } from '../command-options.js';
 import { writeNotice, writeText } from '../common/output.js';
 import { DEMO_MODEL } from '../common/package-files.js';
 import { gatewayOptions } from '../serve/gateway-options.js';
@@ -11,29 +12,24 @@ import { watchNpm } from '../serve/npm-parent.js';
 /** Time per step: the small model writes a story in less time than a reader needs to press a button. */
 const STEP_DELAY_MS = 40;
 
-export interface DemoPageOptions extends ModelOptionValues {
-  /** Port on the loopback address; 0: any. */
-  readonly port: number;
-}
-
 /**
  * `rocmforge demo --page`: serves the chat page with the package's own model and a button that kills the executor, on the
  * loopback address alone, until it is interrupted.
  *
  * @throws RocmForgeError `ADDRESS_IN_USE`
  */
-export async function demoPage(options: DemoPageOptions): Promise<void> {
+export async function demoPage(options: OptionValues<typeof DEMO_OPTIONS>): Promise<void> {
   const folder = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-'));
   const removeFolder = (): void => rmSync(folder, { recursive: true, force: true });
   const all = gatewayOptions({
     ...options,
-    stepDelayMs: options.stepDelayMs ?? STEP_DELAY_MS,
+    stepDelayMs: STEP_DELAY_MS,
     model: DEMO_MODEL,
     modelName: 'demo',
     listen: `unix:${path.join(folder, 'gateway.sock')}`,
-    httpListen: [`127.0.0.1:${options.port}`],
+    httpAddresses: [`127.0.0.1:${options.port}`],
     httpMetrics: true,
-    spare: true,
+    hasSpare: true,
   });
   const gateway = await startGateway({ ...all, demoKill: true }).catch((error: unknown) => {
     removeFolder();

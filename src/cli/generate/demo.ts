@@ -1,4 +1,5 @@
-import type { ModelOptionValues } from '../common/options.js';
+import type { OptionValues } from '../../shared/option-table.js';
+import type { DEMO_OPTIONS } from '../command-options.js';
 import { writeNotice } from '../common/output.js';
 import { DEMO_MODEL } from '../common/package-files.js';
 import { generate } from './generate.js';
@@ -6,12 +7,8 @@ import { generate } from './generate.js';
 /** Enough for a whole story. */
 const MOST_TOKENS = 200;
 
-export interface DemoOptions extends ModelOptionValues {
-  readonly prompt: string;
-}
-
 /** `rocmforge demo`: a story by the package's own model, token by token, through a gateway and an executor process. */
-export async function demo(options: DemoOptions): Promise<void> {
+export async function demo(options: OptionValues<typeof DEMO_OPTIONS>): Promise<void> {
   writeNotice(`prompt: ${options.prompt}\n\n`);
   await generate({
     ...options,

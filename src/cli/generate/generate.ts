@@ -14,34 +14,19 @@ import {
   TextInput,
   TokenLogprobs,
 } from '../../shared/generated/rocmforge/v1/inference.js';
+import type { GivenValues, OptionValues } from '../../shared/option-table.js';
 import { connect, servedModel, stream } from '../common/client.js';
 import { EXIT_OUTPUT_CLOSED, outputClosed } from '../common/closed-output.js';
-import type { ModelOptionValues } from '../common/options.js';
 import { writeJson, writeModelText, writeNotice } from '../common/output.js';
 import { unreachable } from '../common/unreachable.js';
+import type { GENERATE_OPTIONS } from './text-commands.js';
 
-export interface GenerateOptions extends ModelOptionValues {
-  readonly model?: string;
-  readonly address?: string;
-  /** `-`: what stdin has. */
-  readonly prompt: string;
-  readonly chat: boolean;
-  readonly system?: string;
-  readonly maxTokens: number;
-  readonly temperature?: number;
-  readonly topK?: number;
-  readonly topP?: number;
-  readonly minP?: number;
-  readonly seed?: bigint;
-  readonly repetitionPenalty?: number;
-  readonly frequencyPenalty?: number;
-  readonly presencePenalty?: number;
-  readonly stop?: readonly string[];
-  readonly n: number;
-  readonly logprobs?: number;
-  readonly json: boolean;
-  readonly stats: boolean;
-}
+/** Options of `generate`. Those of the gateway that it starts may be missing. */
+export type GenerateOptions = GivenValues<Omit<typeof GENERATE_OPTIONS, 'prompt'>> &
+  Pick<OptionValues<typeof GENERATE_OPTIONS>, 'chat' | 'maxTokens' | 'n' | 'json' | 'stats'> & {
+    /** `-`: what stdin has. */
+    readonly prompt: string;
+  };
 
 const STDIN = 0;
 

@@ -1,92 +1,102 @@
-import { type Command, Option } from 'commander';
+import type { Command } from 'commander';
+import { MEMORY_OPTIONS } from '../../gateway/option-table.js';
 import { RocmForgeError } from '../../shared/errors.js';
+import { DEVICE_OPTIONS, SPLIT_OPTIONS, TEST_OPTIONS } from '../../shared/executor-options.js';
 import {
-  address,
-  clientOptions,
-  decimal,
-  deviceOptions,
-  modelOptions,
-  seed,
-  splitOptions,
-  TOKEN_HELP,
-  testOptions,
-  texts,
-  wholeNumber,
-} from '../common/options.js';
+  flagOrFalse,
+  type GivenValues,
+  grouped,
+  type OptionValues,
+  option,
+  preset,
+} from '../../shared/option-table.js';
+import { address, decimal, seed, text, texts, wholeNumber } from '../../shared/option-types.js';
+import { addOptions, CLIENT_OPTIONS, TOKEN_HELP } from '../common/options.js';
 
-const MODEL_HELP =
-  'GGUF file to load for this command, or hf.co/OWNER/REPOSITORY to download; with --address: name of a served model';
+/** The model, or the gateway, of a command. */
+export const TARGET_OPTIONS = grouped('Model:', {
+  model: option(
+    '<file>',
+    text,
+    'GGUF file to load for this command, or hf.co/OWNER/REPOSITORY to download; with --address: name of a served model',
+  ),
+  address: option('<address>', address, 'HOST:PORT or unix:PATH of a running gateway'),
+});
 
-/**
- * `generate` and `chat`.
- *
- * @param command adds a command with options that several commands share
- */
-export function addTextCommands(command: (name: string, options: readonly Option[]) => Command): void {
-  command('generate', [...clientOptions, ...modelOptions, ...deviceOptions, ...splitOptions, ...testOptions])
+const TEMPERATURE = option('<t>', decimal, 'sampling temperature; 0: greedy decoding');
+const SEED = option('<number>', seed, 'random seed (default: drawn)');
+
+export const GENERATE_OPTIONS = {
+  ...CLIENT_OPTIONS,
+  ...MEMORY_OPTIONS,
+  ...DEVICE_OPTIONS,
+  ...SPLIT_OPTIONS,
+  ...TEST_OPTIONS,
+  ...TARGET_OPTIONS,
+  ...grouped('Prompt:', {
+    prompt: option('<text>', text, 'prompt (instead of the argument)'),
+    chat: flagOrFalse('send the prompt as a user message through the chat template'),
+    system: option('<text>', text, 'with --chat: system message'),
+  }),
+  ...grouped('Sampling:', {
+    maxTokens: preset('<count>', wholeNumber(1), 128, 'most tokens to generate'),
+    temperature: TEMPERATURE,
+    topK: option('<count>', wholeNumber(0), 'sample from the k most likely tokens; 0: all'),
+    topP: option('<p>', decimal, 'nucleus sampling: probability mass to sample from, above 0 to 1'),
+    minP: option('<p>', decimal, 'least probability, relative to the most likely token, 0 to 1'),
+    seed: SEED,
+    repetitionPenalty: option('<factor>', decimal, 'penalty of tokens in prompt and output; 1: none'),
+    frequencyPenalty: option('<logit>', decimal, 'penalty per occurrence in the output; 0: none'),
+    presencePenalty: option('<logit>', decimal, 'penalty of tokens in the output; 0: none'),
+    stop: option('<text>', texts, 'stop sequence, not part of the output; may be repeated'),
+    n: preset('<count>', wholeNumber(1), 1, 'completions of the prompt', { short: '-n' }),
+  }),
+  ...grouped('Output:', {
+    logprobs: option(
+      '<count>',
+      wholeNumber(0),
+      'with --json: log probabilities of each token and of this many most likely ones',
+    ),
+    json: flagOrFalse('print one JSON object per line, with token ids'),
+    stats: flagOrFalse('print tokens/s and time to first token on stderr'),
+  }),
+};
+
+export const CHAT_OPTIONS = {
+  ...CLIENT_OPTIONS,
+  ...MEMORY_OPTIONS,
+  ...DEVICE_OPTIONS,
+  ...TARGET_OPTIONS,
+  ...grouped('Conversation:', {
+    system: option('<text>', text, 'system message'),
+    tools: option('<file>', text, 'tools that the model may call: a JSON list in OpenAI’s format'),
+    maxTokens: option('<count>', wholeNumber(1), 'most tokens per response'),
+    temperature: TEMPERATURE,
+    seed: SEED,
+  }),
+};
+
+/** `generate` and `chat`. */
+export function addTextCommands(program: Command): void {
+  addOptions(program.command('generate'), GENERATE_OPTIONS)
     .description('generate text for one prompt')
     .addHelpText('after', TOKEN_HELP)
-    .optionsGroup('Model:')
-    .option('--model <file>', MODEL_HELP)
-    .addOption(new Option('--address <address>', 'HOST:PORT or unix:PATH of a running gateway').argParser(address))
     .argument('[prompt]', 'prompt; - reads it from stdin')
-    .optionsGroup('Prompt:')
-    .option('--prompt <text>', 'prompt (instead of the argument)')
-    .option('--chat', 'send the prompt as a user message through the chat template', false)
-    .option('--system <text>', 'with --chat: system message')
-    .optionsGroup('Sampling:')
-    .addOption(new Option('--max-tokens <count>', 'most tokens to generate').argParser(wholeNumber(1)).default(128))
-    .addOption(new Option('--temperature <t>', 'sampling temperature; 0: greedy decoding').argParser(decimal))
-    .addOption(new Option('--top-k <count>', 'sample from the k most likely tokens; 0: all').argParser(wholeNumber(0)))
-    .addOption(
-      new Option('--top-p <p>', 'nucleus sampling: probability mass to sample from, above 0 to 1').argParser(decimal),
-    )
-    .addOption(
-      new Option('--min-p <p>', 'least probability, relative to the most likely token, 0 to 1').argParser(decimal),
-    )
-    .addOption(new Option('--seed <number>', 'random seed (default: drawn)').argParser(seed))
-    .addOption(
-      new Option('--repetition-penalty <factor>', 'penalty of tokens in prompt and output; 1: none').argParser(decimal),
-    )
-    .addOption(
-      new Option('--frequency-penalty <logit>', 'penalty per occurrence in the output; 0: none').argParser(decimal),
-    )
-    .addOption(new Option('--presence-penalty <logit>', 'penalty of tokens in the output; 0: none').argParser(decimal))
-    .addOption(new Option('--stop <text>', 'stop sequence, not part of the output; may be repeated').argParser(texts))
-    .addOption(new Option('-n, --n <count>', 'completions of the prompt').argParser(wholeNumber(1)).default(1))
-    .optionsGroup('Output:')
-    .addOption(
-      new Option(
-        '--logprobs <count>',
-        'with --json: log probabilities of each token and of this many most likely ones',
-      ).argParser(wholeNumber(0)),
-    )
-    .option('--json', 'print one JSON object per line, with token ids', false)
-    .option('--stats', 'print tokens/s and time to first token on stderr', false)
-    .action(async (prompt, options) => {
+    .action(async (prompt: string | undefined, options: OptionValues<typeof GENERATE_OPTIONS>) => {
       requireTarget(options);
-      await pullFirst(options);
+      const local = await withLocalModel(options);
       const { generate } = await import('./generate.js');
-      await generate({ ...options, prompt: promptOf(prompt, options.prompt) });
+      await generate({ ...local, prompt: promptOf(prompt, options.prompt) });
     });
 
-  command('chat', [...clientOptions, ...modelOptions, ...deviceOptions])
+  addOptions(program.command('chat'), CHAT_OPTIONS)
     .description('chat with a model in the terminal')
     .addHelpText('after', TOKEN_HELP)
-    .optionsGroup('Model:')
-    .option('--model <file>', MODEL_HELP)
-    .addOption(new Option('--address <address>', 'HOST:PORT or unix:PATH of a running gateway').argParser(address))
-    .optionsGroup('Conversation:')
-    .option('--system <text>', 'system message')
-    .option('--tools <file>', 'tools that the model may call: a JSON list in OpenAI’s format')
-    .addOption(new Option('--max-tokens <count>', 'most tokens per response').argParser(wholeNumber(1)))
-    .addOption(new Option('--temperature <t>', 'sampling temperature; 0: greedy decoding').argParser(decimal))
-    .addOption(new Option('--seed <number>', 'random seed (default: drawn)').argParser(seed))
-    .action(async (options) => {
+    .action(async (options: OptionValues<typeof CHAT_OPTIONS>) => {
       requireTarget(options);
-      await pullFirst(options);
+      const local = await withLocalModel(options);
       const { chat } = await import('../chat/chat.js');
-      await chat(options);
+      await chat(local);
     });
 }
 
@@ -100,7 +110,7 @@ function promptOf(argument: string | undefined, option: string | undefined): str
 }
 
 /** @throws RocmForgeError `INVALID_OPTION` unless a command is given a model or a gateway's address */
-export function requireTarget(options: { model?: string; address?: string }): void {
+export function requireTarget(options: GivenValues<typeof TARGET_OPTIONS>): void {
   if (options.model === undefined && options.address === undefined) {
     throw new RocmForgeError(
       'INVALID_OPTION',
@@ -111,9 +121,9 @@ export function requireTarget(options: { model?: string; address?: string }): vo
   process.env.ROCMFORGE_LOG_LEVEL ??= 'warn';
 }
 
-/** Downloads a model that `--model` names on a hub, and sets the option to its path. */
-async function pullFirst(options: { model?: string; address?: string }): Promise<void> {
-  if (options.model === undefined || options.address !== undefined) return;
+/** The options, with the path of a model that `--model` names on a hub, which is downloaded. */
+async function withLocalModel<O extends GivenValues<typeof TARGET_OPTIONS>>(options: O): Promise<O> {
+  if (options.model === undefined || options.address !== undefined) return options;
   const { localModel } = await import('../hub/pull.js');
-  options.model = await localModel(options.model);
+  return { ...options, model: await localModel(options.model) };
 }

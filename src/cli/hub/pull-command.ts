@@ -1,16 +1,13 @@
 import os from 'node:os';
 import { RocmForgeError } from '../../shared/errors.js';
+import type { OptionValues } from '../../shared/option-table.js';
+import type { PULL_OPTIONS } from '../admin/operate-commands.js';
 import { formatBytes } from '../common/bytes.js';
 import { writeJson, writeText } from '../common/output.js';
 import { roomOnGpus } from '../inspect/fit.js';
 import { formatModels, listModels, pullModel, type Room } from './pull.js';
 
-export interface PullCommandOptions {
-  readonly list: boolean;
-  /** As if a GPU had so many bytes free. */
-  readonly memory?: number;
-  readonly json: boolean;
-}
+export type PullCommandOptions = OptionValues<typeof PULL_OPTIONS>;
 
 /** `rocmforge pull`: tells what there is, or brings one model here and writes its path. */
 export async function pull(name: string, options: PullCommandOptions): Promise<void> {

@@ -11,32 +11,22 @@ import {
   type Most,
   presentGpu,
 } from '../../executor/load/fit.js';
-import type { LoadOptions } from '../../executor/load/load-options.js';
 import { openDevice } from '../../executor/load/open-device.js';
 import { RocmForgeError } from '../../shared/errors.js';
 import { ModelFiles, type ModelHeaders } from '../../shared/gguf/model-files.js';
 import { readServableModel } from '../../shared/gguf/servable-model.js';
+import type { OptionValues } from '../../shared/option-table.js';
 import { DEFAULT_CONTEXT } from '../../shared/step-limits.js';
+import type { INSPECT_OPTIONS } from '../command-options.js';
 import { formatBytes } from '../common/bytes.js';
-import { checkSplit, type SplitOptionValues } from '../common/options.js';
+import { checkSplit } from '../common/options.js';
 import { alignColumns } from './inspect.js';
 
 /** More than any GPU has. */
 const ENDLESS_BYTES = 2 ** 50;
 
-export interface FitOptions extends SplitOptionValues {
-  /** Tokens of one sequence; default: the model's, at most {@link DEFAULT_CONTEXT}. */
-  readonly context?: number;
-  /** Default: as many as the loader chooses. */
-  readonly sequences?: number;
-  /** Bytes, as if a GPU had so much free; default: the GPUs that are there. */
-  readonly memory?: number;
-  readonly kvCacheType: LoadOptions['kvCacheType'];
-  /** Number of snapshots of recurrent states; default: as many as the loader chooses. */
-  readonly stateSnapshots?: number;
-  /** Layers whose routed experts stay in the host's memory; default: as few as let the model fit. */
-  readonly cpuExperts?: number;
-}
+/** Options of `inspect` that `--fit` reads. */
+export type FitOptions = OptionValues<Omit<typeof INSPECT_OPTIONS, 'fit' | 'json'>>;
 
 /** Result of `rocmforge inspect --fit`; plain data that survives JSON. */
 export interface FitReport {

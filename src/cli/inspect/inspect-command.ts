@@ -1,23 +1,21 @@
 import { RocmForgeError } from '../../shared/errors.js';
+import { flagOf, type OptionValues } from '../../shared/option-table.js';
+import type { INSPECT_OPTIONS } from '../command-options.js';
 import { writeJson, writeText } from '../common/output.js';
 import { hubNameFor, isModelReference } from '../hub/model-reference.js';
-import type { FitOptions } from './fit.js';
 
-export interface InspectOptions extends FitOptions {
-  readonly fit: boolean;
-  readonly json: boolean;
-}
+export type InspectOptions = OptionValues<typeof INSPECT_OPTIONS>;
 
-/** Options that only `--fit` reads. */
+/** Options that only `--fit` reads; the type of the KV cache is always there. */
 const OPTIONS_OF_FIT = [
-  ['context', 'context'],
-  ['sequences', 'sequences'],
-  ['memory', 'memory'],
-  ['stateSnapshots', 'state-snapshots'],
-  ['cpuExperts', 'cpu-experts'],
-  ['split', 'split'],
-  ['gpus', 'gpus'],
-  ['tensorSplit', 'tensor-split'],
+  'context',
+  'sequences',
+  'memory',
+  'stateSnapshots',
+  'cpuExperts',
+  'split',
+  'gpus',
+  'tensorSplit',
 ] as const;
 
 /**
@@ -44,8 +42,8 @@ async function fitOf(model: string, options: InspectOptions): Promise<[unknown, 
 }
 
 async function describe(model: string, options: InspectOptions): Promise<[unknown, () => string]> {
-  for (const [name, flag] of OPTIONS_OF_FIT) {
-    if (options[name] !== undefined) throw new RocmForgeError('INVALID_OPTION', `--${flag} requires --fit`);
+  for (const name of OPTIONS_OF_FIT) {
+    if (options[name] !== undefined) throw new RocmForgeError('INVALID_OPTION', `--${flagOf(name)} requires --fit`);
   }
   const { inspectHeaders, inspectModel, formatInspectReport } = await import('./inspect.js');
   const report = isModelReference(model)

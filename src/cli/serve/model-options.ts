@@ -1,6 +1,8 @@
+import { SERVE_OPTIONS } from '../../gateway/option-table.js';
 import { type GatewayOptions, type ModelOptions, OWN_OPTIONS } from '../../gateway/options.js';
 import { RocmForgeError } from '../../shared/errors.js';
-import { gatewayOptions } from './gateway-options.js';
+import { flagOf } from '../../shared/option-table.js';
+import { type CommandOptions, gatewayOptions } from './gateway-options.js';
 
 /** An option of a command, as commander describes it. */
 export interface KnownOption {
@@ -11,14 +13,8 @@ export interface KnownOption {
   attributeName(): string;
 }
 
-/** Options of `serve` that `--model-option` takes. */
-const TAKEN = [
-  ...['load', 'idle-unload', 'replicas', 'standby', 'device', 'gpu', 'gpus', 'split', 'tensor-split', 'threads'],
-  ...['max-context', 'max-sequences', 'max-step-tokens', 'kv-memory', 'kv-cache-type', 'state-snapshots', 'seed'],
-  ...['cpu-experts', 'fit', 'device-memory'],
-  ...['chat-template', 'chat-template-kwargs', 'template-date', 'tools-fallback', 'tool-parser', 'reasoning-parser'],
-  'pooling',
-];
+/** Flags of the options of `serve` that `--model-option` takes. */
+const TAKEN = Object.entries(SERVE_OPTIONS).flatMap(([name, row]) => ('scope' in row ? [flagOf(name, row)] : []));
 
 /**
  * Reads `--model-option NAME:OPTION=VALUE`.
@@ -73,7 +69,7 @@ function readValue({ parseArg }: KnownOption, value: string, refuse: (why: strin
  */
 export function withOwnOptions(
   named: readonly ModelOptions[],
-  options: Parameters<typeof gatewayOptions>[0] & { readonly modelOption?: readonly string[] },
+  options: CommandOptions,
   known: readonly KnownOption[],
 ): readonly ModelOptions[] {
   const names = named.flatMap(({ modelName }) => modelName ?? []);

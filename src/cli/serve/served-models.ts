@@ -1,11 +1,12 @@
 import { existsSync } from 'node:fs';
 import type { ModelOptions } from '../../gateway/options.js';
 import { RocmForgeError } from '../../shared/errors.js';
+import { flagOf } from '../../shared/option-table.js';
 
 /** Names of models on a command line. */
 export interface NamedModels {
   /** `FILE` or `NAME=FILE`, at least one. */
-  readonly model: readonly string[];
+  readonly models: readonly string[];
   /** Name of the model; only for a single one. */
   readonly modelName?: string | undefined;
   /** Other names of one model; `ALIAS=NAME` for several. */
@@ -28,7 +29,7 @@ const OF_GATEWAYS: ReadonlySet<string> = new Set(['modelName', 'modelTag']);
  * @throws RocmForgeError `INVALID_OPTION` for names and options that cannot be meant together
  */
 export function servedModels(options: NamedModels): readonly ModelOptions[] {
-  const { model: given, modelName, modelAlias = [] } = options;
+  const { models: given, modelName, modelAlias = [] } = options;
   const named = given.map(parsed);
   const [first] = named;
   if (given.length === 1 && first !== undefined) {
@@ -42,7 +43,7 @@ export function servedModels(options: NamedModels): readonly ModelOptions[] {
   }
   const ofOne = OF_ONE_MODEL.find((name) => options[name] !== undefined);
   if (ofOne !== undefined) {
-    const option = ofOne.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+    const option = flagOf(ofOne);
     const help = OF_GATEWAYS.has(ofOne)
       ? 'name several as --model NAME=FILE, or start a gateway for each'
       : `of several give --model-option NAME:${option}=VALUE`;

@@ -40,7 +40,7 @@ export interface BesideHost {
 
 export interface BesideHostOptions extends Pick<LoadOptions, 'kvCacheType' | 'attention' | 'split'> {
   /** Threads of the host. */
-  readonly threads?: number;
+  readonly threads?: number | undefined;
 }
 
 /** Products that take activations as blocks of int8. */

@@ -23,7 +23,7 @@ type Options = Pick<ModelOptionValues, 'device' | 'gpu' | 'threads' | 'kernels' 
  */
 export async function survivesKill(file: string, model: string, options: Options): Promise<Verdict> {
   const kept = await killedOnce(file, options);
-  const recomputed = await killedOnce(file, { ...options, keeper: false });
+  const recomputed = await killedOnce(file, { ...options, keepsMemory: false });
   const ends = [kept, recomputed];
   const sum = (key: 'same' | 'kills') => ends.reduce((total, end) => total + end[key], 0);
   const [keptMs, recomputedMs] = ends.map(({ pauseMs }) => Math.round(pauseMs));
@@ -46,7 +46,7 @@ interface KilledStream {
   readonly pauseMs: number;
 }
 
-async function killedOnce(file: string, options: Options & { keeper?: boolean }): Promise<KilledStream> {
+async function killedOnce(file: string, options: Options & { keepsMemory?: boolean }): Promise<KilledStream> {
   const folder = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-'));
   const listen = `unix:${path.join(folder, 'gateway.sock')}`;
   const gateway = await startGateway(gatewayOptions({ ...options, model: file, listen, maxContext: CONTEXT }));

@@ -14,7 +14,7 @@ export const promptOf = (seed: number, length: number, vocabulary: number) =>
 export const INVARIANCE_PROMPT = 300;
 const DECODED = 3;
 
-let generations = 0n;
+let epochs = 0n;
 
 /**
  * Runs one prompt in chunks, then three decoded tokens, among other sequences.
@@ -32,8 +32,8 @@ export async function logitsHashes(
 ): Promise<readonly string[]> {
   const vocabulary = model.forward.model.vocabularySize;
   const prompt = promptOf(1, length, vocabulary);
-  generations += 1n;
-  const driver = new StepDriver(device, model, generations);
+  epochs += 1n;
+  const driver = new StepDriver(device, model, epochs);
   const step = async (slices: readonly Slice[], opens?: readonly (readonly [number, Uint32Array])[]) =>
     (await driver.step(slices, opens)).map((logits) => createHash('sha256').update(logits).digest('hex'));
   const hashes: string[] = [];

@@ -3,7 +3,8 @@ import type { Device } from '../../executor/device/device.js';
 import { type LoadedModel, loadModel } from '../../executor/load/loaded-model.js';
 import { openDevice } from '../../executor/load/open-device.js';
 import { RocmForgeError } from '../../shared/errors.js';
-import type { ModelOptionValues } from '../common/options.js';
+import type { OptionValues } from '../../shared/option-table.js';
+import type { VERIFY_OPTIONS } from '../command-options.js';
 import { writeJson, writeText } from '../common/output.js';
 import { DEMO_MODEL, DEMO_PARITY } from '../common/package-files.js';
 import { besideHost } from './beside-host.js';
@@ -14,18 +15,7 @@ import { StepDriver } from './step-driver.js';
 import { ACCEPTED, greedy, readParityCases, teacherForced } from './teacher-forced.js';
 import { conclusion, type Verdict } from './verdict.js';
 
-export interface VerifyCommandOptions
-  extends Pick<ModelOptionValues, 'device' | 'gpu' | 'threads' | 'kernels' | 'attention' | 'kvCacheType'> {
-  /** Absent: the package's own, with its parity file. */
-  readonly model?: readonly string[];
-  /** llama.cpp's own tokens and log probabilities of each model, in the models' order. */
-  readonly parity: readonly string[];
-  /** Also compare logits with the host's. */
-  readonly besideHost: boolean;
-  /** Tokens of a generation that must not grow the memory in use; 0: none. */
-  readonly tokens: number;
-  readonly json: boolean;
-}
+export type VerifyCommandOptions = OptionValues<typeof VERIFY_OPTIONS>;
 
 const INVARIANCE_CHUNKS = [1, 16, 17, 500];
 const INVARIANCE_OTHERS = 16;

@@ -19,7 +19,7 @@ export interface EngineListener {
   /** An executor serves, and every sequence that its predecessor ran has made a step, ended or moved. May be told repeatedly. */
   resumed(): void;
   /** The session's stream broke. */
-  sessionLost(generation: bigint, error: RocmForgeError, isAnswer: boolean): void;
+  sessionLost(epoch: bigint, error: RocmForgeError, isAnswer: boolean): void;
   /** A sequence was given its first slot, this long after it came. */
   admitted(waitedMs: number): void;
   /** A step has left slots free, and nobody waits for them. */

@@ -17,6 +17,7 @@ import { PROBE_INTERVAL_MS } from './link/supervision.js';
 import { Masking } from './masking.js';
 import { PausedReaders } from './paused-readers.js';
 import { queueFull, roomFor } from './queue-limits.js';
+import { newEngineCounters } from './replica-counts.js';
 import { Blame, controlSequence, type Suspicion } from './scheduler/blame.js';
 import { PeerQueue } from './scheduler/peer-queue.js';
 import { Scheduler, type SchedulerOptions } from './scheduler/scheduler.js';
@@ -43,7 +44,7 @@ export interface Migration {
  * Runs generations: keeps the scheduler's steps under way at the executor and hands out what comes back.
  *
  * An executor's death is a preemption of everything. Generations stay; their sequences are computed again from the
- * tokens they have, by the next generation of the executor, and go on where they were.
+ * tokens they have, by the next executor, and go on where they were.
  */
 export class Engine implements Backend {
   private scheduler: Scheduler | undefined;
@@ -64,7 +65,7 @@ export class Engine implements Backend {
   /** Sequences in the steps of the lost executor, until its loss is explained. */
   private suspicions: readonly Suspicion[] = [];
   private readonly interrupted = new InterruptedSequences();
-  readonly counters = { quarantined: 0, replayed: 0, nonFinite: 0, saturatedActivations: 0, restoredWeights: 0 };
+  readonly counters = newEngineCounters();
   /** When the last result came, if another step was under way then. */
   private busySince: number | undefined;
   private readonly paused: PausedReaders;
@@ -218,7 +219,7 @@ export class Engine implements Backend {
     this.pump();
   }
 
-  /** A new executor generation serves. */
+  /** Another executor serves. */
   serve(session: ExecutorSession): void {
     const isKept = this.keeps(session);
     this.endOthers(session.model.arithmetic);

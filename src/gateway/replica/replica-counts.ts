@@ -1,5 +1,22 @@
+import { type MetricRow, type MetricRows, MODEL_METRICS } from '../../shared/metric-table.js';
+
+/** Keys of the metrics that a scheduler or an engine counts. */
+type CountedBy<R, By> = { [K in keyof R]: R[K] extends { readonly by: By } ? K : never }[keyof R];
+
+/** @returns 0 for each metric that `by` counts */
+export function zerosOf<R extends MetricRows, By>(rows: R, by: By): Record<CountedBy<R, By>, number> {
+  const counted = Object.entries<MetricRow>(rows).filter(([, row]) => row.by === by);
+  return Object.fromEntries(counted.map(([name]) => [name, 0])) as Record<CountedBy<R, By>, number>;
+}
+
+/** `slices`: sequences in all steps together, which has no metric of its own. */
+export const newSchedulerCounters = () => ({ ...zerosOf(MODEL_METRICS, 'scheduler'), slices: 0 });
+export const newEngineCounters = () => zerosOf(MODEL_METRICS, 'engine');
+
 /** Gauges and counters of a replica. All of them add up over replicas except the age of the last step. */
-export interface ReplicaCounts {
+export interface ReplicaCounts
+  extends Readonly<ReturnType<typeof newSchedulerCounters>>,
+    Readonly<ReturnType<typeof newEngineCounters>> {
   /** Sequences with a slot, and sequences that wait for one. */
   readonly running: number;
   readonly waiting: number;
@@ -11,33 +28,6 @@ export interface ReplicaCounts {
   /** Snapshots of recurrent states: those there are, and those of them that can be found. */
   readonly stateSnapshots: number;
   readonly keptStateSnapshots: number;
-  readonly preemptions: number;
-  readonly slotPreemptions: number;
-  readonly cachedTokens: number;
-  readonly discardedTokens: number;
-  /** Positions whose keys and values an executor's successor had, and those that it computed again. */
-  readonly keptTokens: number;
-  readonly recomputedTokens: number;
-  /** Tokens that were computed again because their mask had not come in time. */
-  readonly maskMisses: number;
-  /** Steps that were planned, and sequences in all of them together. */
-  readonly steps: number;
-  readonly slices: number;
-  /** Times that next tokens were drafted at and computed. */
-  readonly drafts: number;
-  /** Tokens that were drafted at and computed, and those of them that were right. */
-  readonly draftTokens: number;
-  readonly acceptedDraftTokens: number;
-  /** Those of them that a prediction block has made. */
-  readonly predictedTokens: number;
-  readonly acceptedPredictedTokens: number;
-  readonly replayed: number;
-  /** Allocations of weights that were damaged in memory that outlived an executor. */
-  readonly restoredWeights: number;
-  readonly quarantined: number;
-  readonly nonFinite: number;
-  /** Activations that f16’s largest number stood for. */
-  readonly saturatedActivations: number;
   /** 1 while its executor serves, and while another is on standby. */
   readonly serving: number;
   readonly spares: number;
@@ -58,21 +48,3 @@ export function addUp(sum: ReplicaCounts, counts: ReplicaCounts): ReplicaCounts 
   const stepAgeMs = Math.max(sum.stepAgeMs, counts.stepAgeMs);
   return { ...(Object.fromEntries(added) as Record<keyof ReplicaCounts, number>), stepAgeMs };
 }
-
-/** The counts of a scheduler that does not exist yet. */
-export const NOTHING_SCHEDULED = {
-  preemptions: 0,
-  slotPreemptions: 0,
-  cachedTokens: 0,
-  discardedTokens: 0,
-  keptTokens: 0,
-  recomputedTokens: 0,
-  maskMisses: 0,
-  steps: 0,
-  slices: 0,
-  drafts: 0,
-  draftTokens: 0,
-  acceptedDraftTokens: 0,
-  predictedTokens: 0,
-  acceptedPredictedTokens: 0,
-};

@@ -10,7 +10,7 @@ import type { EngineOptions } from './engine-options.js';
 import type { ExecutorSession } from './link/executor-session.js';
 import type { SupervisorState } from './link/supervision.js';
 import { Supervisor, type SupervisorOptions } from './link/supervisor.js';
-import { NOTHING_SCHEDULED, type ReplicaCounts } from './replica-counts.js';
+import { newSchedulerCounters, type ReplicaCounts } from './replica-counts.js';
 import type { Scheduler } from './scheduler/scheduler.js';
 
 export interface ReplicaOptions extends EngineOptions {
@@ -293,14 +293,14 @@ export class Replica implements Backend {
       freeWindowKvBlocks: scheduler?.windows.freeCount ?? 0,
       stateSnapshots: scheduler?.snapshots.count ?? 0,
       keptStateSnapshots: scheduler?.snapshots.keptCount ?? 0,
-      ...(scheduler?.counters ?? NOTHING_SCHEDULED),
+      ...(scheduler?.counters ?? newSchedulerCounters()),
       ...engine.counters,
       serving: Number(supervisor.state === 'serving'),
       spares: Number(supervisor.hasSpare),
       missingSpares: Number(supervisor.lacksSpare),
       slots: this.slots,
       stepTokens: this.stepTokens,
-      executors: supervisor.generations,
+      executors: supervisor.executorEpoch,
       stepAgeMs: supervisor.oldestStepAgeMs,
     };
   }

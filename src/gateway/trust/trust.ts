@@ -6,29 +6,11 @@ import { openTlsMaterial, type TlsMaterial } from '../../shared/tls.js';
 import { JwtVerifier } from './jwt.js';
 import { Limiter, type LimitObserver } from './limiter.js';
 import { NO_LIMITS, readLimits } from './limits.js';
+import type { TrustOptions } from './options.js';
 import { ProxiedClients } from './proxied-clients.js';
 import { Rejections } from './rejections.js';
 import { BearerTokens } from './tokens.js';
 import { TrustedProxies } from './trusted-proxies.js';
-
-/** Files that say who may call, how much, and over what. Each is read again when it changes. */
-export interface TrustOptions {
-  /** Lines `NAME sha256:HEX`; see {@link BearerTokens}. */
-  readonly tokenFile?: string | undefined;
-  /** Public keys of whoever signs JWTs, with the issuer and audience that these must name. */
-  readonly jwksFile?: string | undefined;
-  readonly jwtIssuer?: string | undefined;
-  readonly jwtAudience?: string | undefined;
-  /** See {@link readLimits}. */
-  readonly limitsFile?: string | undefined;
-  /** The servers speak TLS with this certificate. */
-  readonly tlsCert?: string | undefined;
-  readonly tlsKey?: string | undefined;
-  /** Authorities of certificates, one of which every client must have. */
-  readonly tlsClientCa?: string | undefined;
-  /** Proxies whose word on a client's address is taken; see {@link TrustedProxies}. Default: none. */
-  readonly trustedProxies?: readonly string[] | undefined;
-}
 
 /** Credentials of a caller. */
 export interface Presented {

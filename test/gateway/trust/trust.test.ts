@@ -5,7 +5,8 @@ import path from 'node:path';
 import type { PeerCertificate } from 'node:tls';
 import { pino } from 'pino';
 import { expect, it } from 'vitest';
-import { Trust, type TrustOptions } from '../../../src/gateway/trust/trust.js';
+import type { TrustOptions } from '../../../src/gateway/trust/options.js';
+import { Trust } from '../../../src/gateway/trust/trust.js';
 import { hasOpenssl, makeAuthority } from '../../support/certificates.js';
 
 const LOG = pino({ level: 'silent' });

@@ -5,40 +5,15 @@ import { HEALTH_SERVICE, type Health } from '../../../shared/grpc/health.js';
 import { bind, SERVER_OPTIONS } from '../../../shared/grpc/server.js';
 import type { Logger } from '../../../shared/log.js';
 import type { Trust } from '../../trust/trust.js';
+import type { ConnectionOptions } from '../options.js';
 import { CallGuard } from './call-guard.js';
 import { ConnectionGuard } from './connection-guard.js';
 import { FLOOD_LIMITS, FloodGuard } from './flood-guard.js';
 import type { GrpcService } from './grpc-service.js';
 import { HeaderWatch } from './header-watch.js';
-import type { OpenFiles } from './open-files.js';
 import { addReflection, REFLECTION_BYTES } from './reflection.js';
 import { StreamTurns } from './stream-turns.js';
 import { trustInterceptor } from './trust-interceptor.js';
-
-/** Limits of connections and calls. Absent: the default. */
-export interface ConnectionOptions {
-  /** Default 1024, fewer where the process may open few files. */
-  readonly maxConnections?: number | undefined;
-  /** The files that all servers of the process share; default: this server has them to itself. */
-  readonly files?: OpenFiles | undefined;
-  /** Calls of one connection at a time; default 100. */
-  readonly maxStreamsPerConnection?: number | undefined;
-  /** After this, a tenth more or less, a connection takes no more calls; default 1 h. */
-  readonly maxConnectionAgeMs?: number | undefined;
-  /** Time that a connection stays open without a call; default 10 min. */
-  readonly maxConnectionIdleMs?: number | undefined;
-  /** Interval of keepalive pings; default 1 min. */
-  readonly keepaliveMs?: number | undefined;
-  /** Time that a connection may take to prove that it speaks HTTP/2, a TLS handshake included; default 10 s. */
-  readonly handshakeTimeoutMs?: number | undefined;
-  /** Time that a request may take to arrive; default 30 s. */
-  readonly requestTimeoutMs?: number | undefined;
-  /**
-   * Time that a response may make no progress to its reader; default 1 min. A running generation is cancelled by the engine
-   * before that, which can say why; here a stream is only cut off.
-   */
-  readonly unreadTimeoutMs?: number | undefined;
-}
 
 /** A server that serves clients. */
 export interface PublicServer {
@@ -56,8 +31,6 @@ export interface PublicServer {
   stop(): void;
 }
 
-/** Connections of a server. */
-export const DEFAULT_CONNECTIONS = 1024;
 /** Methods that generate, of whatever service. */
 const GENERATION = /\/Generate(Stream)?$/;
 const MIB = 1 << 20;
@@ -87,12 +60,12 @@ export async function openPublicServer(
   const server = new Server({
     ...SERVER_OPTIONS,
     'grpc.max_receive_message_length': Math.max(...requestBytes.values()),
-    'grpc.max_concurrent_streams': options.maxStreamsPerConnection ?? 100,
-    'grpc.max_connection_idle_ms': options.maxConnectionIdleMs ?? 600_000,
-    'grpc.keepalive_time_ms': options.keepaliveMs ?? 60_000,
+    'grpc.max_concurrent_streams': options.maxStreamsPerConnection,
+    'grpc.max_connection_idle_ms': options.maxConnectionIdleMs,
+    'grpc.keepalive_time_ms': options.keepaliveMs,
     'grpc.keepalive_timeout_ms': KEEPALIVE_TIMEOUT_MS,
     // Not grpc-node.max_session_memory: in Node 20 a connection that has once reached it ends every later call, too.
-    'grpc.max_connection_age_ms': options.maxConnectionAgeMs ?? 3_600_000,
+    'grpc.max_connection_age_ms': options.maxConnectionAgeMs,
     'grpc.max_connection_age_grace_ms': AGE_GRACE_MS,
     interceptors: [trustInterceptor(trust, generations)],
   });
@@ -113,7 +86,7 @@ export async function openPublicServer(
     trust.proxied,
     trust.rejections,
   );
-  const { maxConnections = DEFAULT_CONNECTIONS, handshakeTimeoutMs = 10_000, files } = options;
+  const { maxConnections, handshakeTimeoutMs = 10_000, files } = options;
   const connections = new ConnectionGuard({ maxConnections, handshakeTimeoutMs }, calls, files, trust.proxied);
   const floods = new FloodGuard(
     FLOOD_LIMITS,

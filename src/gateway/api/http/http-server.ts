@@ -4,7 +4,7 @@ import { BoundedLog } from '../../../shared/bounded-log.js';
 import { RocmForgeError } from '../../../shared/errors.js';
 import { type Listener, listenOn } from '../../../shared/listen.js';
 import { ConnectionGuard } from '../grpc/connection-guard.js';
-import { type ConnectionOptions, DEFAULT_CONNECTIONS } from '../grpc/public-server.js';
+import type { HttpOptions } from '../options.js';
 import { Bodies } from './bodies.js';
 import { CONNECT_PREFIX, connectErrorForm, connectHandler } from './connect.js';
 import type { HttpContext } from './context.js';
@@ -16,14 +16,6 @@ import type { ErrorForm } from './request.js';
 import { requestIdOf } from './request-id.js';
 import { type Found, methodsAt, routeOf, serve, unroutedErrorForm } from './routes.js';
 import { UnreadResponses } from './unread-responses.js';
-
-/** Options of an HTTP server. */
-export interface HttpOptions extends ConnectionOptions {
-  /** Names by which it is asked on a loopback address, beside the machine's own. */
-  readonly allowedHosts?: readonly string[] | undefined;
-  /** Origins whose pages may read answers; default: all where a token is demanded, else none. See {@link corsOf}. */
-  readonly corsOrigins?: readonly string[] | undefined;
-}
 
 /** A server that speaks HTTP/1.1 to clients. */
 export interface HttpServer {
@@ -70,7 +62,7 @@ export async function openHttpServer(
   context: HttpContext,
   options: HttpOptions,
 ): Promise<HttpServer> {
-  const { maxConnections = DEFAULT_CONNECTIONS, handshakeTimeoutMs = HEADERS_TIMEOUT_MS, files } = options;
+  const { maxConnections, handshakeTimeoutMs = HEADERS_TIMEOUT_MS, files } = options;
   const requestTimeout = options.requestTimeoutMs ?? REQUEST_TIMEOUT_MS;
   const { trust } = context;
   const requests = new OpenRequests();

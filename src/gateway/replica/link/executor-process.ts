@@ -2,25 +2,18 @@ import { type ChildProcess, type StdioOptions, spawn } from 'node:child_process'
 import { rmSync } from 'node:fs';
 import path from 'node:path';
 import { RocmForgeError } from '../../../shared/errors.js';
+import { argumentsOf, EXECUTOR_OPTIONS } from '../../../shared/executor-options.js';
 import { type FaultRecord, readFaultRecord } from '../../../shared/fault-record.js';
 import { type Logger, logSink } from '../../../shared/log.js';
+import type { GivenValues, OptionValues } from '../../../shared/option-table.js';
 import { packageRoot } from '../../../shared/package.js';
-import type { SplitKind } from '../../../shared/split.js';
 import { reportedError } from './fault-reports.js';
 import { LineSplitter } from './line-splitter.js';
 import { makePrivateFolder } from './private-folder.js';
 
 /** Options of an executor that a gateway starts. */
-export interface ExecutorProcessOptions {
-  readonly device: 'auto' | 'hip' | 'cuda' | 'host';
-  readonly gpu?: number | undefined;
-  /** A model that is split: over which of the platform's GPUs, how, and in which parts. */
-  readonly gpus?: readonly number[] | undefined;
-  readonly split?: SplitKind | undefined;
-  readonly tensorSplit?: readonly number[] | undefined;
-  readonly threads?: number | undefined;
-  readonly kernels?: string | undefined;
-  readonly attention?: 'fused' | 'unfused' | undefined;
+export interface ExecutorProcessOptions extends GivenValues<typeof EXECUTOR_OPTIONS> {
+  readonly device: OptionValues<typeof EXECUTOR_OPTIONS>['device'];
   /** The model's file, or its parts, open in this process: the executor inherits them, whatever becomes of their paths. */
   readonly modelDescriptors?: readonly number[] | undefined;
   /** Memory that outlives the executor, see `KeptMemory`: a descriptor of the host's, or the socket of the process with a GPU's. */
@@ -30,9 +23,6 @@ export interface ExecutorProcessOptions {
   readonly hasSpare?: boolean | undefined;
   /** True if the error with which it ends is to be logged as it writes it; default: its end is reported with it. */
   readonly forwardsError?: boolean | undefined;
-  /** For tests. */
-  readonly stepDelayMs?: number | undefined;
-  readonly plantFault?: string | undefined;
   /** The program of the executor; default: this package's own. */
   readonly program?: string | undefined;
 }
@@ -75,15 +65,12 @@ export class ExecutorProcess {
     this.address = `unix:${socket}`;
     const program = options.program ?? path.join(packageRoot, 'dist', 'cli', 'main.js');
     const args = [program, 'executor', '--listen', this.address, '--fault-record', record];
-    args.push('--die-with-parent', '--device', options.device, '--step-timeout-ms', String(stepTimeoutMs));
-    if (options.gpu !== undefined) args.push('--gpu', String(options.gpu));
-    if (options.split !== undefined) args.push('--split', options.split, '--gpus', String(options.gpus));
-    if (options.tensorSplit !== undefined) args.push('--tensor-split', String(options.tensorSplit));
-    if (options.threads !== undefined) args.push('--threads', String(options.threads));
-    if (options.kernels !== undefined) args.push('--kernels', options.kernels);
-    if (options.attention !== undefined) args.push('--attention', options.attention);
-    if (options.stepDelayMs !== undefined) args.push('--step-delay-ms', String(options.stepDelayMs));
-    if (options.plantFault !== undefined) args.push('--plant-fault', options.plantFault);
+    args.push(
+      '--die-with-parent',
+      '--step-timeout-ms',
+      String(stepTimeoutMs),
+      ...argumentsOf(EXECUTOR_OPTIONS, options),
+    );
     const stdio: StdioOptions = ['pipe', 'ignore', 'pipe'];
     // A descriptor's number in the child is its place in the list.
     for (const open of options.modelDescriptors ?? []) args.push('--model-fd', String(stdio.push(open) - 1));

@@ -7,18 +7,18 @@ import type { Exit } from './executor-process.js';
 export interface EndedExecutor {
   readonly pid: number | undefined;
   /** Which of the gateway's executors it was. */
-  readonly generation: number;
+  readonly executorEpoch: number;
   /** Why it was being given up, if it was. */
   readonly cause: RocmForgeError | undefined;
   readonly exit: Exit;
 }
 
 /** The fault that an executor's end is. */
-export function faultOf({ pid, generation, cause, exit }: EndedExecutor): Fault {
+export function faultOf({ pid, executorEpoch, cause, exit }: EndedExecutor): Fault {
   return {
     at: new Date().toISOString(),
     pid,
-    generation,
+    executorEpoch,
     cause: cause?.message ?? '',
     exitCode: exit.code,
     signal: exit.signal,

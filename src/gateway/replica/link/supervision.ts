@@ -54,7 +54,7 @@ export type SupervisorEvent =
   | 'stop';
 
 export type SupervisorAction =
-  /** Start a process or connect to the address, as a new generation. */
+  /** Start a process or connect to the address, as a new executor. */
   | { readonly do: 'spawn' }
   /** Give the loaded executor steps. */
   | { readonly do: 'serve' }

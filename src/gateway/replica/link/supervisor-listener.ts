@@ -9,7 +9,7 @@ export interface SupervisorListener {
   /** @param cause why, of states that have one */
   state(state: SupervisorState, cause?: RocmForgeError): void;
   progress(doneBytes: number, totalBytes: number): void;
-  /** A new generation serves. The listener starts the session's stream. */
+  /** A new executor serves. The listener starts the session's stream. */
   serving(session: ExecutorSession): void;
   /** The session is gone, and with it all the executor held. Another follows unless the state is `failed`. */
   lost(error: RocmForgeError): void;

@@ -153,7 +153,7 @@ export class Supervisor {
   }
 
   /** Executors started so far. */
-  get generations(): number {
+  get executorEpoch(): number {
     return this.started;
   }
 
@@ -523,7 +523,7 @@ export class Supervisor {
     }
     const wasTold = code === EXIT_TOLD || (this.cause !== undefined && this.cause.reason !== 'EXECUTOR_UNAVAILABLE');
     const ending = unavailable(`the executor ended ${signal === null ? `with exit code ${code}` : `by ${signal}`}`);
-    const fault = faultOf({ pid: child.pid, generation: this.generations, cause: this.cause, exit });
+    const fault = faultOf({ pid: child.pid, executorEpoch: this.executorEpoch, cause: this.cause, exit });
     // A first start that cannot work is the caller's mistake, of which it hears, and so do those who asked for a load.
     const isAsked = this.first !== undefined || this.supervision.demanded === true;
     if (!isAsked || !wasTold) {

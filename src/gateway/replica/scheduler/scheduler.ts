@@ -2,6 +2,7 @@
 // without them lies beside it.
 import type { TokenMask } from '../../matching/token-constraint.js';
 import type { DraftToken, Sequence } from '../../request/sequence.js';
+import { newSchedulerCounters } from '../replica-counts.js';
 import { BLOCK_TOKENS, BlockManager, blocksFor } from './block-manager.js';
 import { DraftPolicy } from './draft-policy.js';
 import { isPending } from './in-flight-prefixes.js';
@@ -64,22 +65,7 @@ export class Scheduler {
   readonly snapshots: StateSnapshots;
   /** Sequences that may be in the next step; see {@link Blame}. */
   mayRun: (sequence: Sequence) => boolean = () => true;
-  readonly counters = {
-    preemptions: 0,
-    slotPreemptions: 0,
-    cachedTokens: 0,
-    discardedTokens: 0,
-    keptTokens: 0,
-    recomputedTokens: 0,
-    maskMisses: 0,
-    steps: 0,
-    slices: 0,
-    drafts: 0,
-    draftTokens: 0,
-    acceptedDraftTokens: 0,
-    predictedTokens: 0,
-    acceptedPredictedTokens: 0,
-  };
+  readonly counters = newSchedulerCounters();
   /** Waiting sequences, and slots by peer. */
   readonly queue = new PeerQueue();
   private running: Sequence[] = [];

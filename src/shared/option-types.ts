@@ -1,0 +1,107 @@
+import { InvalidArgumentError } from 'commander';
+
+/** A text as it is. */
+export const text = (given: string): string => given;
+
+/**
+ * `HOST:PORT` or `unix:PATH`, as it is; what is obviously another form of address is refused with the form that is meant.
+ */
+export function address(text: string): string {
+  const scheme = /^(?:https?|grpcs?|tcp):\/\//i.exec(text)?.[0];
+  if (scheme !== undefined) {
+    const rest = text.slice(scheme.length).replace(/\/.*$/s, '');
+    throw new InvalidArgumentError(`Leave "${scheme}" out: give ${rest}.`);
+  }
+  if (/^:?\d+$/.test(text)) {
+    throw new InvalidArgumentError(
+      `Give the host too, as 127.0.0.1:${text.replace(':', '')}, or a socket as unix:PATH.`,
+    );
+  }
+  return text;
+}
+
+/** {@link address}, of an option that may be given several times. */
+export function addresses(text: string, before: readonly string[] = []): readonly string[] {
+  return [...before, address(text)];
+}
+
+/** A whole number from `least` on, up to `most`. */
+export function wholeNumber(least: number, most = Number.POSITIVE_INFINITY): (text: string) => number {
+  const where = Number.isFinite(most) ? `from ${least} to ${most}` : `from ${least} up`;
+  return (text) => {
+    const value = Number(text);
+    if (!Number.isInteger(value) || value < least || value > most)
+      throw new InvalidArgumentError(`Give a whole number ${where}.`);
+    return value;
+  };
+}
+
+/** {@link wholeNumber}, of an option that may be given several times. */
+export function wholeNumbers(least: number): (text: string, before?: readonly number[]) => readonly number[] {
+  return (text, before = []) => [...before, wholeNumber(least)(text)];
+}
+
+/** An option's texts, in order; it may be given several times. */
+export function texts(text: string, before: readonly string[] = []): readonly string[] {
+  return [...before, text];
+}
+
+/** A whole number of either sign that 32 bits hold. */
+export function integer(text: string): number {
+  const value = Number(text);
+  if (text.trim() === '' || (value | 0) !== value) throw new InvalidArgumentError('Give a whole number of 32 bits.');
+  return value;
+}
+
+/** Milliseconds from 1 up, as many as a timer can wait. */
+export function milliseconds(text: string): number {
+  const value = wholeNumber(1)(text);
+  if (value >= 2 ** 31) throw new InvalidArgumentError('Give at most 2147483647 ms.');
+  return value;
+}
+
+/** Values of a kind, with commas between. */
+export function listOf<T>(parse: (text: string) => T): (text: string) => readonly T[] {
+  return (text) => text.split(',').map((part) => parse(part.trim()));
+}
+
+/** A number above 0. */
+export function positive(text: string): number {
+  const value = decimal(text);
+  if (value <= 0) throw new InvalidArgumentError('Give a number above 0.');
+  return value;
+}
+
+/** A finite number. */
+export function decimal(text: string): number {
+  const value = Number(text);
+  if (text.trim() === '' || !Number.isFinite(value)) throw new InvalidArgumentError('Give a number.');
+  return value;
+}
+
+/** `LEAST:MOST`, or one number for both; whole numbers from 1 up. */
+export function range(text: string): readonly [least: number, most: number] {
+  const [least, most] = text.split(':').map(wholeNumber(1));
+  if (least === undefined || (most ?? least) < least) throw new InvalidArgumentError('Give a range such as 16:128.');
+  return [least, most ?? least];
+}
+
+/** Bytes, with an optional K, M or G, which are powers of 1,024: 512M, 24GiB. */
+export function byteCount(text: string): number {
+  const match = /^(\d+(?:\.\d+)?)(?:([KMG])i?)?B?$/i.exec(text);
+  if (!match) throw new InvalidArgumentError('Give a size such as 512M or 24GiB.');
+  const power = ['', 'K', 'M', 'G'].indexOf((match[2] ?? '').toUpperCase());
+  return Math.floor(Number(match[1]) * 1024 ** power);
+}
+
+/** An unsigned 64-bit number. */
+export function seed(text: string): bigint {
+  if (!/^\d+$/.test(text) || BigInt(text) >= 1n << 64n)
+    throw new InvalidArgumentError('Give an unsigned 64-bit number.');
+  return BigInt(text);
+}
+
+/** A number of seconds, in milliseconds. */
+export function seconds(parse: (text: string) => number): (text: string) => number {
+  return (given) => parse(given) * 1000;
+}
