@@ -1,13 +1,8 @@
 import { syntheticVocabulary } from '../../src/cli/synth/vocabulary.js';
 import type { TensorTypeName } from '../../src/shared/gguf/tensor-types.js';
 import { type BuilderValue, type GgufBuilder, typed } from './gguf-builder.js';
-import {
-  RANDOM_ENCODER_VOCABULARY,
-  RANDOM_ENCODERS,
-  type RandomEncoderName,
-  randomEncoder,
-  SEP,
-} from './random-encoders.js';
+import { encoderOf, isEncoder, KNOWN_ENCODERS } from './known-encoders.js';
+import type { RandomHead } from './random-encoders.js';
 import { RANDOM_FAMILIES, type RandomFamilyName } from './random-families.js';
 import type { RandomFamily } from './random-family.js';
 import { randomModel } from './random-model.js';
@@ -21,6 +16,8 @@ export interface KnownFile {
   readonly preTokenizer?: string;
   /** True if an encoder's tokenizer is Unigram. */
   readonly isUnigram?: true;
+  /** An encoder's head that makes scores. */
+  readonly head?: RandomHead;
   /** Types of its matrices. */
   readonly types: readonly TensorTypeName[];
   /** Elements of a head. */
@@ -225,16 +222,7 @@ export const KNOWN_FILES: readonly KnownFile[] = [
   { name: 'PaddleOCR-VL Q8_0 (text)', architecture: 'paddleocr', types: ['Q8_0'], headDim: 128 },
   { name: 'OpenLLaMA-3B Q4_0', architecture: 'llama', types: ['Q4_0', 'Q6_K'], headDim: 100 },
   { name: 'H2O-Danube3-4B-Chat Q4_K_M', architecture: 'llama', types: Q4_K_M, headDim: 120 },
-  { name: 'all-MiniLM-L6-v2 F16', architecture: 'bert', types: ['F16'], headDim: 32 },
-  { name: 'bge-large-en-v1.5 Q8_0', architecture: 'bert', types: ['Q8_0'], headDim: 64 },
-  { name: 'nomic-embed-text-v1.5 Q8_0', architecture: 'nomic-bert', types: ['Q8_0'], headDim: 64 },
-  { name: 'jina-embeddings-v2-small-en F16', architecture: 'jina-bert-v2', types: ['F16'], headDim: 64 },
-  { name: 'bge-m3 Q8_0', architecture: 'bert', isUnigram: true, types: ['Q8_0'], headDim: 64 },
-  { name: 'multilingual-e5-large-instruct Q8_0', architecture: 'bert', isUnigram: true, types: ['Q8_0'], headDim: 64 },
-  {
-    name: 'paraphrase-multilingual-MiniLM-L12-v2 F16',
-    ...{ architecture: 'bert', isUnigram: true, types: ['F16'], headDim: 32 },
-  },
+  ...KNOWN_ENCODERS,
 ];
 
 /** The file's header over a random model. */
@@ -242,33 +230,12 @@ export function headerOf(file: KnownFile): GgufBuilder {
   const builder = isEncoder(file.architecture) ? encoderOf(file.architecture, file) : decoderOf(file);
   const matrices = [...builder.read().tensors.values()].filter(
     ({ name, dims }) =>
-      dims.length >= 2 && !/\.bias$|ffn_gate_inp|ssm_conv1d|altup_|laurel_|^position_embd|^token_types/.test(name),
+      dims.length >= 2 &&
+      !/\.bias$|^cls\.output|ffn_gate_inp|ssm_conv1d|altup_|laurel_|^position_embd|^token_types/.test(name),
   );
   for (const [i, { name }] of matrices.entries()) builder.retype(name, file.types[i % file.types.length]!);
   return builder;
 }
-
-const isEncoder = (architecture: string): architecture is RandomEncoderName => architecture in RANDOM_ENCODERS;
-
-function encoderOf(architecture: RandomEncoderName, { isUnigram }: KnownFile): GgufBuilder {
-  const scores = typed.arrayOf(typed.f32, Array<number>(RANDOM_ENCODER_VOCABULARY).fill(-1));
-  const unigram = {
-    'tokenizer.ggml.model': 't5',
-    'tokenizer.ggml.pre': 'default',
-    'tokenizer.ggml.scores': scores,
-    'tokenizer.ggml.eos_token_id': SEP,
-    'tokenizer.ggml.add_space_prefix': true,
-    'tokenizer.ggml.remove_extra_whitespaces': true,
-    'tokenizer.ggml.add_bos_token': true,
-    'tokenizer.ggml.add_eos_token': true,
-    'tokenizer.ggml.add_sep_token': true,
-    'tokenizer.ggml.precompiled_charsmap': typed.arrayOf(typed.u8, [...EMPTY_CHARSMAP]),
-  };
-  return randomEncoder(architecture, { hidden: 256, ...(isUnigram && { metadata: unigram }) });
-}
-
-/** A trie of one unit without children, and an empty replacement. */
-const EMPTY_CHARSMAP = Uint8Array.from([0, 4, 0, 0, ...Array<number>(1024).fill(0), 0]);
 
 function decoderOf(file: KnownFile): GgufBuilder {
   const family =
