@@ -22,20 +22,19 @@ export const KNOWN_ENCODERS: readonly KnownFile[] = [
     ...{ architecture: 'bert', isUnigram: true, types: ['F16'], headDim: 32 },
   },
   {
-    name: 'bge-reranker-v2-m3 Q8_0',
-    ...{ architecture: 'bert', isUnigram: true, types: ['Q8_0'], headDim: 64 },
+    name: 'bge-reranker-v2-m3 Q4_K_M',
+    ...{ architecture: 'bert', isUnigram: true, types: ['Q4_K', 'Q6_K'], headDim: 64 },
     head: { dense: 'hidden', isBiased: true, labels: 1 },
   },
   { name: 'ms-marco-MiniLM-L6-v2 F16', architecture: 'bert', types: ['F16'], headDim: 32, head: { labels: 1 } },
   {
-    name: 'jina-reranker-v1-tiny-en F16',
-    ...{ architecture: 'jina-bert-v2', preTokenizer: 'jina-v1-en', types: ['F16'], headDim: 32 },
-    head: { dense: 1, isBiased: true },
-  },
-  {
     name: 'gte-reranker-modernbert-base Q8_0',
     ...{ architecture: 'modern-bert', preTokenizer: 'modern-bert', types: ['Q8_0'], headDim: 64 },
     head: { dense: 'hidden', isNormed: true, labels: 1 },
+  },
+  {
+    name: 'stsb-roberta-base F16',
+    ...{ architecture: 'bert', preTokenizer: 'roberta-bpe', types: ['F16'], headDim: 64 },
   },
 ];
 

@@ -20,7 +20,7 @@ export const RANDOM_RERANKERS = {
   'bert-dense': { encoder: 'bert', head: { dense: 'hidden', isBiased: true, labels: 1 } },
   /** ms-marco-MiniLM as it is converted, and classifiers of several labels. */
   'bert-labels': { encoder: 'bert', head: { labels: 3 } },
-  /** jina-reranker-v1. */
+  /** One product, as jina-reranker-v1 has it. */
   'jina-bert-v2': { encoder: 'jina-bert-v2', head: { dense: 1, isBiased: true } },
   /** gte-reranker-modernbert. */
   'modern-bert': { encoder: 'modern-bert', head: { dense: 'hidden', isNormed: true, labels: 1 } },

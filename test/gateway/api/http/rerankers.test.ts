@@ -5,14 +5,32 @@ import { pooledStates } from '../../../../src/gateway/request/pooled-states.js';
 import { readServableModel } from '../../../../src/shared/gguf/servable-model.js';
 import { float64Encoder } from '../../../support/float64-encoder.js';
 import { startTestGateway, type TestGateway } from '../../../support/gateway.js';
+import { typed } from '../../../support/gguf-builder.js';
 import { ask } from '../../../support/http.js';
-import { CLS, SEP } from '../../../support/random-encoders.js';
-import { type RandomRerankerName, writeRandomReranker } from '../../../support/reranker-answers.js';
+import { CLS, RANDOM_ENCODER_VOCABULARY, SEP } from '../../../support/random-encoders.js';
+import { writeRandomReranker } from '../../../support/reranker-answers.js';
 
 const OPTIONS = { modelName: 'ranker', httpListen: '127.0.0.1:0', maxSequences: 8, kvCacheType: 'f32' } as const;
 const CONTEXT = 256;
 const ENDED = { 'tokenizer.ggml.add_eos_token': true, 'tokenizer.ggml.add_sep_token': false };
+/** XLM-R's: pieces of words, and two tokens between the texts. */
+const PIECES = {
+  'tokenizer.ggml.model': 't5',
+  'tokenizer.ggml.scores': typed.arrayOf(
+    typed.f32,
+    Array.from({ length: RANDOM_ENCODER_VOCABULARY }, (_, id) => -1 - (id % 7)),
+  ),
+  'tokenizer.ggml.add_space_prefix': true,
+  'tokenizer.ggml.remove_extra_whitespaces': true,
+  'tokenizer.ggml.eos_token_id': SEP,
+  ...{
+    'tokenizer.ggml.add_bos_token': true,
+    'tokenizer.ggml.add_eos_token': true,
+    'tokenizer.ggml.add_sep_token': true,
+  },
+};
 const files = {
+  pieces: writeRandomReranker('bert-dense', { metadata: PIECES }),
   dense: writeRandomReranker('bert-dense', { metadata: ENDED }),
   modern: writeRandomReranker('modern-bert', { metadata: ENDED }),
   // Without the keys, and without a pooling: as a converter of the first versions wrote it.
@@ -66,6 +84,7 @@ describe('scores of a reranker', () => {
     ['dense', 'cls', (q, d) => [CLS, ...q, SEP, ...d, ...ends]],
     ['modern', 'mean', (q, d) => [CLS, ...q, SEP, ...d, ...ends]],
     ['bare', 'cls', (q, d) => [CLS, ...q, SEP, ...d]],
+    ['pieces', 'cls', (q, d) => [CLS, ...q, SEP, SEP, ...d, ...ends]],
   ] as const satisfies readonly (readonly [Name, 'cls' | 'mean', (q: number[], d: number[]) => number[]])[])(
     'are those of both texts between their tokens: %s',
     async (name, pooling, between) => {
@@ -131,12 +150,14 @@ describe('scores of a reranker', () => {
   });
 });
 
-it.each<RandomRerankerName>(['bert-dense'])('a reranker in q8_0 loads: %s', async (name) => {
-  const file = writeRandomReranker(name, { hidden: 256, blocks: () => 'Q8_0' });
+it.each(['Q8_0', 'Q4_K', 'Q6_K'] as const)('a reranker in %s scores', async (type) => {
+  const file = writeRandomReranker('bert-dense', { hidden: 256, blocks: () => type });
   const server = await startTestGateway(file, OPTIONS);
   try {
-    const { status } = await ask(server.gateway, '/v1/rerank', { query, documents });
-    expect(status).toBe(200);
+    const { status, json } = await ask(server.gateway, '/v1/rerank', { query, documents });
+    expect([status, json.results.length]).toEqual([200, documents.length]);
+    const scores = json.results.map((one: { relevance_score: number }) => one.relevance_score);
+    expect(Math.max(...scores) - Math.min(...scores)).toBeGreaterThan(0.01);
   } finally {
     await server.stop();
   }
