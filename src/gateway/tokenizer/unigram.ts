@@ -55,6 +55,8 @@ export class UnigramModel implements TextModel {
     texts.forEach((text, id) => {
       const type = types[id];
       const isNormal = type === TokenType.normal;
+      if (!Number.isFinite(this.scores[id]))
+        invalid(`metadata key "tokenizer.ggml.scores" is infinite for token ${id}`);
       if (isNormal) lowest = Math.min(lowest, this.scores[id] as number);
       if (type === TokenType.userDefined) this.scores[id] = 0;
       else if (!isNormal && type !== TokenType.unused) return;
@@ -127,7 +129,8 @@ export class UnigramModel implements TextModel {
   private readonly encodePart = (text: string, output: IdSink): void => {
     const { trie, scores, unknownScore } = this;
     const best = new Int32Array(text.length + 1);
-    const mask = 2 ** Math.ceil(Math.log2(Math.max(2, this.longest) + 1)) - 1;
+    const reach = Math.max(2, Math.min(this.longest, text.length));
+    const mask = 2 ** Math.ceil(Math.log2(reach + 1)) - 1;
     const sums = new Float64Array(mask + 1).fill(Number.NEGATIVE_INFINITY);
     sums[0] = 0;
     const offer = (end: number, sum: number, id: number): void => {

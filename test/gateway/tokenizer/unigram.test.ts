@@ -164,6 +164,8 @@ describe('Unigram', () => {
 
   it('refuses a vocabulary without scores, or without an unknown token', () => {
     expect(() => tokenizerOf(fixture, { 'tokenizer.ggml.scores': undefined })).toThrow(/no "tokenizer.ggml.scores"/);
+    const infinite = fixture.scores.map((score, id) => (id === 20 ? Number.NEGATIVE_INFINITY : score));
+    expect(() => tokenizerOf({ ...fixture, scores: infinite })).toThrow(/infinite for token 20/);
     const two = { tokens: ['a', 'b'], types: [1, 1], scores: [-1, -2] };
     const none = { 'tokenizer.ggml.unknown_token_id': undefined, 'tokenizer.ggml.eos_token_id': undefined };
     expect(() => tokenizerOf(two, { ...none, 'tokenizer.ggml.bos_token_id': undefined })).toThrow(/no unknown token/);
