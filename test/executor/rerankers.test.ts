@@ -147,6 +147,7 @@ describe('a head that does not fit is refused', () => {
       {},
       /cls.output.weight has 1 .* where 2 fit/,
     ],
+    ['a norm with rows', {}, { 'cls.norm.weight': [64, 2] }, /cls.norm.weight has 128 .* where 64 fit/],
     ['a norm of another width', {}, { 'cls.norm.weight': [8] }, /cls.norm.weight has 8 .* where 64 fit/],
   ] as const)('%s', (_what, metadata, tensors, message) => {
     const file = writeRandomReranker('bert-dense', { metadata, tensors });

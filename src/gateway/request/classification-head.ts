@@ -40,22 +40,30 @@ export class ClassificationHead {
     const { metadata } = file.header;
     const architecture = metadata.string('general.architecture') ?? '';
     const isEncoder = traits.isEncoder === true;
-    const projection = (name: string, inputs: number): Projection | undefined => {
-      const rows = file.smallMatrix(`${name}.weight`);
-      if (rows === undefined) return undefined;
-      check(`${name}.weight`, rows[0]?.length, inputs);
+    /** @param outputs number of rows; absent: as many as inputs at most */
+    const projection = (name: string, inputs: number, outputs?: number): Projection | undefined => {
+      const [columns, count = 1] = file.header.tensors.get(`${name}.weight`)?.dims ?? [];
+      if (columns === undefined) return undefined;
+      check(`${name}.weight`, columns, inputs);
+      check(`${name}.weight`, count, outputs ?? Math.min(count, inputs));
+      const rows = file.smallMatrix(`${name}.weight`) as readonly Float32Array[];
       return { rows, bias: vector(`${name}.bias`, rows.length) };
     };
     const vector = (name: string, length: number): Float32Array | undefined => {
-      const values = file.smallMatrix(name)?.[0];
-      if (values !== undefined) check(name, values.length, length);
-      return values;
+      const dims = file.header.tensors.get(name)?.dims;
+      if (dims === undefined) return undefined;
+      check(
+        name,
+        dims.reduce((product, size) => product * size, 1),
+        length,
+      );
+      return file.smallMatrix(name)?.[0];
     };
+    const labels = labelsOf(metadata.get(`${architecture}.classifier.output_labels`));
     const dense = isEncoder ? projection('cls', hiddenSize) : undefined;
     const width = dense?.rows.length ?? hiddenSize;
-    const output = projection('cls.output', width);
-    const labels = labelsOf(metadata.get(`${architecture}.classifier.output_labels`));
-    if (isEncoder) check('cls.output.weight', (output ?? dense)?.rows.length, labels);
+    const output = projection('cls.output', width, isEncoder ? labels : undefined);
+    if (output === undefined) check('cls.weight', width, labels);
     return new ClassificationHead({
       ...{ dense, output },
       activation: architecture === 'modern-bert' ? 'gelu' : 'tanh',

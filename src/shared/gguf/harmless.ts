@@ -111,7 +111,7 @@ const HARMLESS_TOKENIZER_KEYS: readonly Harmless[] = [
   { name: /^tokenizer\.ggml\.add_space_prefix$/, why: 'unread with byte-level BPE, which adds none' },
   {
     name: /^tokenizer\.ggml\.(padding|seperator|separator|cls|mask)_token_id$/,
-    why: 'of encoders and of training: nothing is padded, separated or masked here',
+    why: 'of encoders and of training: nothing is padded or masked here, and rankings read what separates texts',
   },
   {
     name: /^tokenizer\.ggml\.(fim_(pre|suf|mid)|prefix|suffix|middle)_token_id$/,
@@ -120,7 +120,7 @@ const HARMLESS_TOKENIZER_KEYS: readonly Harmless[] = [
   { name: /^tokenizer\.ggml\.token_type_count$/, why: 'kinds of segments, of which every text is the first' },
   {
     name: /^tokenizer\.ggml\.add_sep_token$/,
-    why: 'between the two texts of a pair, which no input is; where it is the end of a text, too, its reader puts it there',
+    why: 'between the two texts of a pair, which rankings read; where it is the end of a text, too, its reader puts it there',
   },
   {
     name: /^tokenizer\.ggml\.(remove_extra_whitespaces|normalizer\.lowercase)$/,
