@@ -140,6 +140,8 @@ describe('scores of a reranker', () => {
     const room = CONTEXT - q.length - 3;
     const [fits] = await rank('dense', { documents: [long(room)] });
     expect(await rank('dense', { documents: [long(2 * CONTEXT)], truncate_prompt_tokens: -1 })).toEqual([fits]);
+    // So long a text is encoded in a thread.
+    expect(await rank('dense', { documents: [long(10_000)], truncate_prompt_tokens: -1 })).toEqual([fits]);
     const { status, json } = await ask(servers.dense.gateway, '/v1/rerank', { query, documents: [long(room + 1)] });
     expect([status, json.error.message]).toEqual([400, expect.stringContaining(`context size of ${CONTEXT}`)]);
   });
