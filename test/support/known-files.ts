@@ -1,7 +1,8 @@
 import { syntheticVocabulary } from '../../src/cli/synth/vocabulary.js';
 import type { TensorTypeName } from '../../src/shared/gguf/tensor-types.js';
 import { type BuilderValue, type GgufBuilder, typed } from './gguf-builder.js';
-import { RANDOM_ENCODERS, type RandomEncoderName, randomEncoder } from './random-encoders.js';
+import { encoderOf, isEncoder, KNOWN_ENCODERS } from './known-encoders.js';
+import type { RandomHead } from './random-encoders.js';
 import { RANDOM_FAMILIES, type RandomFamilyName } from './random-families.js';
 import type { RandomFamily } from './random-family.js';
 import { randomModel } from './random-model.js';
@@ -11,8 +12,12 @@ export interface KnownFile {
   readonly name: string;
   /** `general.architecture` */
   readonly architecture: string;
-  /** `tokenizer.ggml.pre` with byte-level BPE; absent: SentencePiece, or WordPiece of encoders. */
+  /** `tokenizer.ggml.pre` with byte-level BPE; absent: SentencePiece, or WordPiece or Unigram of encoders. */
   readonly preTokenizer?: string;
+  /** True if an encoder's tokenizer is Unigram. */
+  readonly isUnigram?: true;
+  /** An encoder's head that makes scores. */
+  readonly head?: RandomHead;
   /** Types of its matrices. */
   readonly types: readonly TensorTypeName[];
   /** Elements of a head. */
@@ -217,24 +222,20 @@ export const KNOWN_FILES: readonly KnownFile[] = [
   { name: 'PaddleOCR-VL Q8_0 (text)', architecture: 'paddleocr', types: ['Q8_0'], headDim: 128 },
   { name: 'OpenLLaMA-3B Q4_0', architecture: 'llama', types: ['Q4_0', 'Q6_K'], headDim: 100 },
   { name: 'H2O-Danube3-4B-Chat Q4_K_M', architecture: 'llama', types: Q4_K_M, headDim: 120 },
-  { name: 'all-MiniLM-L6-v2 F16', architecture: 'bert', types: ['F16'], headDim: 32 },
-  { name: 'bge-large-en-v1.5 Q8_0', architecture: 'bert', types: ['Q8_0'], headDim: 64 },
-  { name: 'nomic-embed-text-v1.5 Q8_0', architecture: 'nomic-bert', types: ['Q8_0'], headDim: 64 },
-  { name: 'jina-embeddings-v2-small-en F16', architecture: 'jina-bert-v2', types: ['F16'], headDim: 64 },
+  ...KNOWN_ENCODERS,
 ];
 
 /** The file's header over a random model. */
 export function headerOf(file: KnownFile): GgufBuilder {
-  const builder = isEncoder(file.architecture) ? randomEncoder(file.architecture, { hidden: 256 }) : decoderOf(file);
+  const builder = isEncoder(file.architecture) ? encoderOf(file.architecture, file) : decoderOf(file);
   const matrices = [...builder.read().tensors.values()].filter(
     ({ name, dims }) =>
-      dims.length >= 2 && !/\.bias$|ffn_gate_inp|ssm_conv1d|altup_|laurel_|^position_embd|^token_types/.test(name),
+      dims.length >= 2 &&
+      !/\.bias$|^cls\.output|ffn_gate_inp|ssm_conv1d|altup_|laurel_|^position_embd|^token_types/.test(name),
   );
   for (const [i, { name }] of matrices.entries()) builder.retype(name, file.types[i % file.types.length]!);
   return builder;
 }
-
-const isEncoder = (architecture: string): architecture is RandomEncoderName => architecture in RANDOM_ENCODERS;
 
 function decoderOf(file: KnownFile): GgufBuilder {
   const family =
@@ -270,8 +271,8 @@ const VOCABULARY = 299;
 
 /** The table of docs/models.md. */
 export function knownFilesTable(): string {
-  const rows = KNOWN_FILES.map(({ name, architecture, preTokenizer, types, headDim, refused }) => {
-    const unnamed = isEncoder(architecture) ? 'WordPiece' : 'SentencePiece';
+  const rows = KNOWN_FILES.map(({ name, architecture, preTokenizer, isUnigram, types, headDim, refused }) => {
+    const unnamed = isUnigram ? 'Unigram' : isEncoder(architecture) ? 'WordPiece' : 'SentencePiece';
     const tokenizer = preTokenizer === undefined ? unnamed : `\`${preTokenizer}\``;
     return `| ${name} | \`${architecture}\` | ${tokenizer} | ${types.join(', ')} | ${headDim} | ${refused === undefined ? 'loads' : `no: ${refused}`} |`;
   });

@@ -139,6 +139,14 @@ const TOKENS = [
 ];
 export const RANDOM_ENCODER_VOCABULARY = TOKENS.length;
 
+/** Tensors of a head: rows of `cls`, or as many as the model has elements; a norm behind it; and labels of `cls.output`. */
+export interface RandomHead {
+  readonly dense?: number | 'hidden';
+  readonly isBiased?: boolean;
+  readonly isNormed?: boolean;
+  readonly labels?: number;
+}
+
 export interface RandomEncoderOptions {
   readonly type?: 'F32' | 'F16';
   /** Width of the residual stream: 64 for every head's 16; 256 for weights in blocks of as many. */
@@ -152,6 +160,10 @@ export interface RandomEncoderOptions {
   readonly shifted?: readonly ('token_types' | 'position_embd')[];
   /** Types of matrices by their names' ends, in place of `type`: random blocks. */
   readonly blocks?: (kind: string) => TensorTypeName;
+  /** A head that makes scores. */
+  readonly head?: RandomHead | undefined;
+  /** Rows of the embedding; default {@link RANDOM_ENCODER_VOCABULARY}. */
+  readonly vocabulary?: number;
   /** Changed metadata, by full key; `undefined` leaves the key out. */
   readonly metadata?: Readonly<Record<string, BuilderValue | undefined>>;
   /** More tensors, all zero. */
@@ -233,7 +245,7 @@ export function randomEncoder(name: RandomEncoderName, options: RandomEncoderOpt
     const isBiased = encoder.biases === 'all' || (encoder.biases === 'norms and outputs' && isOutput);
     if (isBiased) vector(`${tensor}.bias`, rows, 0);
   };
-  matrix('token_embd.weight', hidden, TOKENS.length, encoder.embeddingScale ?? 1);
+  matrix('token_embd.weight', hidden, options.vocabulary ?? TOKENS.length, encoder.embeddingScale ?? 1);
   if (encoder.hasPositions) matrix('position_embd.weight', hidden, contextLength, 0.5);
   if (encoder.hasSegments) matrix('token_types.weight', hidden, 2, 0.5);
   for (const end of encoder.ends) norm(end);
@@ -262,6 +274,19 @@ export function randomEncoder(name: RandomEncoderName, options: RandomEncoderOpt
   if (encoder.dense !== undefined) {
     matrix('dense_2.weight', hidden, encoder.dense * times);
     matrix('dense_3.weight', encoder.dense * times, hidden);
+  }
+  const { head } = options;
+  if (head?.dense !== undefined) {
+    const rows = head.dense === 'hidden' ? hidden : head.dense;
+    matrix('cls.weight', hidden, rows, 2 / Math.sqrt(hidden));
+    if (head.isBiased) vector('cls.bias', rows, 0.2);
+    if (head.isNormed) vector('cls.norm.weight', rows, 1);
+  }
+  if (head?.labels !== undefined) {
+    matrix('cls.output.weight', hidden, head.labels, 2 / Math.sqrt(hidden));
+    vector('cls.output.bias', head.labels, 0.3);
+    const names = Array.from({ length: head.labels }, (_, label) => `LABEL_${label}`);
+    if (head.labels > 1) builder.setAll(prefixed({ 'classifier.output_labels': names }));
   }
   for (const [tensor, dims] of Object.entries(options.tensors ?? {})) builder.tensor(tensor, { dims });
   return builder;

@@ -9,10 +9,10 @@ import { distancesFrom, importersOf, mutationsOf } from '../../tools/typescript-
 const mutations = mutationsOf(packageRoot);
 
 describe('mistakes in TypeScript', () => {
-  it('are ten of each of four areas, and one at least for each weakness that an attack has found', () => {
+  it('are ten of each of five areas, and one at least for each weakness that an attack has found', () => {
     const areas = mutations.map(({ name }) => name.split('/')[0]);
     const counts = Object.fromEntries(areas.map((area) => [area, areas.filter((other) => other === area).length]));
-    expect(counts).toEqual({ executor: 10, robustness: 28, scheduler: 10, servers: 10, text: 10 });
+    expect(counts).toEqual({ encoders: 10, executor: 10, robustness: 28, scheduler: 10, servers: 10, text: 10 });
     const rows = new Set(mutations.flatMap(({ name }) => /^robustness\/([a-z])-/.exec(name)?.[1] ?? []));
     expect([...rows].join('')).toBe('abcdefghijklmnopqrstuvw');
   });

@@ -12,7 +12,7 @@ import type {
   EmbedResponse as EngineEmbedResponse,
 } from '../../shared/generated/vllm/grpc/engine/vllm_engine.js';
 import { EncodedResponse, LargeRequest } from '../../shared/grpc/strict.js';
-import type { OpenedPrompts } from '../request/embedding.js';
+import type { OpenedPrompts, Pooling } from '../request/embedding.js';
 import type { EncodeService } from '../request/encoding/encode-service.js';
 import type {
   CompletionCounts,
@@ -43,6 +43,9 @@ const STOP: GenerationParameters['stop'] = {
 /** An encoder samples no token. */
 const NOTHING: GenerationParameters['stop'] = { ...STOP, maxTokens: 0 };
 
+/** Hidden states of an encoder's whole input. */
+const WHOLE = { sampling: GREEDY, returnsHidden: 'all', samplesNothing: true, stop: NOTHING } as const;
+
 /** Result of the model for a prompt. */
 interface Computed {
   /** Pooled hidden state after the output norm; absent if none was requested. */
@@ -69,7 +72,7 @@ export class Embeddings {
 
   /** True if the model was trained to rank documents. */
   get ranks(): boolean {
-    return this.model.facts.embeddings?.rankTemplate !== undefined;
+    return this.model.facts.embeddings?.ranking !== undefined;
   }
 
   /**
@@ -130,7 +133,7 @@ export class Embeddings {
   async vectors(opened: OpenedPrompts, client: WaitingCall): Promise<EmbeddedPrompts<Float32Array> | undefined> {
     const { pooling = 'last', isEncoder = false } = this.model.facts.embeddings ?? {};
     const parameters = isEncoder
-      ? ({ sampling: GREEDY, returnsHidden: 'all', samplesNothing: true, stop: NOTHING } as const)
+      ? WHOLE
       : ({ sampling: GREEDY, returnsHidden: pooling === 'mean' || pooling === 'none' ? 'all' : 'last' } as const);
     // If nothing comes before or behind the first token, its hidden state is that of a prompt which it is alone.
     const isFirstAlone = pooling === 'cls' && !isEncoder;
@@ -144,16 +147,20 @@ export class Embeddings {
   }
 
   /**
-   * The relevance of each pair, from 0 to 1: the probability of "yes" against "no".
+   * The relevance of each pair: the score of the file's classification head; without one the probability of "yes" against "no".
    *
    * @returns undefined if the client has disconnected
    * @throws RocmForgeError why one cannot be computed
    */
   async scores(opened: OpenedPrompts, client: WaitingCall): Promise<EmbeddedPrompts<number> | undefined> {
-    const { classifier } = this.model;
-    if (classifier !== undefined) {
-      const parameters = { sampling: GREEDY, returnsHidden: 'last' } as const;
-      return this.computed(opened, client, parameters, ({ hidden }) => share(classifier, hidden as Float32Array));
+    const { head } = this.model;
+    const { isEncoder = false, ranking } = this.model.facts.embeddings ?? {};
+    if (head !== undefined) {
+      const parameters = isEncoder ? WHOLE : ({ sampling: GREEDY, returnsHidden: 'last' } as const);
+      return this.computed({ ...opened, pooling: ranking?.pooling }, client, parameters, ({ hidden }) => {
+        if (isEncoder) checkFinite(hidden as Float32Array);
+        return head.score(hidden as Float32Array);
+      });
     }
     const ids = ['yes', 'no'].map((word) => this.tokenOf(word));
     const sampling = {
@@ -181,7 +188,8 @@ export class Embeddings {
       computed = prompts,
       priority,
       requestId: given,
-    }: OpenedPrompts & { readonly computed?: readonly Uint32Array[] },
+      pooling = this.model.facts.embeddings?.pooling,
+    }: OpenedPrompts & { readonly computed?: readonly Uint32Array[]; readonly pooling?: Pooling | undefined },
     client: WaitingCall,
     parameters: Pick<GenerationParameters, 'sampling' | 'returnsHidden' | 'samplesNothing'> &
       Partial<Pick<GenerationParameters, 'stop'>>,
@@ -199,7 +207,7 @@ export class Embeddings {
         ...{ stop: STOP, ...parameters, promptIds, isPromptOnly: true, n: 1 },
         ...{ priority, timeLimitMs: 0, promptText: undefined },
       };
-      const result = await this.run(all, client, id);
+      const result = await this.run(all, client, id, pooling);
       if (result === undefined) return;
       cachedTokens += result.counts.cachedTokens;
       values[index] = toValue(result);
@@ -214,11 +222,16 @@ export class Embeddings {
     return { requestId, values, tokens: prompts.map(({ length }) => length), cachedTokens };
   }
 
-  private run(parameters: GenerationParameters, client: WaitingCall, id: string): Promise<Computed | undefined> {
+  private run(
+    parameters: GenerationParameters,
+    client: WaitingCall,
+    id: string,
+    pooling: Pooling = 'last',
+  ): Promise<Computed | undefined> {
     const { principal, peer, trace, deadline, httpRequestId, signal } = client;
     return new Promise((resolve, reject) => {
       let hidden: Float32Array | undefined;
-      const { pooling = 'last', size = 0 } = this.model.facts.embeddings ?? {};
+      const { size = 0 } = this.model.facts.embeddings ?? {};
       const states = pooledStates(pooling, parameters.promptIds.length, size);
       let token: TokenProbability | undefined;
       const aborted = (): void => resolve(undefined);
@@ -277,12 +290,4 @@ export function dot(one: Float32Array, other: Float32Array): number {
   let total = 0;
   for (let i = 0; i < one.length; i++) total += (one[i] as number) * (other[i] as number);
   return total;
-}
-
-/** The first class's share of the softmax over the classes' logits. */
-function share(classifier: readonly Float32Array[], hidden: Float32Array): number {
-  const logits = classifier.map((row) => dot(row, hidden));
-  const largest = Math.max(...logits);
-  const powers = logits.map((logit) => Math.exp(logit - largest));
-  return (powers[0] as number) / sum(powers);
 }

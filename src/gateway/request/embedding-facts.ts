@@ -1,6 +1,9 @@
 import type { GgufModel } from '../../shared/gguf/reader.js';
 import type { ServableModel } from '../../shared/gguf/servable-model.js';
-import { type EmbeddingFacts, POOLINGS, type Pooling } from './embedding.js';
+import { pairTokens } from '../tokenizer/pair-tokens.js';
+import type { Tokenizer } from '../tokenizer/tokenizer.js';
+import { hasHead } from './classification-head.js';
+import { type EmbeddingFacts, POOLINGS, type Pooling, type RankingFacts } from './embedding.js';
 
 /** Values of `pooling_type` (llama.cpp's `llama_pooling_type`). */
 const POOLING_NAMES: Readonly<Record<number, string>> = { 0: 'none', 1: 'mean', 2: 'cls', 3: 'last', 4: 'rank' };
@@ -16,11 +19,12 @@ const QWEN3_RANK_TEMPLATE =
 /**
  * Facts about a model's embeddings: pooling as `pooling_type` says, without it the last token's, or none of an encoder; or as an option
  * says. A model ranks if its file has
- * a template for it, is pooled by rank, or is a Qwen3 whose name says so.
+ * a template for it, is pooled by rank, or is a Qwen3 whose name says so; an encoder if it has a head that makes scores.
  */
 export function embeddingFacts(
-  { metadata }: Pick<GgufModel, 'metadata'>,
+  { metadata, tensors }: Pick<GgufModel, 'metadata' | 'tensors'>,
   { hiddenSize, traits }: Pick<ServableModel, 'hiddenSize' | 'traits'>,
+  tokenizer: Tokenizer,
   chosen?: Pooling,
 ): EmbeddingFacts {
   const isEncoder = traits.isEncoder === true;
@@ -30,7 +34,12 @@ export function embeddingFacts(
   const template = metadata.string('tokenizer.chat_template.rerank');
   const isNamed = architecture === 'qwen3' && /rerank/i.test(metadata.string('general.name') ?? '');
   const isQwen3Ranker = architecture === 'qwen3' && (isNamed || pooling === RANK);
-  const rankTemplate = isEncoder ? undefined : (template ?? (isQwen3Ranker ? QWEN3_RANK_TEMPLATE : undefined));
+  const rankTemplate = template ?? (isQwen3Ranker ? QWEN3_RANK_TEMPLATE : undefined);
+  const ranking: RankingFacts | undefined = isEncoder
+    ? encoderRanking({ metadata, tensors }, tokenizer)
+    : rankTemplate === undefined
+      ? undefined
+      : { prompt: rankTemplate, pooling: 'last' };
   const name = POOLING_NAMES[pooling] ?? String(pooling);
   const used = chosen ?? POOLINGS.find((one) => one === name);
   const refusal =
@@ -38,8 +47,18 @@ export function embeddingFacts(
       ? `the model’s embeddings are pooled by "${name}", which makes none of a text; set --pooling to one of ${POOLINGS.join(', ')}`
       : undefined;
   return {
-    ...{ size: hiddenSize, pooling: used ?? 'last', isEncoder, rankTemplate },
+    ...{ size: hiddenSize, pooling: used ?? 'last', isEncoder, ranking },
     isDeclared: declared !== undefined || chosen !== undefined,
     refusal,
   };
+}
+
+/** A ranking by the first token's hidden state, of ModernBERT by the mean, as in llama.cpp. */
+function encoderRanking(
+  { metadata, tensors }: Pick<GgufModel, 'metadata' | 'tensors'>,
+  tokenizer: Tokenizer,
+): RankingFacts | undefined {
+  if (!hasHead({ tensors })) return undefined;
+  const pooling = metadata.string('general.architecture') === 'modern-bert' ? 'mean' : 'cls';
+  return { prompt: metadata.string('tokenizer.chat_template.rerank') ?? pairTokens(metadata, tokenizer), pooling };
 }

@@ -1,5 +1,6 @@
 import { RocmForgeError } from '../../shared/errors.js';
-import type { EmbedInput as Input } from '../../shared/generated/rocmforge/v1/inference.js';
+import type { EmbedInput as Input, PromptPart } from '../../shared/generated/rocmforge/v1/inference.js';
+import type { PairTokens } from '../tokenizer/pair-tokens.js';
 import { checkTokenIds, encodeInput, type PromptEncoder, type PromptInput } from '../tokenizer/prompt.js';
 import { checkLimits, checkModelName, type LimitFacts } from './limits.js';
 
@@ -19,8 +20,16 @@ export interface EmbeddingFacts {
   readonly isDeclared: boolean;
   /** Why it has none: how they are pooled is not supported. */
   readonly refusal?: string | undefined;
-  /** The prompt with which it was trained to rank documents, with `{query}` and `{document}`; absent: it was not. */
-  readonly rankTemplate?: string | undefined;
+  /** Properties of its rankings; absent: it was not trained to rank documents. */
+  readonly ranking?: RankingFacts | undefined;
+}
+
+/** Properties of a model that ranks documents. */
+export interface RankingFacts {
+  /** Its prompt: a template with `{query}` and `{document}`, or the ids around the two. */
+  readonly prompt: string | PairTokens;
+  /** Pooling of what its scores are made of. */
+  readonly pooling: Pooling;
 }
 
 /** An input: a text, ids, or as JSON has it ids and texts in turn. */
@@ -103,24 +112,54 @@ function unpooledRefusal({ perToken = false }: EmbeddingRequest, { embeddings }:
  */
 export function openRanking(request: RankRequest, facts: LimitFacts, encoder: PromptEncoder): OpenedPrompts {
   checkHead(request, facts);
-  const template = facts.embeddings?.rankTemplate;
-  if (template === undefined) throw new RocmForgeError('INTERNAL', 'a ranking by a model that ranks nothing');
+  const ranking = facts.embeddings?.ranking;
+  if (ranking === undefined) throw new RocmForgeError('INTERNAL', 'a ranking by a model that ranks nothing');
   const { pairs } = request;
   check(pairs.length <= MOST_EMBED_INPUTS, 'documents', `has ${pairs.length} entries, more than ${MOST_EMBED_INPUTS}`);
-  const pieces = template.split(/(\{query\}|\{document\})/);
+  const { prompt } = ranking;
+  const { partsOf, keep } = typeof prompt === 'string' ? templateParts(prompt, encoder) : pairParts(prompt);
   const prompts = pairs.map(([query, document], i) => {
-    const parts = pieces
-      .filter((piece) => piece !== '')
-      .map((piece) => {
-        const isGiven = piece === '{query}' || piece === '{document}';
-        const text = isGiven ? (piece === '{query}' ? query : document) : piece;
-        return { part: { $case: 'text' as const, value: { text, parseSpecial: !isGiven, addSpecial: false } } };
-      });
-    const ids = encodeInput({ $case: 'mixed', value: { parts } }, encoder);
-    return fitting(ids, { ...request, facts, field: `documents[${i}]`, keep: tailOf(pieces, encoder) });
+    const ids = encodeInput({ $case: 'mixed', value: { parts: partsOf(query, document) } }, encoder);
+    return fitting(ids, { ...request, facts, field: `documents[${i}]`, keep });
   });
   return { ...headOf(request), prompts, normalize: false };
 }
+
+/** Parts of a prompt to rank with, and how many tokens are behind the document. */
+interface RankParts {
+  readonly partsOf: (query: string, document: string) => PromptPart[];
+  readonly keep: number;
+}
+
+function templateParts(template: string, encoder: PromptEncoder): RankParts {
+  const pieces = template.split(/(\{query\}|\{document\})/);
+  return {
+    partsOf: (query, document) =>
+      pieces
+        .filter((piece) => piece !== '')
+        .map((piece) => {
+          if (piece === '{query}') return plainPart(query);
+          return piece === '{document}' ? plainPart(document) : plainPart(piece, true);
+        }),
+    keep: tailOf(pieces, encoder),
+  };
+}
+
+function pairParts({ first, between, last }: PairTokens): RankParts {
+  const idsPart = (ids: readonly number[]): PromptPart[] =>
+    ids.length === 0 ? [] : [{ part: { $case: 'tokens', value: { ids: [...ids] } } }];
+  return {
+    partsOf: (query, document) => [
+      ...[...idsPart(first), plainPart(query)],
+      ...[...idsPart(between), plainPart(document), ...idsPart(last)],
+    ],
+    keep: last.length,
+  };
+}
+
+const plainPart = (text: string, parseSpecial = false): PromptPart => ({
+  part: { $case: 'text', value: { text, parseSpecial, addSpecial: false } },
+});
 
 interface PromptContext {
   readonly truncate: boolean;

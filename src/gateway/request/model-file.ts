@@ -53,7 +53,7 @@ export class ModelFile {
   /**
    * The rows of a small matrix, which the gateway itself computes with; undefined if the file has none of the name.
    *
-   * @throws RocmForgeError `MODEL_UNSUPPORTED` for other types than f32, f16, bf16 and q8_0
+   * @throws RocmForgeError `MODEL_UNSUPPORTED` for a type that {@link rowsOf} does not read
    */
   smallMatrix(name: string): readonly Float32Array[] | undefined {
     const tensor = this.header.tensors.get(name);

@@ -14,6 +14,7 @@ import {
 import { ChatTemplate, type TemplateSettings } from '../chat/chat-template.js';
 import { type FillInTokens, fillInTokens } from '../tokenizer/fill-in-tokens.js';
 import { createTokenizer, type Tokenizer } from '../tokenizer/tokenizer.js';
+import { ClassificationHead } from './classification-head.js';
 import type { Pooling } from './embedding.js';
 import { embeddingFacts } from './embedding-facts.js';
 import type { LimitFacts } from './limits.js';
@@ -43,8 +44,8 @@ export interface ServedModel {
   readonly predicts: boolean;
   /** Tokens to fill in the middle of a text; absent for a model that was not trained for it. */
   readonly fillIn: FillInTokens | undefined;
-  /** Rows of the matrix that makes scores of hidden states; absent in a file without one. */
-  readonly classifier: readonly Float32Array[] | undefined;
+  /** Makes scores of hidden states; absent in a file without one. */
+  readonly head: ClassificationHead | undefined;
   /** Tensors of the file that its texts are not computed with. */
   readonly unused: readonly UnusedTensors[];
 }
@@ -113,7 +114,7 @@ export function readServedModel(file: string, options: ServedModelOptions): Serv
       takesAnyName: anyName,
       modelAliases: options.aliases,
       defaultSeed: options.seed,
-      embeddings: embeddingFacts(gguf, parameters, options.pooling),
+      embeddings: embeddingFacts(gguf, parameters, tokenizer, options.pooling),
       ...answersOf(gguf.metadata, {
         ...options,
         chatTemplate: options.template?.source,
@@ -135,7 +136,7 @@ export function readServedModel(file: string, options: ServedModelOptions): Serv
       isRecurrent: parameters.traits.recurrent !== undefined,
       predicts: parameters.predictionLayers === 1 && PREDICTING_FAMILIES.includes(parameters.family),
       fillIn: fillInTokens(gguf.metadata, tokenizer),
-      classifier: opened.smallMatrix('cls.output.weight'),
+      head: ClassificationHead.of(opened, parameters),
       unused: unusedTensors(gguf),
     };
   } catch (error) {

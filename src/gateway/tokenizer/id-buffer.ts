@@ -1,5 +1,11 @@
+/** Takes token ids in their order. */
+export interface IdSink {
+  push(id: number): void;
+  append(ids: Int32Array): void;
+}
+
 /** A growing list of token ids. */
-export class IdBuffer {
+export class IdBuffer implements IdSink {
   private ids: Int32Array;
   length = 0;
 

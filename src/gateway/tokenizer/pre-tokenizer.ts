@@ -58,6 +58,7 @@ const FAMILIES: readonly (readonly [names: readonly string[], family: Partial<Pr
       'trillion',
       'granite-docling',
       'modern-bert',
+      ...['jina-es', 'jina-de', 'jina-v2-es', 'jina-v2-de', 'jina-v2-code', 'jina-v1-en', 'roberta-bpe'],
     ],
     { rules: [gpt2Words] },
   ],

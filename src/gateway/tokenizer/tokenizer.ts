@@ -10,6 +10,7 @@ import { SentencePieceModel } from './sentencepiece.js';
 import { SpecialTokenSplitter } from './special-tokens.js';
 import type { TextModel } from './text-model.js';
 import { TokenBytes } from './token-bytes.js';
+import { UnigramModel } from './unigram.js';
 import { Vocabulary } from './vocabulary.js';
 import { WordPieceModel } from './word-piece.js';
 
@@ -40,7 +41,7 @@ export interface Tokenizer {
   readonly addEos: boolean;
   /** True if a text starts with a space that is no part of it (SentencePiece). */
   readonly addSpacePrefix: boolean;
-  /** True if one token may stand for a text of any length (WordPiece: white space, and words that are no tokens). */
+  /** True if one token may stand for a text of any length (WordPiece, Unigram: white space, and what is no token). */
   readonly isLossy: boolean;
 
   /**
@@ -131,12 +132,22 @@ function tokenizerOf(metadata: GgufMetadata): Tokenizer {
     for (const key of ['bos', 'eos', 'sep']) metadata.boolean(`tokenizer.ggml.add_${key}_token`);
     expectSame(metadata, 'bos', vocabulary.bosId);
     expectSame(metadata, 'eos', vocabulary.eosId);
-    const enclosing = { addSpacePrefix: true, addBosByDefault: true, isWordPiece: true };
+    const enclosing = { addSpacePrefix: true, addBosByDefault: true, isEnclosed: true, isLossy: true };
     return new ModelTokenizer(metadata, { vocabulary, model, bytes, ...enclosing });
+  }
+  if (kind === 't5') {
+    const vocabulary = new Vocabulary(metadata, { eosId: 1, unknownId: 2 });
+    const model = new UnigramModel(metadata, vocabulary);
+    const bytes = new TokenBytes(vocabulary, 'sentencepiece');
+    const byDefault = { addBosByDefault: false, addEosByDefault: true };
+    return new ModelTokenizer(metadata, {
+      ...{ vocabulary, model, bytes, addSpacePrefix: model.addsSpace },
+      ...{ ...byDefault, isLossy: true },
+    });
   }
   throw new RocmForgeError(
     'TOKENIZER_UNSUPPORTED',
-    `tokenizer model ${kind === undefined ? 'is missing from the model file' : `${quoted(kind)} is not supported`}; supported: llama (SentencePiece), gpt2 (byte-level BPE), gemma4 (BPE over characters), bert (WordPiece)`,
+    `tokenizer model ${kind === undefined ? 'is missing from the model file' : `${quoted(kind)} is not supported`}; supported: llama (SentencePiece), gpt2 (byte-level BPE), gemma4 (BPE over characters), bert (WordPiece), t5 (Unigram)`,
     { model: cut(kind ?? '') },
   );
 }
@@ -157,8 +168,10 @@ interface Parts {
   readonly bytes: TokenBytes;
   readonly addSpacePrefix: boolean;
   readonly addBosByDefault: boolean;
-  /** WordPiece: a prompt always has BOS before and EOS behind it, and words may become the unknown token. */
-  readonly isWordPiece?: boolean;
+  readonly addEosByDefault?: boolean;
+  /** True if every prompt is between BOS and EOS, whatever the file says. */
+  readonly isEnclosed?: boolean;
+  readonly isLossy?: boolean;
 }
 
 class ModelTokenizer implements Tokenizer {
@@ -188,11 +201,11 @@ class ModelTokenizer implements Tokenizer {
     this.eogIds = vocabulary.eogIds;
     this.addSpacePrefix = parts.addSpacePrefix;
     const wantsBos = metadata.boolean('tokenizer.ggml.add_bos_token') ?? parts.addBosByDefault;
-    const wantsEos = metadata.boolean('tokenizer.ggml.add_eos_token') ?? false;
-    const { isWordPiece = false } = parts;
-    this.isLossy = isWordPiece;
-    this.addBos = (wantsBos || isWordPiece) && vocabulary.bosId !== undefined;
-    this.addEos = (wantsEos || isWordPiece) && vocabulary.eosId !== undefined;
+    const wantsEos = metadata.boolean('tokenizer.ggml.add_eos_token') ?? parts.addEosByDefault ?? false;
+    const { isEnclosed = false, isLossy = false } = parts;
+    this.isLossy = isLossy;
+    this.addBos = (wantsBos || isEnclosed) && vocabulary.bosId !== undefined;
+    this.addEos = (wantsEos || isEnclosed) && vocabulary.eosId !== undefined;
   }
 
   encode(text: string, options: EncodeOptions): Int32Array {

@@ -1,4 +1,4 @@
-import { IdBuffer } from './id-buffer.js';
+import { IdBuffer, type IdSink } from './id-buffer.js';
 
 /** Longer words are rarely met twice. UTF-16 units. */
 const LONGEST_CACHED_WORD = 48;
@@ -9,7 +9,11 @@ export class WordCache {
   private readonly ids = new Map<string, Int32Array>();
 
   /** Appends the ids of `word` to `output`, computing them with `encode` when they are not known yet. */
-  encode(word: string, output: IdBuffer, encode: (word: string, output: IdBuffer) => void): void {
+  encode<Sink extends IdSink>(
+    word: string,
+    output: Sink,
+    encode: (word: string, output: Sink | IdBuffer) => void,
+  ): void {
     if (word.length > LONGEST_CACHED_WORD) {
       encode(word, output);
       return;

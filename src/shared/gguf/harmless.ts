@@ -1,3 +1,4 @@
+import { ENCODER_READERS } from './encoder-traits.js';
 import type { GgufValue } from './metadata.js';
 import type { GgufModel, GgufTensor } from './reader.js';
 
@@ -18,6 +19,9 @@ const isZero = (value: GgufValue): boolean =>
 const isMinusOne = (value: GgufValue): boolean =>
   ArrayBuffer.isView(value) && Array.from(value as ArrayLike<number | bigint>, Number).every((one) => one === -1);
 
+const areNames = (value: GgufValue): boolean =>
+  Array.isArray(value) && value.length > 0 && value.every((name) => typeof name === 'string');
+
 /**
  * The one list of what may stand in a model file unread. Anything else that no code asks for is refused by name: a bias, a
  * scale or an expert that is passed over makes a model answer, fluently, something else.
@@ -32,6 +36,7 @@ const HARMLESS_KEYS: readonly Harmless[] = [
   },
   { name: /^tensor_data_layout$/, why: 'a note of old converters that q and k are permuted, as they always are' },
   { name: /^rope\.scaling\.finetuned$/, why: 'a note on the training' },
+  { name: /^classifier\.output_labels$/, when: areNames, why: 'names of scores, which the gateway counts' },
   { name: /^pooling_type$/, why: 'how embeddings are made of hidden states, which the gateway reads' },
   { name: /^attention\.causal$/, when: (value) => value === true, why: 'what attention is without it' },
   { name: /^use_parallel_residual$/, when: (value) => value === false, why: 'what a block is without it' },
@@ -106,7 +111,7 @@ const HARMLESS_TOKENIZER_KEYS: readonly Harmless[] = [
   { name: /^tokenizer\.ggml\.add_space_prefix$/, why: 'unread with byte-level BPE, which adds none' },
   {
     name: /^tokenizer\.ggml\.(padding|seperator|separator|cls|mask)_token_id$/,
-    why: 'of encoders and of training: nothing is padded, separated or masked here',
+    why: 'of encoders and of training: nothing is padded or masked here, and rankings read what separates texts',
   },
   {
     name: /^tokenizer\.ggml\.(fim_(pre|suf|mid)|prefix|suffix|middle)_token_id$/,
@@ -115,7 +120,7 @@ const HARMLESS_TOKENIZER_KEYS: readonly Harmless[] = [
   { name: /^tokenizer\.ggml\.token_type_count$/, why: 'kinds of segments, of which every text is the first' },
   {
     name: /^tokenizer\.ggml\.add_sep_token$/,
-    why: 'between the two texts of a pair, which no input is; where it is the end of a text, too, its reader puts it there',
+    why: 'between the two texts of a pair, which rankings read; where it is the end of a text, too, its reader puts it there',
   },
   {
     name: /^tokenizer\.ggml\.(remove_extra_whitespaces|normalizer\.lowercase)$/,
@@ -123,6 +128,8 @@ const HARMLESS_TOKENIZER_KEYS: readonly Harmless[] = [
     why: 'off',
   },
 ];
+
+const HEAD = 'makes scores of hidden states, which the gateway computes';
 
 /**
  * Tensors that nothing here computes with. Those of draft models (eagle3's `d2t` and `fc`, gemma's assistants) are in files of
@@ -133,7 +140,7 @@ const HARMLESS_TENSORS: readonly Harmless[] = [
     name: /^blk\.\d+\.attn_rot_embd$/,
     why: 'RoPE’s frequencies as old converters stored them; they follow from the base',
   },
-  { name: /^cls\.output\.weight$/, why: 'makes scores of hidden states, which the gateway computes' },
+  { name: /^cls\.output\.weight$/, why: HEAD },
   { name: /^(v|mm|a|resampler)\./, why: 'a tower that encodes images or sound, which no request can bring here' },
 ];
 
@@ -184,12 +191,15 @@ export interface UnusedTensors {
 export function unusedTensors(file: Pick<GgufModel, 'metadata' | 'tensors'>): readonly UnusedTensors[] {
   const isPrediction = predictionTensors(file);
   const isShared = sharedTensors(file);
+  const isHead = encoderHead(file);
   const whyOf = (tensor: string): string | undefined =>
-    isPrediction(tensor)
-      ? PREDICTION
-      : isShared(tensor)
-        ? SHARED
-        : HARMLESS_TENSORS.find(({ name }) => name.test(tensor))?.why;
+    isHead(tensor)
+      ? HEAD
+      : isPrediction(tensor)
+        ? PREDICTION
+        : isShared(tensor)
+          ? SHARED
+          : HARMLESS_TENSORS.find(({ name }) => name.test(tensor))?.why;
   const found = new Map<string, GgufTensor[]>();
   for (const tensor of file.tensors.values()) {
     const why = whyOf(tensor.name);
@@ -214,4 +224,10 @@ function sharedTensors({ metadata }: Pick<GgufModel, 'metadata'>): (tensor: stri
   if (layers === 0) return () => false;
   const first = (metadata.number(`${architecture}.block_count`) ?? Number.POSITIVE_INFINITY) - layers;
   return (tensor) => Number(/^blk\.(\d+)\.attn_(k|v|k_norm)\./.exec(tensor)?.[1] ?? -1) >= first;
+}
+
+/** Tensors of the head with which an encoder ranks. */
+function encoderHead({ metadata }: Pick<GgufModel, 'metadata'>): (tensor: string) => boolean {
+  const isEncoder = (metadata.string('general.architecture') ?? '') in ENCODER_READERS;
+  return (tensor) => isEncoder && /^cls(\.output)?\.(weight|bias)$|^cls\.norm\.weight$/.test(tensor);
 }

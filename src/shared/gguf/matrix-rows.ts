@@ -1,14 +1,12 @@
 import { RocmForgeError } from '../errors.js';
+import { BLOCK_FORMATS, fromF16 } from './block-elements.js';
 import type { GgufTensor } from './tensor-infos.js';
-
-/** Bytes of a block of q8_0: an f16 scale and 32 integers. */
-const [Q8_0_BYTES, Q8_0_ELEMENTS] = [34, 32];
 
 /**
  * The rows of a matrix in f32.
  *
  * @param bytes of the tensor
- * @throws RocmForgeError `MODEL_UNSUPPORTED` for other types than f32, f16, bf16 and q8_0
+ * @throws RocmForgeError `MODEL_UNSUPPORTED` for types that it does not read
  */
 export function rowsOf({ name, type, dims }: GgufTensor, bytes: Uint8Array): readonly Float32Array[] {
   const [columns = 0, rows = 1] = dims;
@@ -21,16 +19,8 @@ export function rowsOf({ name, type, dims }: GgufTensor, bytes: Uint8Array): rea
         return (i) => fromF16(view.getUint16(2 * i, true));
       case 'BF16':
         return (i) => fromBits(view.getUint16(2 * i, true) << 16);
-      case 'Q8_0':
-        return (i) => {
-          const block = Math.floor(i / Q8_0_ELEMENTS) * Q8_0_BYTES;
-          return fromF16(view.getUint16(block, true)) * view.getInt8(block + 2 + (i % Q8_0_ELEMENTS));
-        };
       default:
-        throw new RocmForgeError(
-          'MODEL_UNSUPPORTED',
-          `tensor ${name} has type ${type}; F32, F16, BF16 and Q8_0 are read`,
-        );
+        return blockElement(name, type, view);
     }
   };
   const element = elementOf();
@@ -46,11 +36,13 @@ function fromBits(word: number): number {
   return bits.getFloat32(0);
 }
 
-function fromF16(half: number): number {
-  const sign = half & 0x8000 ? -1 : 1;
-  const exponent = (half >> 10) & 0x1f;
-  const fraction = half & 0x3ff;
-  if (exponent === 0) return sign * fraction * 2 ** -24;
-  if (exponent === 0x1f) return fraction === 0 ? sign * Number.POSITIVE_INFINITY : Number.NaN;
-  return sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
+/** @throws RocmForgeError `MODEL_UNSUPPORTED` */
+function blockElement(name: string, type: GgufTensor['type'], view: DataView): (index: number) => number {
+  const format = BLOCK_FORMATS[type];
+  if (format === undefined) {
+    const types = ['F32', 'F16', 'BF16', ...Object.keys(BLOCK_FORMATS)].join(', ');
+    throw new RocmForgeError('MODEL_UNSUPPORTED', `tensor ${name} has type ${type}; supported here: ${types}`);
+  }
+  const { elements, bytes, element } = format;
+  return (index) => element(view, Math.floor(index / elements) * bytes, index % elements);
 }

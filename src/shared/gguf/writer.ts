@@ -7,7 +7,7 @@ export type GgufValue =
   | { readonly type: 'bool'; readonly value: boolean }
   | { readonly type: 'string'; readonly value: string }
   | { readonly type: 'strings'; readonly value: readonly string[] }
-  | { readonly type: 'i32s' | 'f32s'; readonly value: readonly number[] };
+  | { readonly type: 'u8s' | 'i32s' | 'f32s'; readonly value: readonly number[] };
 
 /** A tensor to be written; its bytes are asked for when its turn comes. */
 export interface TensorSource {
@@ -21,7 +21,7 @@ export interface TensorSource {
 
 const ALIGNMENT = 32;
 /** `enum gguf_type` of gguf.h. */
-const TYPE_IDS = { u32: 4, i32: 5, f32: 6, bool: 7, string: 8, array: 9 } as const;
+const TYPE_IDS = { u8: 0, u32: 4, i32: 5, f32: 6, bool: 7, string: 8, array: 9 } as const;
 
 /**
  * Writes a GGUF v3 file in one pass: no tensor is ever held whole, so that a file larger than memory can be made.
@@ -89,6 +89,8 @@ function encoded(value: GgufValue): Buffer {
       return scalar(TYPE_IDS.string, text(value.value));
     case 'strings':
       return array(TYPE_IDS.string, value.value.length, Buffer.concat(value.value.map(text)));
+    case 'u8s':
+      return array(TYPE_IDS.u8, value.value.length, Buffer.from(value.value));
     case 'i32s':
       return array(TYPE_IDS.i32, value.value.length, numbers(Int32Array.from(value.value)));
     case 'f32s':

@@ -17,7 +17,7 @@ describe('a vocabulary that is not known exactly', () => {
       { 'tokenizer.ggml.pre': undefined },
       /has no "tokenizer.ggml.pre", which says how text is cut; convert/,
     ],
-    ['another kind', { 'tokenizer.ggml.model': 't5' }, /"t5" is not supported; supported: llama .* gpt2/],
+    ['another kind', { 'tokenizer.ggml.model': 'rwkv' }, /"rwkv" is not supported; supported: llama .* gpt2/],
     ['no kind', { 'tokenizer.ggml.model': undefined }, /is missing/],
   ])('is refused by name: %s', (_name, overrides, message) => {
     expect(() => tokenizerOf(smallBpe(overrides))).toThrow(failure('TOKENIZER_UNSUPPORTED', message));

@@ -152,7 +152,7 @@ const rerank: Reader = (body, policy, facts) => {
   const truncate = truncates(fields);
   fields.ignore('return_text', 'documents', 'texts', 'user');
   fields.end();
-  const isRanked = facts.embeddings?.rankTemplate !== undefined;
+  const isRanked = facts.embeddings?.ranking !== undefined;
   return {
     request: {
       ...head,
@@ -180,7 +180,7 @@ const score: Reader = (body, policy, facts) => {
   const truncate = truncates(fields);
   fields.ignore('user');
   fields.end();
-  const isRanked = facts.embeddings?.rankTemplate !== undefined;
+  const isRanked = facts.embeddings?.ranking !== undefined;
   const of = (i: number): number => (first.length === 1 ? 0 : i);
   return {
     request: {
