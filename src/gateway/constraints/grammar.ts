@@ -1,3 +1,4 @@
+import { Automata } from './automata.js';
 import type { Budget } from './budget.js';
 import type { CodePointSet } from './code-points.js';
 import { CONSTRAINT_LIMITS } from './limits.js';
@@ -69,12 +70,15 @@ export class Grammar {
   readonly #names = new Map<string, string>();
   readonly #open: (() => void)[] = [];
   #made = 0;
+  readonly automata: Automata;
 
   /** @param strings how strings of JSON are written: where a tag ends a value, no string may hold one */
   constructor(
     readonly work: Budget,
     readonly strings: 'plain' | 'without-angles' = 'plain',
-  ) {}
+  ) {
+    this.automata = new Automata(work);
+  }
 
   /**
    * A rule of this content, known by its key: it is made once. Its content is made later, by {@link makeRules}, so that

@@ -1,4 +1,4 @@
-import type { Automaton } from '../automaton.js';
+import type { Automata, Automaton } from '../automata.js';
 import type { Budget } from '../budget.js';
 import { CONSTRAINT_LIMITS } from '../limits.js';
 import type { Matching } from '../pattern-automaton.js';
@@ -32,6 +32,7 @@ const MOST_BRANCHES_WITH_ANNOTATIONS = 5;
 
 /** Turns schemas into shapes, each once. What it says of nested values stays conjunctions: references may be recursive. */
 export class Expansion {
+  readonly work: Budget;
   readonly shapes: Shapes;
   readonly numbers: NumberAutomata;
   readonly #known = new Map<string, Shape>();
@@ -40,10 +41,11 @@ export class Expansion {
 
   constructor(
     readonly document: SchemaDocument,
-    readonly work: Budget,
+    readonly automata: Automata,
   ) {
-    this.numbers = new NumberAutomata(work);
-    this.shapes = new Shapes(this.numbers, work, CONSTRAINT_LIMITS.alternatives, document.hasUnevaluated);
+    this.work = automata.work;
+    this.numbers = new NumberAutomata(automata);
+    this.shapes = new Shapes(this.numbers, automata, CONSTRAINT_LIMITS.alternatives, document.hasUnevaluated);
   }
 
   /** The values that satisfy all literals. */
@@ -81,7 +83,7 @@ export class Expansion {
 
   pattern(reading: Reading, source: string, matching: Matching, keyword: string): Automaton {
     const key = `${matching} ${source}`;
-    const found = this.#patterns.get(key) ?? reading.pattern(source, matching, keyword);
+    const found = this.#patterns.get(key) ?? reading.pattern(source, matching, keyword, this.automata);
     this.#patterns.set(key, found);
     return found;
   }
