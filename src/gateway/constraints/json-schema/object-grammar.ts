@@ -11,16 +11,7 @@ import {
   text,
 } from '../grammar.js';
 import { constantInJson } from '../json-strings.js';
-import {
-  type Conjunction,
-  conjoin,
-  hasString,
-  isNever,
-  keyOf,
-  type ObjectShape,
-  type StringSet,
-  valueAt,
-} from './shape.js';
+import { type Conjunction, conjoin, hasString, isNever, keyOf, type ObjectShape, valueAt } from './shape.js';
 import type { ValueGrammar } from './value-grammar.js';
 
 const MOST = Number.POSITIVE_INFINITY;
