@@ -21,7 +21,8 @@ export const IMPOSSIBLE: Expression = { kind: 'choice', options: [] };
 export const text = (value: string): Expression => ({ kind: 'text', text: value });
 export const rule = (name: string): Expression => ({ kind: 'rule', name });
 export const special = (name: string): Expression => ({ kind: 'special', name });
-export const characters = (set: CodePointSet): Expression => ({ kind: 'characters', set });
+export const characters = (set: CodePointSet): Expression =>
+  set.length === 0 ? IMPOSSIBLE : { kind: 'characters', set };
 
 export const sequence = (...parts: readonly Expression[]) => sequenceOf(parts);
 
@@ -138,7 +139,9 @@ export class Grammar {
     let size = 0;
     const reached = new Set(['root']);
     for (const name of reached) {
-      const content = pruned(this.#rules.get(name)!, finishable);
+      const made = this.#rules.get(name)!;
+      // What is impossible within a rule is left out as it is made.
+      const content = finishable.size === this.#rules.size ? made : pruned(made, finishable);
       eachRule(content, (other) => reached.add(other));
       size += sizeOf(content);
       if (size > CONSTRAINT_LIMITS.grammarSize) {
