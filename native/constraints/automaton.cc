@@ -23,9 +23,37 @@ size_t Automata::Hash::operator()(const AutomatonState* of) const {
   return hash;
 }
 
+void Automata::factor(std::vector<const Expression*>& expressions, Budget& budget) {
+  std::vector<const Expression*> made, sequences;
+  const auto add = [&](const Expression* each) { (each->kind == Kind::kSequence ? sequences : made).push_back(each); };
+  for (const Expression* each : expressions) {
+    if (each->kind != Kind::kChoice)
+      add(each);
+    else
+      for (const Expression* option : each->options) add(option);
+  }
+  sort_once(sequences);
+  std::stable_sort(sequences.begin(), sequences.end(), [](auto* a, auto* b) { return a->first->id < b->first->id; });
+  budget.spend(static_cast<int64_t>(made.size() + sequences.size()));
+  const size_t bytes = table_.allocated_bytes(), lookups = table_.lookups();
+  for (size_t i = 0, end; i < sequences.size(); i = end) {
+    std::vector<const Expression*> behind;
+    for (end = i; end < sequences.size() && sequences[end]->first == sequences[i]->first; end++) {
+      behind.push_back(sequences[end]->second);
+    }
+    if (behind.size() == 1)
+      made.push_back(sequences[i]);
+    else
+      made.push_back(table_.sequence(sequences[i]->first, table_.choice(std::move(behind))));
+  }
+  sort_once(made);
+  expressions.swap(made);
+  budget.spend(static_cast<int64_t>(table_.lookups() - lookups));
+  budget.allocate_automata(table_.allocated_bytes() - bytes);
+}
+
 AutomatonState* Automata::intern(std::vector<const Expression*> expressions, Budget& budget) {
-  sort_once(expressions);
-  budget.spend(static_cast<int64_t>(expressions.size()));
+  factor(expressions, budget);
   AutomatonState sought;
   sought.expressions.swap(expressions);
   const auto known = known_.find(&sought);
@@ -93,16 +121,19 @@ void Automata::follow(const Expression* of, const Expression* rest, std::vector<
       case Kind::kCall:
         return;
       case Kind::kBytes:
-        out.emplace_back(of->bytes, rest);
+        out.emplace_back(of->bytes, Behind{rest, table_.empty(), false});
         return;
       case Kind::kLiteral: {
         const auto byte = static_cast<uint8_t>(of->text[0]);
         if (single_[byte] == nullptr) single_[byte] = &single_sets_.emplace_back(ByteSet().set(byte));
-        // The text behind it is a part of this one's: it is not copied.
-        out.emplace_back(single_[byte], table_.sequence(table_.behind_first(of), rest));
+        out.emplace_back(single_[byte], Behind{of, rest, true});
         return;
       }
       case Kind::kSequence:
+        if (of->first->kind == Kind::kBytes) {
+          out.emplace_back(of->first->bytes, Behind{of->second, rest, false});
+          return;
+        }
         follow(of->first, table_.sequence(of->second, rest), out, budget, depth + 1);
         if (!of->first->nullable) return;
         of = of->second;
@@ -154,39 +185,67 @@ const Edges& Automata::build_edges(AutomatonState* state, Budget& budget) {
   }
   std::array<uint8_t, 256> part{};
   for (size_t byte = 1; byte < 256; byte++) part[byte] = static_cast<uint8_t>(part[byte - 1] + is_border[byte]);
-  std::vector<std::vector<const Expression*>> behind(part[255] + size_t{1});
+  std::vector<std::vector<Behind>> behind(part[255] + size_t{1});
   for (const Follower& follower : followers) {
     each_byte(*follower.first, [&](size_t byte) {
       if (is_border[byte]) behind[part[byte]].push_back(follower.second);
     });
   }
-  Edges made;
+  struct Bytes {
+    size_t first, last;
+    std::vector<Behind>* behind;
+  };
+  std::vector<Bytes> ranges;
   for (size_t byte = 0, end = 1; byte < 256; byte = end++) {
     while (end < 256 && !is_border[end]) end++;
     auto& set = behind[part[byte]];
     if (set.empty()) continue;
-    AutomatonState* to = intern(std::move(set), budget);
-    const bool goes_on = !made.ranges.empty() && made.ranges.back().to == to && made.ranges.back().last + 1u == byte;
-    if (goes_on)
-      made.ranges.back().last = static_cast<uint8_t>(end - 1);
+    if (!ranges.empty() && ranges.back().last + 1 == byte && *ranges.back().behind == set)
+      ranges.back().last = end - 1;
     else
-      made.ranges.push_back({static_cast<uint8_t>(byte), static_cast<uint8_t>(end - 1), to});
+      ranges.push_back({byte, end - 1, &set});
   }
-  made.ranges.shrink_to_fit();
-  if (made.ranges.size() > Edges::kFew) {
-    made.index = std::make_unique<std::array<uint16_t, 256>>();
-    for (size_t i = 0; i < made.ranges.size(); i++) {
-      for (size_t byte = made.ranges[i].first; byte <= made.ranges[i].last; byte++) {
-        (*made.index)[byte] = static_cast<uint16_t>(i + 1);
-      }
+  Edges made;
+  made.count = ranges.size();
+  made.ranges = std::make_unique<Edges::Range[]>(made.count);
+  // No text has all 256 bytes.
+  if (made.count > Edges::kFew && made.count < 256) made.index = std::make_unique<std::array<uint8_t, 256>>();
+  size_t bytes = sizeof(Edges) + (made.index ? sizeof(*made.index) : 0);
+  for (size_t i = 0; i < made.count; i++) {
+    Edges::Range& range = made.ranges[i];
+    range.first = static_cast<uint8_t>(ranges[i].first);
+    range.last = static_cast<uint8_t>(ranges[i].last);
+    range.behind = static_cast<uint32_t>(made.behind.size());
+    made.behind.insert(made.behind.end(), ranges[i].behind->begin(), ranges[i].behind->end());
+    range.behind_end = static_cast<uint32_t>(made.behind.size());
+    for (size_t byte = range.first; made.index != nullptr && byte <= range.last; byte++) {
+      (*made.index)[byte] = static_cast<uint8_t>(i + 1);
     }
   }
-  const size_t bytes = sizeof(Edges) + made.ranges.size() * sizeof(Edges::Range) + (made.index ? 512 : 0);
+  made.behind.shrink_to_fit();
+  bytes += made.count * sizeof(Edges::Range) + made.behind.size() * sizeof(Behind);
   table_.count_bytes(bytes);
   budget.allocate_automata(bytes);
   const Edges* kept = &edges_.emplace_back(std::move(made));
   state->edges.store(kept, std::memory_order_release);
   return *kept;
+}
+
+AutomatonState* Automata::build_target(const Edges& edges, Edges::Range& range, Budget& budget) {
+  const std::lock_guard lock(mutex_);
+  if (AutomatonState* known = range.to.load(std::memory_order_acquire)) return known;
+  const size_t before = table_.allocated_bytes(), lookups = table_.lookups();
+  std::vector<const Expression*> expressions;
+  for (const Behind& each : edges.behind_of(range)) {
+    // The text behind a literal's first byte is a part of the literal's: it is not copied.
+    const Expression* first = each.is_cut ? table_.behind_first(each.first) : each.first;
+    expressions.push_back(table_.sequence(first, each.second));
+  }
+  budget.allocate_automata(table_.allocated_bytes() - before);
+  budget.spend(static_cast<int64_t>(table_.lookups() - lookups));
+  AutomatonState* made = intern(std::move(expressions), budget);
+  range.to.store(made, std::memory_order_release);
+  return made;
 }
 
 }  // namespace rocmforge::constraints

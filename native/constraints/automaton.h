@@ -8,6 +8,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <stdexcept>
 #include <unordered_set>
 #include <vector>
@@ -42,20 +43,36 @@ struct Budget {
 
 struct AutomatonState;
 
+// An expression that is not made yet: `first`, or a literal without its first byte, and `second` behind it.
+struct Behind {
+  const Expression* first;
+  const Expression* second;
+  bool is_cut;
+  bool operator==(const Behind&) const = default;
+};
+
 struct Edges {
   struct Range {
-    uint8_t first, last;
-    AutomatonState* to;
+    uint8_t first = 0, last = 0;
+    // Of the state, in `behind`.
+    uint32_t behind = 0, behind_end = 0;
+    // Made when a text comes to it, and null until then.
+    std::atomic<AutomatonState*> to{nullptr};
   };
   static constexpr size_t kFew = 4;
-  std::vector<Range> ranges;  // sorted, and apart
-  std::unique_ptr<std::array<uint16_t, 256>>
-      index;  // 1 + the range of each byte, 0: none; where there are more than a few
+  std::unique_ptr<Range[]> ranges;  // sorted, and apart
+  size_t count = 0;
+  std::vector<Behind> behind;
+  std::unique_ptr<std::array<uint8_t, 256>> index;  // 1 + the range of each byte, 0: none; for more than a few ranges
 
-  AutomatonState* step(uint8_t byte) const {
-    if (index != nullptr) return (*index)[byte] == 0 ? nullptr : ranges[(*index)[byte] - 1].to;
-    for (const Range& range : ranges) {
-      if (byte <= range.last) return byte >= range.first ? range.to : nullptr;
+  std::span<Range> all() const { return {ranges.get(), count}; }
+  std::span<const Behind> behind_of(const Range& range) const {
+    return {behind.data() + range.behind, behind.data() + range.behind_end};
+  }
+  Range* find(uint8_t byte) const {
+    if (index != nullptr) return (*index)[byte] == 0 ? nullptr : &ranges[(*index)[byte] - 1];
+    for (Range& range : all()) {
+      if (byte <= range.last) return byte >= range.first ? &range : nullptr;
     }
     return nullptr;
   }
@@ -84,6 +101,16 @@ class Automata {
     const Edges* known = state->edges.load(std::memory_order_acquire);
     return known != nullptr ? *known : build_edges(state, budget);
   }
+  // Behind a byte; null where no text goes on by it.
+  AutomatonState* step(AutomatonState* from, uint8_t byte, Budget& budget) {
+    const Edges& found = edges(from, budget);
+    Edges::Range* range = found.find(byte);
+    return range == nullptr ? nullptr : target(found, *range, budget);
+  }
+  AutomatonState* target(const Edges& edges, Edges::Range& range, Budget& budget) {
+    AutomatonState* known = range.to.load(std::memory_order_acquire);
+    return known != nullptr ? known : build_target(edges, range, budget);
+  }
   AutomatonState* clamped(AutomatonState* state, size_t length_class, Budget& budget);
   const Expression* repeat(const Expression* what, uint32_t min, uint32_t max);
   std::pair<const Expression*, const Expression*> split(const Expression* sequence);
@@ -100,10 +127,14 @@ class Automata {
   struct Equal {
     bool operator()(const AutomatonState* a, const AutomatonState* b) const { return a->expressions == b->expressions; }
   };
-  using Follower = std::pair<const ByteSet*, const Expression*>;
+  using Follower = std::pair<const ByteSet*, Behind>;
 
+  // Sorts a set of expressions; those that begin alike become one, so that alternatives with a common part take its
+  // states once.
+  void factor(std::vector<const Expression*>& expressions, Budget& budget);
   AutomatonState* intern(std::vector<const Expression*> expressions, Budget& budget);
   const Edges& build_edges(AutomatonState* state, Budget& budget);
+  AutomatonState* build_target(const Edges& edges, Edges::Range& range, Budget& budget);
   void follow(const Expression* of, const Expression* rest, std::vector<Follower>& out, Budget& budget, int depth);
 
   const uint64_t epoch_;

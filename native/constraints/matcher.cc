@@ -12,6 +12,8 @@ using Kind = Expression::Kind;
 // automata.
 constexpr size_t kFreeAt = 512 << 10;
 constexpr size_t kMostBytes = 32 << 20;
+// Bytes that a grammar without matchers may keep.
+constexpr size_t kRestBytes = 1'000'000;
 
 // In steps of 15 ns: a place in a hash table; calls, and words of masks, that are looked at one after the other.
 constexpr int64_t kReachSteps = 4;
@@ -50,11 +52,17 @@ size_t Grammar::StateHash::operator()(const State* of) const {
   return hash;
 }
 
-Grammar::Grammar(std::shared_ptr<Vocabulary> vocabulary, std::span<const uint8_t> buffer)
-    : vocabulary_(std::move(vocabulary)),
-      automata_(vocabulary_->automata()),
-      rules_(read_rules(buffer, *automata_)),
-      free_at_(kFreeAt) {}
+Grammar::Grammar(std::shared_ptr<Vocabulary> vocabulary, std::vector<uint8_t> buffer)
+    : vocabulary_(std::move(vocabulary)), buffer_(std::move(buffer)), free_at_(kFreeAt) {
+  prepare();
+}
+
+void Grammar::prepare() {
+  automata_ = vocabulary_->automata();
+  epoch_ = automata_->epoch();
+  rules_ = read_rules(buffer_, *automata_);
+  automata_bytes_ = rules_.bytes;
+}
 
 Grammar::~Grammar() {
   for (const Continuation* each : continuations_) delete each;
@@ -62,8 +70,8 @@ Grammar::~Grammar() {
 }
 
 void Grammar::begin() {
-  free_unused();
-  if (automata_bytes_ > kMostBytes) throw BudgetExceeded("takes too much memory");
+  if (allocated_ >= free_at_) free_unused();
+  if (automata_bytes_ - rules_.bytes > kMostBytes) throw BudgetExceeded("takes too much memory");
 }
 
 void Grammar::allocate(size_t bytes, Budget& budget) {
@@ -95,6 +103,7 @@ State* Grammar::state(std::vector<Thread> arrived, Budget& budget) {
 }
 
 State* Grammar::start(Budget& budget) {
+  if (automata_ == nullptr) prepare();
   const Expression* empty = automata_->expressions().empty();
   const Continuation* root = continuation({Continuation::Kind::kCell, rules_.root, &end_, nullptr, 0, false}, budget);
   return state({{automata_->state_of(empty, budget), root}}, budget);
@@ -229,8 +238,8 @@ class Grammar::Completion {
       }
       AutomatonState* all = grammar_.automata_->united(states, budget_);
       const Edges& edges = grammar_.automata_->edges(all, budget_);
-      if (edges.ranges.empty()) continue;
-      for (const Edges::Range& range : edges.ranges) {
+      if (edges.count == 0) continue;
+      for (const Edges::Range& range : edges.all()) {
         for (size_t byte = range.first; byte <= range.last; byte++) state_.first_bytes.set(byte);
       }
       state_.threads.push_back({all, threads_[i].continuation});
@@ -274,7 +283,7 @@ State* Grammar::step(State* from, uint8_t byte, Budget& budget) {
   if (from->first_bytes[byte]) {
     std::vector<Thread> arrived;
     for (const Thread& thread : from->threads) {
-      AutomatonState* next = automata_->edges(thread.automaton, budget).step(byte);
+      AutomatonState* next = automata_->step(thread.automaton, byte, budget);
       if (next != nullptr) arrived.push_back({next, thread.continuation});
     }
     budget.spend(static_cast<int64_t>(from->threads.size()));
@@ -372,8 +381,17 @@ void Grammar::mark(const Continuation* of, std::vector<State*>& open) {
   }
 }
 
+void Grammar::rest() {
+  if (allocated_bytes() <= kRestBytes) return;
+  free_unused();
+  if (allocated_bytes() <= kRestBytes) return;
+  rules_ = {};
+  automata_ = nullptr;
+  automata_bytes_ = 0;
+  epoch_ = kNoEpoch;
+}
+
 void Grammar::free_unused() {
-  if (allocated_ < free_at_) return;
   std::vector<State*> open;
   for (const Matcher* matcher : matchers_) {
     for (State* state : matcher->states_) mark(state, open);
@@ -428,6 +446,7 @@ Matcher::Matcher(const Matcher& other) : grammar_(other.grammar_) {
 Matcher::~Matcher() {
   const std::lock_guard lock(grammar_->mutex());
   grammar_->matchers_.erase(this);
+  if (grammar_->matchers_.empty()) grammar_->rest();
 }
 
 State* Matcher::now(Budget& budget) {

@@ -60,7 +60,7 @@ class Matcher;
 // matchers.
 class Grammar {
  public:
-  Grammar(std::shared_ptr<Vocabulary> vocabulary, std::span<const uint8_t> buffer);
+  Grammar(std::shared_ptr<Vocabulary> vocabulary, std::vector<uint8_t> buffer);
   ~Grammar();
   Grammar(const Grammar&) = delete;
   Grammar& operator=(const Grammar&) = delete;
@@ -68,12 +68,14 @@ class Grammar {
   Vocabulary& vocabulary() { return *vocabulary_; }
   // Held by who uses it.
   std::mutex& mutex() { return mutex_; }
-  // Of its states, and of what its rules and texts have added to automata; readable at any time.
+  // As written, of its states, and of what its rules and texts have added to automata; readable at any time.
   size_t allocated_bytes() const {
-    return rules_.bytes + allocated_.load(std::memory_order_relaxed) + automata_bytes_.load(std::memory_order_relaxed);
+    return buffer_.size() + allocated_.load(std::memory_order_relaxed) +
+           automata_bytes_.load(std::memory_order_relaxed);
   }
-  // Automata that are prepared later have a higher one.
-  uint64_t epoch() const { return automata_->epoch(); }
+  // Automata that are prepared later have a higher one; kNoEpoch: it has none now.
+  uint64_t epoch() const { return epoch_.load(std::memory_order_relaxed); }
+  static constexpr uint64_t kNoEpoch = UINT64_MAX;
   // Before a job. Throws BudgetExceeded where texts have added too much to automata.
   void begin();
   // A job added so much to automata.
@@ -103,13 +105,17 @@ class Grammar {
   State* step(State* from, uint8_t byte, Budget& budget);
   std::shared_ptr<const TokenMask> mask(State* state, Budget& budget);
   void walk(size_t length_class, uint32_t node, State* state, std::vector<uint32_t>& words, Budget& budget);
-  // Frees what no matcher can come back to, once there is much of it.
+  void prepare();
+  // Frees what no matcher can come back to.
   void free_unused();
+  // Behind its last matcher: of a large one nothing is kept but the buffer, and it is prepared again for the next one.
+  void rest();
   void mark(State* state, std::vector<State*>& open);
   void mark(const Continuation* continuation, std::vector<State*>& open);
   void allocate(size_t bytes, Budget& budget);
 
   std::shared_ptr<Vocabulary> vocabulary_;
+  std::vector<uint8_t> buffer_;
   std::shared_ptr<Automata> automata_;
   Rules rules_;
   std::mutex mutex_;
@@ -119,6 +125,7 @@ class Grammar {
   Continuation end_{Continuation::Kind::kEnd};
   std::atomic<size_t> allocated_{0};
   std::atomic<size_t> automata_bytes_{0};
+  std::atomic<uint64_t> epoch_{kNoEpoch};
   size_t free_at_;
 };
 

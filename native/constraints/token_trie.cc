@@ -130,7 +130,7 @@ std::shared_ptr<const Slice> Vocabulary::build_slice(const std::shared_ptr<Autom
   // Of each depth on the way to a node, from this state and from the other one.
   std::vector<std::pair<AutomatonState*, AutomatonState*>> path{{state, base}};
   const auto step = [&](AutomatonState* from, uint8_t byte) {
-    return from == nullptr ? nullptr : automata->edges(from, budget).step(byte);
+    return from == nullptr ? nullptr : automata->step(from, byte, budget);
   };
   for (uint32_t at = 1; at < trie.size();) {
     const TokenTrie::Node& node = trie.nodes[at];
@@ -195,13 +195,16 @@ std::shared_ptr<const Slice> Vocabulary::build_slice(const std::shared_ptr<Autom
 AutomatonState* Vocabulary::loop_behind(Automata& automata, AutomatonState* state, Budget& budget) {
   std::unordered_map<AutomatonState*, uint32_t> bytes;
   AutomatonState* most = nullptr;
-  for (const Edges::Range& range : automata.edges(state, budget).ranges) {
-    bytes[range.to] += range.last - range.first + 1u;
-    if (most == nullptr || bytes[range.to] > bytes[most]) most = range.to;
+  const Edges& edges = automata.edges(state, budget);
+  for (Edges::Range& range : edges.all()) {
+    AutomatonState* to = automata.target(edges, range, budget);
+    bytes[to] += range.last - range.first + 1u;
+    if (most == nullptr || bytes[to] > bytes[most]) most = to;
   }
   if (most == nullptr || most == state) return nullptr;
-  for (const Edges::Range& range : automata.edges(most, budget).ranges) {
-    if (range.to == most) return most;
+  const Edges& behind = automata.edges(most, budget);
+  for (Edges::Range& range : behind.all()) {
+    if (automata.target(behind, range, budget) == most) return most;
   }
   return nullptr;
 }

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <bit>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -166,10 +167,10 @@ class MatcherObject : public Napi::ObjectWrap<MatcherObject> {
 class GrammarObject : public Napi::ObjectWrap<GrammarObject> {
  public:
   static Napi::Function define(Napi::Env env) {
-    return DefineClass(env, "MaskGrammar",
-                       {InstanceAccessor<&GrammarObject::allocated_bytes>("allocatedBytes"),
-                        InstanceAccessor<&GrammarObject::epoch>("epoch"),
-                        InstanceMethod<&GrammarObject::close>("close")});
+    return DefineClass(
+        env, "MaskGrammar",
+        {InstanceAccessor<&GrammarObject::allocated_bytes>("allocatedBytes"),
+         InstanceAccessor<&GrammarObject::epoch>("epoch"), InstanceMethod<&GrammarObject::close>("close")});
   }
   // (External of a grammar).
   explicit GrammarObject(const Napi::CallbackInfo& info)
@@ -186,7 +187,8 @@ class GrammarObject : public Napi::ObjectWrap<GrammarObject> {
     return Napi::Number::New(info.Env(), static_cast<double>(grammar(info.Env())->allocated_bytes()));
   }
   Napi::Value epoch(const Napi::CallbackInfo& info) {
-    return Napi::Number::New(info.Env(), static_cast<double>(grammar(info.Env())->epoch()));
+    const uint64_t epoch = grammar(info.Env())->epoch();
+    return Napi::Number::New(info.Env(), epoch == Grammar::kNoEpoch ? INFINITY : static_cast<double>(epoch));
   }
   // Garbage is collected by what JavaScript sees of it, which is little.
   void close(const Napi::CallbackInfo&) { grammar_.reset(); }
@@ -211,7 +213,8 @@ Napi::Value MatcherObject::fork(const Napi::CallbackInfo& info) {
 
 class VocabularyObject;
 
-// Gives memory of closed grammars back to the system, now and then: malloc keeps it in the arenas of the threads that prepared them.
+// Gives memory of closed grammars back to the system, now and then: malloc keeps it in the arenas of the threads that
+// prepared them.
 void trim_memory(size_t prepared_bytes) {
 #ifdef __GLIBC__
   static std::atomic<size_t> prepared = 0;
@@ -233,7 +236,7 @@ class PrepareWorker : public Napi::AsyncWorker {
   Napi::Promise promise() const { return deferred_.Promise(); }
 
   void Execute() override {
-    grammar_ = std::make_shared<Grammar>(vocabulary_, buffer_);
+    grammar_ = std::make_shared<Grammar>(vocabulary_, std::move(buffer_));
     trim_memory(grammar_->allocated_bytes());
   }
   void OnOK() override {

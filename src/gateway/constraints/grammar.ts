@@ -1,3 +1,4 @@
+import { Automata } from './automata.js';
 import type { Budget } from './budget.js';
 import type { CodePointSet } from './code-points.js';
 import { CONSTRAINT_LIMITS } from './limits.js';
@@ -20,7 +21,8 @@ export const IMPOSSIBLE: Expression = { kind: 'choice', options: [] };
 export const text = (value: string): Expression => ({ kind: 'text', text: value });
 export const rule = (name: string): Expression => ({ kind: 'rule', name });
 export const special = (name: string): Expression => ({ kind: 'special', name });
-export const characters = (set: CodePointSet): Expression => ({ kind: 'characters', set });
+export const characters = (set: CodePointSet): Expression =>
+  set.length === 0 ? IMPOSSIBLE : { kind: 'characters', set };
 
 export const sequence = (...parts: readonly Expression[]) => sequenceOf(parts);
 
@@ -69,12 +71,15 @@ export class Grammar {
   readonly #names = new Map<string, string>();
   readonly #open: (() => void)[] = [];
   #made = 0;
+  readonly automata: Automata;
 
   /** @param strings how strings of JSON are written: where a tag ends a value, no string may hold one */
   constructor(
     readonly work: Budget,
     readonly strings: 'plain' | 'without-angles' = 'plain',
-  ) {}
+  ) {
+    this.automata = new Automata(work);
+  }
 
   /**
    * A rule of this content, known by its key: it is made once. Its content is made later, by {@link makeRules}, so that
@@ -134,7 +139,9 @@ export class Grammar {
     let size = 0;
     const reached = new Set(['root']);
     for (const name of reached) {
-      const content = pruned(this.#rules.get(name)!, finishable);
+      const made = this.#rules.get(name)!;
+      // What is impossible within a rule is left out as it is made.
+      const content = finishable.size === this.#rules.size ? made : pruned(made, finishable);
       eachRule(content, (other) => reached.add(other));
       size += sizeOf(content);
       if (size > CONSTRAINT_LIMITS.grammarSize) {

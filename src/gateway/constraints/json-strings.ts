@@ -40,7 +40,10 @@ export function writtenInJson(set: CodePointSet, grammar: Grammar): Expression {
   if (grammar.strings !== 'plain' && has(set, ANGLE)) options.push(text('\\u003c'));
   const escaped = intersection(set, ESCAPED);
   if (escaped.length === ESCAPED.length && escaped.every((bound, index) => bound === ESCAPED[index])) {
-    return choice(...options, ...ALL_ESCAPES);
+    return choice(
+      ...options,
+      grammar.shared('escapes', 'escapes', () => choice(...ALL_ESCAPES)),
+    );
   }
   return choice(...options, ...(escaped.length === 0 ? [] : escapesOf(escaped)));
 }

@@ -1,6 +1,6 @@
-import { alphabetOf, classAt, explore } from './automaton.js';
-import { automatonExpression } from './automaton-grammar.js';
-import { EVERYTHING, only } from './code-points.js';
+import type { Automaton } from './automata.js';
+import { AS_THEY_ARE, automatonExpression } from './automaton-grammar.js';
+import { EVERYTHING } from './code-points.js';
 import {
   characters,
   choice,
@@ -56,7 +56,7 @@ export function behindReasoning(
   const isSpecial = names.special.includes(end);
   const thought = isSpecial
     ? sequence(repeat(characters(EVERYTHING), 0, MOST), special(end))
-    : grammar.add('reasoning', textUpTo(end, grammar));
+    : automatonExpression(textUpTo(end, grammar), AS_THEY_ARE, grammar);
   const apart =
     between === undefined ? repeat(text('\n'), 0, LINES_BEHIND_REASONING) : markupExpression(between, names, FIELD);
   const behind = sequence(thought, apart, turn);
@@ -65,27 +65,11 @@ export function behindReasoning(
   return isBegun ? sequence(optional(start), behind) : choice(turn, sequence(start, behind));
 }
 
-/** Any text that ends where another stands in it for the first time (Knuth, Morris, Pratt). */
-function textUpTo(end: string, grammar: Grammar): Expression {
-  const letters = [...new Set(end)];
-  const alphabet = alphabetOf(letters.map(only));
-  const letterOf = new Map(letters.map((letter) => [classAt(alphabet, letter.codePointAt(0)!), letter]));
-  const dead = end.length + 1;
-  const automaton = explore(
-    alphabet,
-    0,
-    {
-      key: (read) => read,
-      next: (read, of) => {
-        if (read >= end.length) return dead;
-        const seen = end.slice(0, read) + (letterOf.get(of) ?? '\0');
-        let length = seen.length;
-        while (!end.startsWith(seen.slice(seen.length - length))) length--;
-        return length;
-      },
-      accepts: (read) => read === end.length,
-    },
-    grammar.work,
-  );
-  return automatonExpression(automaton, characters, 'reasoning', grammar);
+/** Any text that ends where another stands in it for the first time: at its end, and nowhere before. */
+function textUpTo(end: string, { automata }: Grammar): Automaton {
+  const { terms } = automata;
+  const [anything, mark] = [terms.anything, terms.text(end)];
+  const atEnd = automata.regex(terms.sequence(anything, mark));
+  const before = automata.regex(terms.sequenceOf([anything, mark, terms.anyCharacter, anything]));
+  return automata.both(atEnd, automata.not(before));
 }

@@ -1,6 +1,6 @@
-import { automatonExpression } from './automaton-grammar.js';
+import { AS_THEY_ARE, automatonExpression } from './automaton-grammar.js';
 import { Budget } from './budget.js';
-import { characters, Grammar, type GrammarRules, type Surroundings } from './grammar.js';
+import { Grammar, type GrammarRules, type Surroundings } from './grammar.js';
 import { patternAutomaton } from './pattern-automaton.js';
 import { invalid, unsupported } from './refusal.js';
 import { PatternError } from './regex-syntax.js';
@@ -21,7 +21,7 @@ export function regexGrammar(
   const grammar = new Grammar(work, strings);
   try {
     work.at = 'offset 0';
-    const matched = automatonExpression(patternAutomaton(source, 'whole', work), characters, 'regex', grammar);
+    const matched = automatonExpression(patternAutomaton(source, 'whole', grammar.automata), AS_THEY_ARE, grammar);
     const made = grammar.rulesFrom(around(matched, grammar));
     if (made === undefined)
       throw invalid('regex', { at: 'offset 0', keyword: source }, 'no text matches it; loosen what contradicts');

@@ -1,8 +1,7 @@
 import { jsonText } from '../../shared/exact-json.js';
 import type { ArgumentsForm } from '../chat/answer/tool-grammar.js';
 import { ParameterTypes } from '../chat/answer/typed-value.js';
-import { complementOf } from './automaton.js';
-import { automatonExpression } from './automaton-grammar.js';
+import { AS_THEY_ARE, automatonExpression } from './automaton-grammar.js';
 import { codePoints, complement } from './code-points.js';
 import { characters, choiceOf, type Expression, type Grammar, optional, repeat, sequence, text } from './grammar.js';
 import { holds } from './json-schema/containers.js';
@@ -113,8 +112,8 @@ function textOf(schema: SchemaObject, at: string, mark: string, free: () => Expr
 /** Any text without the mark. */
 function freeText(mark: string, grammar: Grammar): Expression {
   const escaped = mark.replaceAll(/[/<>]/g, (letter) => `\\u{${letter.charCodeAt(0).toString(16)}}`);
-  const holding = patternAutomaton(escaped, 'search', grammar.work);
-  return automatonExpression(complementOf(holding), characters, `free ${mark}`, grammar);
+  const holding = patternAutomaton(escaped, 'search', grammar.automata);
+  return automatonExpression(grammar.automata.not(holding), AS_THEY_ARE, grammar);
 }
 
 function refused(at: string, keyword: string, why: string) {

@@ -1,10 +1,8 @@
 import { RocmForgeError } from '../../shared/errors.js';
 import type { ToolGrammar, ToolRule } from '../chat/answer/tool-grammar.js';
-import { complementOf } from './automaton.js';
-import { automatonExpression } from './automaton-grammar.js';
+import { AS_THEY_ARE, automatonExpression } from './automaton-grammar.js';
 import { Budget } from './budget.js';
 import {
-  characters,
   choice,
   type Expression,
   Grammar,
@@ -165,6 +163,6 @@ function escaped(text: string): string {
 
 /** Any text in which nothing matches a pattern. */
 function textWithout(pattern: string, grammar: Grammar): Expression {
-  const begins = patternAutomaton(pattern, 'search', grammar.work);
-  return grammar.add('said', automatonExpression(complementOf(begins), characters, 'said', grammar));
+  const begins = patternAutomaton(pattern, 'search', grammar.automata);
+  return automatonExpression(grammar.automata.not(begins), AS_THEY_ARE, grammar);
 }

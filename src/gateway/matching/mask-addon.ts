@@ -3,9 +3,9 @@ import type { MaskedDraftToken, TokenMask } from './token-constraint.js';
 
 /** A grammar that is prepared for a vocabulary. */
 export interface MaskGrammar {
-  /** Bytes of its rules, and of what it keeps of the texts of its matchers. */
+  /** Bytes of its rules, and of what it keeps of the texts of its matchers: at most 1 MB, or its rules as written, where all are closed. */
   readonly allocatedBytes: number;
-  /** Grammars of an epoch share automata, which are freed with the last of them; a later one has a higher number. */
+  /** Grammars of an epoch share automata, which are freed with the last of them; a later one has a higher number. Infinity: it has none at rest. */
   readonly epoch: number;
   /** Frees it once its matchers are closed; no other matcher may be made of it. */
   close(): void;

@@ -136,6 +136,18 @@ const CASES: readonly Case[] = [
     invalid: ['{}', '{"a": 1, "b": 1}', '{"c": 1}'],
   },
   {
+    says: 'branches of oneOf that a property tells apart need that property',
+    schema: {
+      required: ['kind', 'size'],
+      oneOf: Array.from({ length: 12 }, (_, i) => ({
+        type: 'object',
+        properties: { kind: { enum: [`kind${i}`] }, size: { type: 'array', minItems: i, maxItems: i + 1 } },
+      })),
+    },
+    valid: ['{"kind": "kind0", "size": []}', '{"kind": "kind2", "size": [1, 2]}'],
+    invalid: ['{"kind": "kind0"}', '{"kind": "kind2", "size": []}', '{"size": []}', '{"kind": "kind12", "size": []}'],
+  },
+  {
     says: 'not is the complement',
     schema: { not: { type: ['string', 'integer'] } },
     valid: ['1.5', 'null', '{}'],

@@ -2,7 +2,7 @@ import { isJsonObject, JsonDepthError, jsonText, parseJson } from '../../../shar
 import { CONSTRAINT_LIMITS } from '../limits.js';
 import { invalid, unsupported } from '../refusal.js';
 import { dialectOf } from './dialect.js';
-import { APPLICATORS } from './keywords.js';
+import { APPLICATORS, isAnnotation } from './keywords.js';
 
 export type SchemaObject = Readonly<Record<string, unknown>>;
 
@@ -54,6 +54,16 @@ export class SchemaDocument {
     return node;
   }
 
+  /** The node of a subschema; scalars of equal keywords, which come often, are one, at the place of the first. */
+  #indexed(schema: SchemaObject, at: string, base: string): SchemaNode {
+    const key = at === '' ? undefined : scalarKey(schema);
+    if (key === undefined) return this.#node(schema, at, base);
+    const known = this.#made.get(key) ?? this.#node(schema, at, base);
+    this.#made.set(key, known);
+    this.#nodes.set(schema, known);
+    return known;
+  }
+
   /** Notes every subschema, and the names that `$id` and `$anchor` give. */
   #index(schema: boolean | SchemaObject, at: string, outer: string, idKeyword: string): SchemaNode {
     if (typeof schema === 'boolean') return this.#node(schema, at, outer);
@@ -61,7 +71,7 @@ export class SchemaDocument {
     // Beside $ref, drafts before 2019-09 read no $id.
     const isNamed = typeof id === 'string' && !(this.isLegacy && '$ref' in schema);
     const base = isNamed && !id.startsWith('#') ? this.#absolute(id, outer, `${at}/${idKeyword}`) : outer;
-    const node = this.#node(schema, at, base);
+    const node = this.#indexed(schema, at, base);
     if (at === '' || base !== outer) this.#resources.set(base, { node, anchors: new Map() });
     const { anchors } = this.#resources.get(base)!;
     if (isNamed && id.startsWith('#') && id.length > 1) anchors.set(id.slice(1), node);
@@ -177,6 +187,17 @@ function refuseDepth(value: unknown): void {
     if (depth > CONSTRAINT_LIMITS.nesting) throw tooDeep();
     level = level.flatMap((one) => (Array.isArray(one) || isObject(one) ? Object.values(one) : []));
   }
+}
+
+/** The keywords of a schema that has no others within, no references and no names; undefined for other schemas. */
+function scalarKey(schema: SchemaObject): string | undefined {
+  const isScalar = (value: unknown) => !isObject(value) && !Array.isArray(value);
+  const keywords = Object.entries(schema).filter(([keyword]) => keyword.startsWith('$') || !isAnnotation(keyword));
+  for (const [keyword, value] of keywords) {
+    if (keyword.startsWith('$') || keyword === 'id') return undefined;
+    if (!isScalar(value) && !(Array.isArray(value) && value.every(isScalar))) return undefined;
+  }
+  return jsonText(Object.fromEntries(keywords));
 }
 
 function* subschemas(schema: SchemaObject): Generator<[string, boolean | SchemaObject]> {

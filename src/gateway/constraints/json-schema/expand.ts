@@ -1,4 +1,4 @@
-import type { Automaton } from '../automaton.js';
+import type { Automata, Automaton } from '../automata.js';
 import type { Budget } from '../budget.js';
 import { CONSTRAINT_LIMITS } from '../limits.js';
 import type { Matching } from '../pattern-automaton.js';
@@ -32,6 +32,7 @@ const MOST_BRANCHES_WITH_ANNOTATIONS = 5;
 
 /** Turns schemas into shapes, each once. What it says of nested values stays conjunctions: references may be recursive. */
 export class Expansion {
+  readonly work: Budget;
   readonly shapes: Shapes;
   readonly numbers: NumberAutomata;
   readonly #known = new Map<string, Shape>();
@@ -40,10 +41,11 @@ export class Expansion {
 
   constructor(
     readonly document: SchemaDocument,
-    readonly work: Budget,
+    readonly automata: Automata,
   ) {
-    this.numbers = new NumberAutomata(work);
-    this.shapes = new Shapes(this.numbers, work, CONSTRAINT_LIMITS.alternatives, document.hasUnevaluated);
+    this.work = automata.work;
+    this.numbers = new NumberAutomata(automata);
+    this.shapes = new Shapes(this.numbers, automata, CONSTRAINT_LIMITS.alternatives, document.hasUnevaluated);
   }
 
   /** The values that satisfy all literals. */
@@ -81,7 +83,7 @@ export class Expansion {
 
   pattern(reading: Reading, source: string, matching: Matching, keyword: string): Automaton {
     const key = `${matching} ${source}`;
-    const found = this.#patterns.get(key) ?? reading.pattern(source, matching, keyword);
+    const found = this.#patterns.get(key) ?? reading.pattern(source, matching, keyword, this.automata);
     this.#patterns.set(key, found);
     return found;
   }
@@ -112,12 +114,13 @@ export class Expansion {
     parts.push(arrayShape(reading, this), ...objectShape(reading, this));
     for (const branch of this.branches(reading, 'allOf')) parts.push(this.of(branch));
     if (reading.has('anyOf')) parts.push(this.#anyOf(reading));
-    if (reading.has('oneOf')) parts.push(this.#oneOf(reading));
-    if (reading.has('not')) parts.push(this.not(this.document.child(node, 'not')));
-    if (reading.has('if')) parts.push(this.#conditional(reading));
     // Cheap and narrow ones first: what they leave out needs no multiplying.
-    const shape = this.shapes.intersection(...parts);
-    return withUnevaluated(reading, shape, this);
+    const beside = this.shapes.intersection(...parts);
+    const costly: Shape[] = [];
+    if (reading.has('oneOf')) costly.push(this.#oneOf(reading, beside));
+    if (reading.has('not')) costly.push(this.not(this.document.child(node, 'not')));
+    if (reading.has('if')) costly.push(this.#conditional(reading));
+    return withUnevaluated(reading, this.shapes.intersection(beside, ...costly), this);
   }
 
   /** Until draft-07, `$ref` hid what was beside it; whoever wrote it there meant it. */
@@ -148,12 +151,16 @@ export class Expansion {
     );
   }
 
-  /** Each branch without what another one allows too. */
-  #oneOf(reading: Reading): Shape {
+  /**
+   * Each branch without what another one allows too.
+   *
+   * @param beside the values that the other keywords allow: the property by which branches differ is often required there
+   */
+  #oneOf(reading: Reading, beside: Shape): Shape {
     const branches = this.branches(reading, 'oneOf');
     return this.shapes.union(
       ...branches.map((branch, index) => {
-        const others = branches.filter((other, at) => at !== index && !this.areDisjoint(branch, other));
+        const others = branches.filter((other, at) => at !== index && !this.areDisjoint(branch, other, beside));
         return this.shapes.intersection(this.of(branch), ...others.map((other) => this.not(other)));
       }),
     );
@@ -171,8 +178,9 @@ export class Expansion {
     );
   }
 
-  areDisjoint(a: SchemaNode, b: SchemaNode): boolean {
-    return !this.mayHold(this.shapes.intersection(this.of(a), this.of(b)), COMPARED_DEPTH);
+  /** True if it is proven that the schemas have no value in common among those of a shape. */
+  areDisjoint(a: SchemaNode, b: SchemaNode, among: Shape): boolean {
+    return !this.mayHold(this.shapes.intersection(this.of(a), this.of(b), among), COMPARED_DEPTH);
   }
 
   /** False only where it is proven that no value has this shape. */

@@ -1,5 +1,4 @@
 import { isJsonObject } from '../../../shared/exact-json.js';
-import { bothOf, complementOf, eitherOf, lengthAutomaton, textsAutomaton } from '../automaton.js';
 import { dependencies, fails, holds, itemSchemas, layerOf, withProperty } from './containers.js';
 import type { Expansion } from './expand.js';
 import type { Reading } from './reading.js';
@@ -141,7 +140,7 @@ function notArrays(reading: Reading, expansion: Expansion): ArrayShape[] {
 }
 
 function notObjects(reading: Reading, expansion: Expansion): ObjectShape[] {
-  const { document, work } = expansion;
+  const { document, automata, shapes } = expansion;
   const found: ObjectShape[] = [];
   const layer = layerOf(reading, expansion);
   const child = (...path: string[]) => document.child(reading.node, ...path);
@@ -155,16 +154,13 @@ function notObjects(reading: Reading, expansion: Expansion): ObjectShape[] {
     found.push({ ...ALL_OBJECTS, exists: [{ names: layer.patterns[index]!.names, value }] });
   });
   if (reading.has('additionalProperties') && child('additionalProperties') !== document.always) {
-    const named = [textsAutomaton([...layer.properties.keys()], work), ...layer.patterns.map(({ names }) => names)];
-    const names = complementOf(named.reduce((a, b) => eitherOf(a, b, work)));
+    const named = [automata.texts([...layer.properties.keys()]), ...layer.patterns.map(({ names }) => names)];
+    const names = automata.not(named.reduce((a, b) => automata.either(a, b)));
     found.push({ ...ALL_OBJECTS, exists: [{ names, value: fails(child('additionalProperties')) }] });
   }
   if (reading.has('propertyNames')) {
     for (const set of expansion.not(child('propertyNames')).strings) {
-      let names = set.automaton ?? complementOf(textsAutomaton([], work));
-      if (set.values !== undefined) names = textsAutomaton(set.values, work);
-      if (set.min > 0 || set.max < MOST) names = bothOf(names, lengthAutomaton(set.min, set.max, work), work);
-      found.push({ ...ALL_OBJECTS, exists: [{ names, value: [] }] });
+      found.push({ ...ALL_OBJECTS, exists: [{ names: shapes.automatonOf(set), value: [] }] });
     }
   }
   const min = reading.least('minProperties');

@@ -1,9 +1,8 @@
 import type { Decimal } from '../../../shared/decimal.js';
-import { type Automaton, accepts, alphabetOf, bothOf, classAt, complementOf, explore } from '../automaton.js';
+import type { Automata, Automaton } from '../automata.js';
 import type { Budget } from '../budget.js';
 import { codePoints, DIGITS } from '../code-points.js';
 import { CONSTRAINT_LIMITS } from '../limits.js';
-import { ofPattern } from '../pattern-automaton.js';
 import type { Pattern } from '../regex-syntax.js';
 
 /** A set of numbers. The automaton, where there is one, reads plain decimal texts and goes by their value: 1 and 1.0 are one. */
@@ -73,7 +72,15 @@ function magnitudeOf(whole: string, fraction: string): Pattern {
 export class NumberAutomata {
   readonly #known = new Map<string, Automaton>();
 
-  constructor(readonly work: Budget) {}
+  constructor(readonly automata: Automata) {}
+
+  get work(): Budget {
+    return this.automata.work;
+  }
+
+  #matching(pattern: Pattern): Automaton {
+    return this.automata.regex(this.automata.terms.ofPattern(pattern));
+  }
 
   #once(key: string, make: () => Automaton): Automaton {
     let found = this.#known.get(key);
@@ -97,22 +104,22 @@ export class NumberAutomata {
 
   /** Every plain decimal text: no exponent. */
   all(): Automaton {
-    return this.#once('all', () => ofPattern(sequence(many(set('-'), 0, 1), WHOLE, FRACTION), this.work));
+    return this.#once('all', () => this.#matching(sequence(many(set('-'), 0, 1), WHOLE, FRACTION)));
   }
 
   /** Every number that is an integer by value, 1.0 too. */
   integers(): Automaton {
-    return this.#once('integers', () => ofPattern(sequence(many(set('-'), 0, 1), WHOLE, NO_FRACTION), this.work));
+    return this.#once('integers', () => this.#matching(sequence(many(set('-'), 0, 1), WHOLE, NO_FRACTION)));
   }
 
   /** Integers as they are written: no point at all. */
   integerTexts(): Automaton {
-    return this.#once('integer texts', () => ofPattern(sequence(many(set('-'), 0, 1), WHOLE), this.work));
+    return this.#once('integer texts', () => this.#matching(sequence(many(set('-'), 0, 1), WHOLE)));
   }
 
   /** All numbers that are not in this automaton. */
   complement(automaton: Automaton): Automaton {
-    return bothOf(this.all(), complementOf(automaton), this.work);
+    return this.automata.both(this.all(), this.automata.not(automaton));
   }
 
   above(bound: Decimal, isInclusive: boolean): Automaton {
@@ -122,9 +129,9 @@ export class NumberAutomata {
       const { whole, fraction } = this.#magnitude(bound);
       const more = choice(magnitudesAbove(whole, fraction), magnitudeOf(whole, fraction));
       const zero = magnitudeOf('0', '');
-      if (!isNegative) return ofPattern(bound.isZero ? choice(more, sequence(set('-'), zero)) : more, this.work);
+      if (!isNegative) return this.#matching(bound.isZero ? choice(more, sequence(set('-'), zero)) : more);
       // From a negative bound on: all but the negative numbers of a larger magnitude.
-      return this.complement(ofPattern(sequence(set('-'), magnitudesAbove(whole, fraction)), this.work));
+      return this.complement(this.#matching(sequence(set('-'), magnitudesAbove(whole, fraction))));
     });
   }
 
@@ -134,8 +141,8 @@ export class NumberAutomata {
       const { isNegative } = bound;
       const { whole, fraction } = this.#magnitude(bound);
       const more = choice(magnitudesAbove(whole, fraction), magnitudeOf(whole, fraction));
-      if (isNegative) return ofPattern(sequence(set('-'), more), this.work);
-      return this.complement(ofPattern(magnitudesAbove(whole, fraction), this.work));
+      if (isNegative) return this.#matching(sequence(set('-'), more));
+      return this.complement(this.#matching(magnitudesAbove(whole, fraction)));
     });
   }
 
@@ -148,7 +155,7 @@ export class NumberAutomata {
         const sign = value.isZero ? many(set('-'), 0, 1) : value.isNegative ? set('-') : sequence();
         return sequence(sign, magnitude);
       });
-      return ofPattern(choice(...options), this.work);
+      return this.#matching(choice(...options));
     });
   }
 
@@ -162,18 +169,13 @@ export class NumberAutomata {
     const places = fraction.length;
     const modulus = Number(whole + fraction);
     if (!Number.isSafeInteger(modulus) || modulus * (places + 2) > CONSTRAINT_LIMITS.states - 4) return undefined;
-    // -2: wrong; -1: start; then remainder and how many digits after the point were read (-1: none yet, no point).
+    // Digits read after the point: -1 where there is none yet.
     type State = { readonly remainder: number; readonly places: number; readonly isStarted: boolean };
-    const wrong: State = { remainder: -1, places: -2, isStarted: false };
-    const alphabet = alphabetOf([...'0123456789.-'].map((one) => codePoints([one.charCodeAt(0), one.charCodeAt(0)])));
-    const meaning = new Map([...'0123456789.-'].map((one) => [classAt(alphabet, one.charCodeAt(0)), one]));
-    const step = (state: State, of: number): State => {
-      const one = meaning.get(of);
-      if (state === wrong || one === undefined) return wrong;
-      if (one === '-') return state.isStarted ? wrong : { ...state, isStarted: true };
-      if (one === '.') return state.places < 0 ? { ...state, places: 0, isStarted: true } : wrong;
-      if (state.places >= places) return one === '0' ? state : wrong;
-      const remainder = (state.remainder * 10 + Number(one)) % modulus;
+    const next = (state: State, letter: string): State | undefined => {
+      if (letter === '-') return state.isStarted ? undefined : { ...state, isStarted: true };
+      if (letter === '.') return state.places < 0 ? { ...state, places: 0, isStarted: true } : undefined;
+      if (state.places >= places) return letter === '0' ? state : undefined;
+      const remainder = (state.remainder * 10 + Number(letter)) % modulus;
       return { remainder, places: state.places < 0 ? -1 : state.places + 1, isStarted: true };
     };
     const divides = ({ remainder, places: read }: State) => {
@@ -181,17 +183,16 @@ export class NumberAutomata {
       for (let place = Math.max(read, 0); place < places; place++) left = (left * 10) % modulus;
       return left === 0;
     };
-    const made = explore<State>(
-      alphabet,
+    const made = this.automata.machine<State>(
       { remainder: 0, places: -1, isStarted: false },
       {
-        key: (state) => (state === wrong ? 'wrong' : `${state.remainder},${state.places},${state.isStarted}`),
-        next: step,
-        accepts: (state) => state !== wrong && divides(state),
+        letters: '0123456789.-',
+        key: (state) => `${state.remainder},${state.places},${state.isStarted}`,
+        next,
+        accepts: divides,
       },
-      this.work,
     );
-    return bothOf(this.all(), made, this.work);
+    return this.automata.both(this.all(), made);
   }
 
   both(a: NumberSet, b: NumberSet): NumberSet {
@@ -201,7 +202,7 @@ export class NumberAutomata {
       return { isInteger, values: values.filter((value) => this.has(a, value) && this.has(b, value)) };
     if (a.automaton === undefined || a.automaton === b.automaton) return { ...b, isInteger };
     if (b.automaton === undefined) return { ...a, isInteger };
-    return { isInteger, automaton: bothOf(a.automaton, b.automaton, this.work) };
+    return { isInteger, automaton: this.automata.both(a.automaton, b.automaton) };
   }
 
   has({ automaton, isInteger, values }: NumberSet, value: Decimal): boolean {
@@ -209,20 +210,19 @@ export class NumberAutomata {
     if (isInteger && !value.isInteger) return false;
     if (automaton === undefined) return true;
     this.#refuseLength(value);
-    return accepts(automaton, value.plainText);
+    return automaton.has(value.plainText);
   }
 
   isEmpty({ automaton, isInteger, values }: NumberSet): boolean {
     if (values !== undefined) return values.length === 0;
     if (automaton === undefined) return false;
-    const written = isInteger ? bothOf(automaton, this.integerTexts(), this.work) : automaton;
-    return !written.accepting.includes(1);
+    return this.automata.isEmpty(isInteger ? this.automata.both(automaton, this.integerTexts()) : automaton);
   }
 
   /** The numbers that are not in the set. */
   not({ automaton, isInteger, values }: NumberSet): NumberSet {
     let inside = values !== undefined ? this.values(values) : (automaton ?? this.all());
-    if (isInteger) inside = bothOf(inside, this.integers(), this.work);
+    if (isInteger) inside = this.automata.both(inside, this.integers());
     return { isInteger: false, automaton: this.complement(inside) };
   }
 }

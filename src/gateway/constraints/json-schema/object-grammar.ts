@@ -1,12 +1,4 @@
-import {
-  type Automaton,
-  bothOf,
-  complementOf,
-  eitherOf,
-  isEmpty,
-  lengthAutomaton,
-  textsAutomaton,
-} from '../automaton.js';
+import type { Automaton } from '../automata.js';
 import {
   choice,
   choiceOf,
@@ -19,16 +11,7 @@ import {
   text,
 } from '../grammar.js';
 import { constantInJson } from '../json-strings.js';
-import {
-  type Conjunction,
-  conjoin,
-  hasString,
-  isNever,
-  keyOf,
-  type ObjectShape,
-  type StringSet,
-  valueAt,
-} from './shape.js';
+import { type Conjunction, conjoin, hasString, isNever, keyOf, type ObjectShape, valueAt } from './shape.js';
 import type { ValueGrammar } from './value-grammar.js';
 
 const MOST = Number.POSITIVE_INFINITY;
@@ -78,12 +61,13 @@ export function objectExpression(
       const chosen = { ...object, layers: [...object.layers, layer], required: new Set([...object.required, name]) };
       return members(chosen, named, others, undefined, values, refuse);
     });
+  const { automata } = values.grammar;
   const matching = others
     .map(({ names, value }) => ({
-      names: bothOf(names, exists.names, values.work),
+      names: automata.both(names, exists.names),
       value: conjoin(value, exists.value),
     }))
-    .filter(({ names, value }) => !isEmpty(names) && !isNever(value));
+    .filter(({ names, value }) => !automata.isEmpty(names) && !isNever(value));
   return choiceOf([...asNamed, members(object, named, others, matching, values, refuse)]);
 }
 
@@ -198,28 +182,28 @@ class Body {
 
 /** The names beside the listed ones, by what their values are. */
 function otherNames(object: ObjectShape, named: readonly string[], values: ValueGrammar): OtherNames[] {
-  const { work } = values;
+  const { automata } = values.grammar;
   const { layers } = object;
   const patterns = [...new Set(layers.flatMap((layer) => layer.patterns.map(({ names }) => names)))];
   if (patterns.length === 0 && isNever(othersOf(object, new Set()))) return [];
-  let free = complementOf(textsAutomaton(named, work));
-  for (const set of object.names) free = bothOf(free, namesOf(set, work), work);
+  let free = automata.not(automata.texts(named));
+  for (const set of object.names) free = automata.both(free, values.expansion.shapes.automatonOf(set));
   let kinds = [{ names: free, matched: new Set<Automaton>() }];
   for (const pattern of patterns) {
     kinds = kinds
       .flatMap(({ names, matched }) => [
-        { names: bothOf(names, pattern, work), matched: new Set([...matched, pattern]) },
-        { names: bothOf(names, complementOf(pattern), work), matched },
+        { names: automata.both(names, pattern), matched: new Set([...matched, pattern]) },
+        { names: automata.both(names, automata.not(pattern)), matched },
       ])
-      .filter(({ names }) => !isEmpty(names));
-    if (kinds.length > MOST_KINDS) work.exceed(`its patterns tell more than ${MOST_KINDS} kinds of names apart`);
+      .filter(({ names }) => !automata.isEmpty(names));
+    if (kinds.length > MOST_KINDS) values.work.exceed(`its patterns tell more than ${MOST_KINDS} kinds of names apart`);
   }
   const found = new Map<string, OtherNames>();
   for (const { names, matched } of kinds) {
     const value = othersOf(object, matched);
-    if (isNever(value) || isEmpty(names)) continue;
+    if (isNever(value) || automata.isEmpty(names)) continue;
     const same = found.get(keyOf(value));
-    found.set(keyOf(value), { value, names: same === undefined ? names : eitherOf(same.names, names, work) });
+    found.set(keyOf(value), { value, names: same === undefined ? names : automata.either(same.names, names) });
   }
   return [...found.values()];
 }
@@ -232,10 +216,4 @@ function othersOf({ layers }: ObjectShape, matched: ReadonlySet<Automaton>): Con
       return found.length > 0 ? conjoin(...found) : (additional ?? []);
     }),
   );
-}
-
-function namesOf({ automaton, min, max, values }: StringSet, work: ValueGrammar['work']): Automaton {
-  if (values !== undefined) return textsAutomaton(values, work);
-  const all = automaton ?? complementOf(textsAutomaton([], work));
-  return min > 0 || max < MOST ? bothOf(all, lengthAutomaton(min, max, work), work) : all;
 }

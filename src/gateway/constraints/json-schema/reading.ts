@@ -1,6 +1,6 @@
 import { Decimal } from '../../../shared/decimal.js';
 import { isJsonNumeric } from '../../../shared/exact-json.js';
-import type { Automaton } from '../automaton.js';
+import type { Automata, Automaton } from '../automata.js';
 import type { Budget } from '../budget.js';
 import { CONSTRAINT_LIMITS } from '../limits.js';
 import { type Matching, patternAutomaton } from '../pattern-automaton.js';
@@ -89,10 +89,10 @@ export class Reading {
   }
 
   /** The texts that a regular expression of the schema matches. */
-  pattern(source: string, matching: Matching, keyword: string): Automaton {
+  pattern(source: string, matching: Matching, keyword: string, automata: Automata): Automaton {
     Object.assign(this.work, this.place(keyword));
     try {
-      return patternAutomaton(source, matching, this.work);
+      return patternAutomaton(source, matching, automata);
     } catch (error) {
       if (!(error instanceof PatternError)) throw error;
       const sentence = `in the pattern ${JSON.stringify(source)}, at offset ${error.offset}, ${error.message}`;

@@ -44,5 +44,5 @@ export function objectsOfSchema(source: string, grammar: Grammar): Expression {
 /** A JSON Schema, and what writes values of its parts into a grammar. */
 export function valuesOfSchema(source: string, grammar: Grammar) {
   const document = new SchemaDocument(source);
-  return { document, values: new ValueGrammar(new Expansion(document, grammar.work), grammar) };
+  return { document, values: new ValueGrammar(new Expansion(document, grammar.automata), grammar) };
 }

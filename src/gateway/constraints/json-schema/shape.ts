@@ -1,5 +1,4 @@
-import { type Automaton, accepts, bothOf, complementOf, isEmpty, textsAutomaton } from '../automaton.js';
-import type { Budget } from '../budget.js';
+import type { Automata, Automaton } from '../automata.js';
 import type { SchemaNode } from './document.js';
 import { ALL_NUMBERS, type NumberAutomata, type NumberSet } from './numbers.js';
 
@@ -113,7 +112,7 @@ export const isNever = (conjunction: Conjunction) => conjunction.some(isFalse);
 export class Shapes {
   constructor(
     readonly numbers: NumberAutomata,
-    readonly work: Budget,
+    readonly automata: Automata,
     readonly alternatives: number,
     /** True if unevaluated keywords depend on the alternative that matched: then one that allows all hides no other. */
     readonly isAnnotated: boolean,
@@ -146,7 +145,7 @@ export class Shapes {
         (set) => !this.numbers.isEmpty(set),
       ),
       strings: pairwise(a.strings, b.strings, ALL_STRINGS, (x, y) => this.bothStrings(x, y)).filter(
-        (set) => !isEmptyStrings(set),
+        (set) => !this.#isEmptyStrings(set),
       ),
       arrays: pairwise(a.arrays, b.arrays, ALL_ARRAYS, bothArrays).filter((array) => !isImpossibleArray(array)),
       objects: pairwise(a.objects, b.objects, ALL_OBJECTS, bothObjects).filter((object) => !isImpossibleObject(object)),
@@ -156,9 +155,11 @@ export class Shapes {
   #bounded(shape: Shape): Shape {
     const { numbers, strings, arrays, objects } = shape;
     const count = numbers.length + strings.length + arrays.length + objects.length;
-    this.work.spend(count);
+    this.automata.work.spend(count);
     if (count > this.alternatives) {
-      this.work.exceed(`its alternatives multiply to more than ${this.alternatives}; write fewer of them side by side`);
+      this.automata.work.exceed(
+        `its alternatives multiply to more than ${this.alternatives}; write fewer of them side by side`,
+      );
     }
     return shape;
   }
@@ -174,17 +175,29 @@ export class Shapes {
     const [first, second] = automata;
     if (first === undefined) return { min, max };
     if (second === undefined || second === first) return { min, max, automaton: first };
-    return { min, max, automaton: bothOf(first, second, this.work) };
+    return { min, max, automaton: this.automata.both(first, second) };
+  }
+
+  automatonOf({ automaton, min, max, values }: StringSet): Automaton {
+    const { automata } = this;
+    if (values !== undefined) return automata.texts(values);
+    const all = automaton ?? automata.everything;
+    return min > 0 || max < MOST ? automata.both(all, automata.lengths(min, max)) : all;
   }
 
   /** The strings that are not in the set. */
   notStrings({ automaton, min, max, values }: StringSet): StringSet[] {
-    if (values !== undefined) return [{ ...ALL_STRINGS, automaton: complementOf(textsAutomaton(values, this.work)) }];
+    const { automata } = this;
+    if (values !== undefined) return [{ ...ALL_STRINGS, automaton: automata.not(automata.texts(values)) }];
     const outside: StringSet[] = [];
-    if (automaton !== undefined) outside.push({ ...ALL_STRINGS, automaton: complementOf(automaton) });
+    if (automaton !== undefined) outside.push({ ...ALL_STRINGS, automaton: automata.not(automaton) });
     if (min > 0) outside.push({ min: 0, max: min - 1 });
     if (max < MOST) outside.push({ min: max + 1, max: MOST });
     return outside;
+  }
+
+  #isEmptyStrings({ automaton, min, max, values }: StringSet): boolean {
+    return max < min || values?.length === 0 || (automaton !== undefined && this.automata.isEmpty(automaton));
   }
 }
 
@@ -195,11 +208,7 @@ function pairwise<T>(a: readonly T[], b: readonly T[], all: T, both: (x: T, y: T
 export function hasString({ automaton, min, max, values }: StringSet, value: string): boolean {
   const length = [...value].length;
   if (values !== undefined && !values.includes(value)) return false;
-  return length >= min && length <= max && (automaton === undefined || accepts(automaton, value));
-}
-
-function isEmptyStrings({ automaton, min, max, values }: StringSet): boolean {
-  return max < min || values?.length === 0 || (automaton !== undefined && isEmpty(automaton));
+  return length >= min && length <= max && (automaton === undefined || automaton.has(value));
 }
 
 /** Schema for the item at an index. */
@@ -241,7 +250,7 @@ export function valueAt({ layers }: ObjectShape, name: string): Conjunction {
   return conjoin(
     ...layers.map(({ properties, patterns, additional }) => {
       const named = properties.get(name);
-      const matching = patterns.filter(({ names }) => accepts(names, name)).map(({ value }) => value);
+      const matching = patterns.filter(({ names }) => names.has(name)).map(({ value }) => value);
       const found = named === undefined ? matching : [named, ...matching];
       return found.length > 0 ? conjoin(...found) : (additional ?? []);
     }),

@@ -1,4 +1,4 @@
-import type { Automaton } from '../automaton.js';
+import type { Automaton } from '../automata.js';
 import { holds } from './containers.js';
 import type { Expansion } from './expand.js';
 import type { Reading } from './reading.js';

@@ -1,8 +1,7 @@
-import type { Automaton } from '../automaton.js';
-import { bothOf, lengthAutomaton } from '../automaton.js';
-import { automatonExpression } from '../automaton-grammar.js';
+import type { Automaton } from '../automata.js';
+import { AS_THEY_ARE, automatonExpression, type Writing } from '../automaton-grammar.js';
 import type { Budget } from '../budget.js';
-import { type CodePointSet, codePoints, DIGITS, EVERYTHING } from '../code-points.js';
+import { codePoints, DIGITS, EVERYTHING } from '../code-points.js';
 import {
   characters,
   choice,
@@ -29,7 +28,6 @@ const MOST = Number.POSITIVE_INFINITY;
 const DIGIT = characters(DIGITS);
 /** Writes shapes as rules. White space: none or one space after a colon, else what `space` says. */
 export class ValueGrammar {
-  readonly #automata = new Map<Automaton, number>();
   /** Nodes and automata are numbered by the document: another one's in the same grammar have the same numbers. */
   readonly #id: string;
 
@@ -41,11 +39,11 @@ export class ValueGrammar {
   }
 
   /** A character of a set as JSON writes it in this grammar. */
-  readonly #written = (set: CodePointSet): Expression => writtenInJson(set, this.grammar);
+  readonly #written: Writing = { key: 'json', of: (set) => writtenInJson(set, this.grammar) };
 
   /** A property's name, of those that the automaton takes. */
   name(names: Automaton): Expression {
-    return sequence(text('"'), this.automaton(names, 'name', this.#written), text('"'));
+    return sequence(text('"'), automatonExpression(names, this.#written, this.grammar), text('"'));
   }
 
   get work(): Budget {
@@ -142,8 +140,8 @@ export class ValueGrammar {
     const { numbers } = this.expansion;
     if (values !== undefined) return choiceOf(values.map((value) => text(constantNumber(value, isInteger))));
     if (automaton !== undefined) {
-      const written = isInteger ? bothOf(automaton, numbers.integerTexts(), this.work) : automaton;
-      return this.automaton(written, 'number', characters);
+      const written = isInteger ? this.grammar.automata.both(automaton, numbers.integerTexts()) : automaton;
+      return automatonExpression(written, AS_THEY_ARE, this.grammar);
     }
     const integer = this.grammar.shared('integer', 'integer', () =>
       sequence(
@@ -160,12 +158,12 @@ export class ValueGrammar {
   }
 
   /** A JSON string with its quotation marks. */
-  string({ automaton, min, max, values }: StringSet): Expression {
+  string(set: StringSet): Expression {
+    const { automaton, min, max, values } = set;
     if (values !== undefined) return choiceOf(values.map((value) => constantInJson(value, this.grammar)));
     if (automaton !== undefined) {
-      const isCounted = min > 0 || max < MOST;
-      const counted = isCounted ? bothOf(automaton, lengthAutomaton(min, max, this.work), this.work) : automaton;
-      return sequence(text('"'), this.automaton(counted, 'text', this.#written), text('"'));
+      const counted = this.expansion.shapes.automatonOf(set);
+      return sequence(text('"'), automatonExpression(counted, this.#written, this.grammar), text('"'));
     }
     return this.grammar.shared(`string ${min} ${max}`, 'string', () =>
       sequence(text('"'), this.#counted(min, max), text('"')),
@@ -175,15 +173,8 @@ export class ValueGrammar {
   /** So many characters, each in one way of writing. */
   #counted(min: number, max: number): Expression {
     if (min === 0 && max === MOST) return anyJsonCharacters(this.grammar);
-    const one = this.#written(EVERYTHING);
+    const one = writtenInJson(EVERYTHING, this.grammar);
     return max === MOST ? sequence(repeat(one, min, min), anyJsonCharacters(this.grammar)) : repeat(one, min, max);
-  }
-
-  automaton(automaton: Automaton, stem: string, writing: (set: CodePointSet) => Expression): Expression {
-    const id = this.#automata.get(automaton) ?? this.#automata.size;
-    this.#automata.set(automaton, id);
-    const key = `${stem} ${this.#id} ${id}`;
-    return this.grammar.shared(key, stem, () => automatonExpression(automaton, writing, key, this.grammar));
   }
 }
 
