@@ -29,7 +29,7 @@ export type Term = {
   | { readonly kind: 'repeat'; readonly what: Term; readonly min: number; readonly max: number }
 );
 
-/** What a term begins with, and what must match behind it. */
+/** A set of first characters of a term, and the term that must match behind one. */
 export interface Follower {
   readonly set: CodePointSet;
   readonly rest: Term;
@@ -144,7 +144,7 @@ export class RegexTerms {
     given.forEach(add);
     if (sets.length > 0) found.add(this.set(unionOf(sets)));
     if (found.has(this.anything)) return [this.anything];
-    // What may begin anywhere may begin here.
+    // An option that may begin anywhere may begin here, too.
     for (const term of found) {
       if (term.kind !== 'sequence' || term.first !== this.anything) continue;
       const { second } = term;
