@@ -177,6 +177,10 @@ export class Router implements Backend {
     place?.request();
   }
 
+  hasRoomForMore(principal: string): boolean {
+    return this.replicas.some((replica) => replica.hasRoomForMore(principal));
+  }
+
   cancel(generation: Generation): void {
     this.placed.get(generation)?.cancel(generation);
   }

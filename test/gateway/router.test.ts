@@ -58,6 +58,9 @@ class NotingReplica implements RoutedReplica {
     this.waitable = canServe;
   }
 
+  hasRoomForMore(): boolean {
+    return true;
+  }
   replace(): boolean {
     this.told.push('replace');
     return true;

@@ -213,7 +213,12 @@ export class Embeddings {
       values[index] = toValue(result);
     };
     try {
-      await runWithin(computed, { most: MOST_RUNNING, hasFree: () => this.runner.hasFreeStream(client) }, work);
+      const { signal } = client;
+      await runWithin(
+        computed,
+        { most: MOST_RUNNING, mayBegin: () => this.runner.hasRoomForMore(client), signal },
+        work,
+      );
     } catch (error) {
       client.cancel();
       throw error;

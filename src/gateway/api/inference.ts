@@ -162,7 +162,8 @@ export class Inference {
     // Each prompt listens.
     setMaxListeners(0, client.signal);
     try {
-      const within = { most: messages.length, hasFree: () => this.runner.hasFreeStream(client) };
+      const { signal } = client;
+      const within = { most: messages.length, mayBegin: () => this.runner.hasRoomForMore(client), signal };
       const responses = await runWithin(opened, within, async (one, i) => {
         begun = i + 1;
         return one && this.collect(one, client, onToken);

@@ -16,7 +16,7 @@ import { checkEncodable, encodeStep } from './link/step-encoding.js';
 import { PROBE_INTERVAL_MS } from './link/supervision.js';
 import { Masking } from './masking.js';
 import { PausedReaders } from './paused-readers.js';
-import { queueFull, roomFor } from './queue-limits.js';
+import { hasRoomForMore, queueFull, roomFor } from './queue-limits.js';
 import { newEngineCounters } from './replica-counts.js';
 import { Blame, controlSequence, type Suspicion } from './scheduler/blame.js';
 import { PeerQueue } from './scheduler/peer-queue.js';
@@ -124,6 +124,10 @@ export class Engine implements Backend {
       this.take(generation, sequence);
     }
     this.pump();
+  }
+
+  hasRoomForMore(principal: string): boolean {
+    return hasRoomForMore(principal, this.scheduler?.queue ?? this.early, this.options);
   }
 
   private take(generation: Generation, sequence: Sequence): void {

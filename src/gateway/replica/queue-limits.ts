@@ -69,6 +69,18 @@ export function roomFor<Request extends QueuedRequest>(
   return leaving;
 }
 
+/**
+ * True if a further prompt of a request of `peer` that has begun may wait, too: {@link roomFor} takes it, and leaves half of the peer's
+ * room to new requests.
+ */
+export function hasRoomForMore(peer: string, queue: PeerQueue, limits: QueueLimits): boolean {
+  const { maxQueuedRequests, maxQueuedTokens, maxQueuedRequestsPerPeer = maxQueuedRequests } = limits;
+  const part = Math.min(maxQueuedRequestsPerPeer / maxQueuedRequests, limits.queueShareOf?.(peer) ?? 1) / 2;
+  const own = queue.waitingOf(peer);
+  const isOver = own.sequences >= maxQueuedRequests * part || own.tokens >= maxQueuedTokens * part;
+  return !isOver && queue.size < maxQueuedRequests && queue.tokens < maxQueuedTokens;
+}
+
 /** Error for requests that leave a queue for others, and for those that do not get in. */
 export function queueFull(who: string, { sequences, tokens }: Waiting): RocmForgeError {
   return new RocmForgeError('QUEUE_FULL', `${sequences} sequences${who} wait already, ${tokens} tokens of prompts`, {

@@ -146,6 +146,10 @@ export class Replica implements Backend {
     this.engine.submit(generation);
   }
 
+  hasRoomForMore(principal: string): boolean {
+    return this.engine.hasRoomForMore(principal);
+  }
+
   cancel(generation: Generation): void {
     this.engine.cancel(generation);
   }

@@ -17,6 +17,8 @@ export interface Backend {
    * @throws RocmForgeError `QUEUE_FULL`, `PROMPT_TOO_LONG`, or why nothing is served at all
    */
   submit(generation: Generation): void;
+  /** True if the queue has room for a further prompt of a request of this client that has begun. */
+  hasRoomForMore(principal: string): boolean;
   /** Ends a generation nobody listens to any more. */
   cancel(generation: Generation): void;
   /** Stops computing for a generation, or resumes it where nothing holds it up. */
@@ -169,9 +171,9 @@ export class RequestRunner {
     };
   }
 
-  /** True if the client may run another prompt now, as far as their number is limited. */
-  hasFreeStream({ principal }: Pick<RequestContext, 'principal'>): boolean {
-    return this.limiter.freeStreams(principal) > 0;
+  /** True if a further prompt of a request that has begun may begin now: within the client's limits, and without filling the queue. */
+  hasRoomForMore({ principal }: Pick<RequestContext, 'principal'>): boolean {
+    return this.limiter.freeStreams(principal) > 0 && this.backend.hasRoomForMore(principal);
   }
 
   /** Counts and logs a request that is not run: its client has gone while its prompt was encoded or its grammar compiled, or it has no grammar. */

@@ -1,16 +1,20 @@
+/** Interval at which a request of which nothing runs asks whether its next prompt may begin. */
+const WAIT_MS = 50;
+
 /**
- * Runs the prompts of one request, as many at once as its client's limit of concurrent generations leaves, and always one: a request
- * is not rejected for what it runs itself.
+ * Runs the prompts of one request, as many at once as its client's limits leave. The first begins at once, and may be rejected; the
+ * others wait for their turn, so that a request that has begun is not rejected for what runs beside it.
  *
  * @param most at once
- * @param hasFree whether another may begin now
+ * @param mayBegin whether one behind the first may begin now
+ * @param signal aborted when nobody waits for the results any more: what is left then begins at once
  * @param run begins one before it returns
  * @returns the results in the order of the items
  * @throws the first failure, after which none begins
  */
 export function runWithin<Item, Result>(
   items: readonly Item[],
-  { most, hasFree }: { readonly most: number; readonly hasFree: () => boolean },
+  { most, mayBegin, signal }: { readonly most: number; readonly mayBegin: () => boolean; readonly signal: AbortSignal },
   run: (item: Item, index: number) => Promise<Result>,
 ): Promise<Result[]> {
   const results: Result[] = [];
@@ -18,8 +22,9 @@ export function runWithin<Item, Result>(
   let running = 0;
   let isOver = false;
   return new Promise((resolve, reject) => {
+    const isNextDue = () => next < items.length && running < most && (next === 0 || signal.aborted || mayBegin());
     const begin = (): void => {
-      while (!isOver && next < items.length && running < most && (running === 0 || hasFree())) {
+      while (!isOver && isNextDue()) {
         const index = next++;
         running += 1;
         run(items[index] as Item, index).then(
@@ -34,7 +39,9 @@ export function runWithin<Item, Result>(
           },
         );
       }
-      if (running === 0 && !isOver) resolve(results);
+      if (running > 0 || isOver) return;
+      if (next < items.length) setTimeout(begin, WAIT_MS);
+      else resolve(results);
     };
     begin();
   });

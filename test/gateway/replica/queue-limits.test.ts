@@ -2,7 +2,7 @@ import { fc, test } from '@fast-check/vitest';
 import { pino } from 'pino';
 import { describe, expect, it } from 'vitest';
 import { Engine } from '../../../src/gateway/replica/engine.js';
-import { type QueuedRequest, roomFor } from '../../../src/gateway/replica/queue-limits.js';
+import { hasRoomForMore, type QueuedRequest, roomFor } from '../../../src/gateway/replica/queue-limits.js';
 import { PeerQueue } from '../../../src/gateway/replica/scheduler/peer-queue.js';
 import { Generation, type GenerationParameters } from '../../../src/gateway/request/generation.js';
 import { GREEDY } from '../../../src/gateway/request/sequence.js';
@@ -107,6 +107,25 @@ it('lets one request of a principal wait, however small its part of the queue', 
   const world = new World({ maxQueuedRequests: 2, maxQueuedTokens: 80, queueShareOf: () => 0.1 }, 'RATE_LIMITED');
   expect(world.submit(generationOf({ peer: 'a' }))).toBeDefined();
   expect(world.submit(generationOf({ peer: 'a' }))).toBeUndefined();
+});
+
+test.prop([
+  fc.array(fc.record({ peer: fc.constantFrom('a', 'b'), tokens: fc.integer({ min: 1, max: 20 }) }), { maxLength: 24 }),
+  fc.integer({ min: 1, max: 12 }),
+  fc.constantFrom(0.1, 0.5, 1),
+])('takes a further prompt where it says that it has room, and a new request behind it', (wishes, most, share) => {
+  const limits = {
+    ...{ maxQueuedRequests: 12, maxQueuedTokens: 120, maxQueuedRequestsPerPeer: most },
+    queueShareOf: () => share,
+  };
+  const world = new World(limits, 'RATE_LIMITED');
+  for (const { peer, tokens } of wishes) {
+    if (!hasRoomForMore(peer, world.queue, limits)) continue;
+    expect(world.submit(generationOf({ peer, tokens }))).toBeDefined();
+  }
+  const part = Math.min(most / limits.maxQueuedRequests, share) / 2;
+  for (const peer of ['a', 'b'])
+    expect(world.queue.waitingOf(peer).sequences).toBeLessThan(limits.maxQueuedRequests * part + 1);
 });
 
 describe('a full queue', () => {

@@ -38,6 +38,7 @@ const backend: Backend = {
     generation = submitted;
     calls.push('submit');
   },
+  hasRoomForMore: () => true,
   cancel: (cancelled) => {
     cancelled.abandon();
     calls.push('cancel');

@@ -44,19 +44,23 @@ export async function predict(exchange: Exchange, context: HttpContext, errorFor
   const { trust } = context;
   // An instance is read before it runs: how many may is known now.
   const most = Math.max(1, Math.min(MOST_INSTANCES, trust.limiter.freeStreams(exchange.client.principal)));
-  const predictions = await runWithin(instances, { most, hasFree: () => true }, async (instance, i) => {
-    try {
-      const fields = new Fields(instance, `instances[${i}]`, policy);
-      const { body, ignored } = await predictionOf(fields, instance, exchange.client, context);
-      for (const name of ignored) policy.ignore(`instances[].${name}`);
-      return body;
-    } catch (thrown) {
-      const error = asRocmForgeError(thrown);
-      // Counted and logged as if it had come by itself.
-      exchange.refused(error);
-      return errorForm(error).body;
-    }
-  });
+  const predictions = await runWithin(
+    instances,
+    { most, mayBegin: () => true, signal: exchange.signal },
+    async (instance, i) => {
+      try {
+        const fields = new Fields(instance, `instances[${i}]`, policy);
+        const { body, ignored } = await predictionOf(fields, instance, exchange.client, context);
+        for (const name of ignored) policy.ignore(`instances[].${name}`);
+        return body;
+      } catch (thrown) {
+        const error = asRocmForgeError(thrown);
+        // Counted and logged as if it had come by itself.
+        exchange.refused(error);
+        return errorForm(error).body;
+      }
+    },
+  );
   if (exchange.signal.aborted) return;
   reportIgnored(policy.ignored, exchange, context.ignoredFields);
   await exchange.largeJson({ predictions });

@@ -96,3 +96,35 @@ it('a request is one of requests_per_minute, however many prompts, inputs or ins
   const { status, json } = await ask(server.gateway, '/v1/completions', { prompt: 'a', ...own });
   expect([status, json.error.message]).toEqual([429, expect.stringContaining('requests_per_minute')]);
 });
+
+describe('requests whose prompts are more than the queue takes from one client', () => {
+  const QUEUED = 8;
+
+  it.each([
+    [
+      'embeddings',
+      () => writeRandomFamily('qwen3', { metadata: { 'qwen3.pooling_type': 3 } }),
+      '/v1/embeddings',
+      'data',
+    ],
+    ['completions', () => writeRandomModel(), '/v1/completions', 'choices'],
+  ] as const)('of %s all run, side by side, and leave room to a new request', async (_, model, url, list) => {
+    const server = await startTestGateway(model(), {
+      ...{ httpListen: '127.0.0.1:0', maxSequences: 2, maxQueuedRequests: 64, maxQueuedRequestsPerPeer: QUEUED },
+      stepDelayMs: 1,
+    });
+    servers.push(server);
+    const many = Array.from({ length: 5 * QUEUED }, (_, i) => [3 + (i % 40), 9, 5]);
+    const body = list === 'data' ? { input: many } : { prompt: many, max_tokens: 2, ignore_eos: true, temperature: 0 };
+    const all = Promise.all([1, 2, 3].map(() => ask(server.gateway, url, body)));
+    await expect.poll(() => server.gateway.replica.active).toBeGreaterThan(0);
+    const single = { ...body, ...(list === 'data' ? { input: [many[0]] } : { prompt: [many[0]] }) };
+    const beside = await ask(server.gateway, url, single);
+    expect([beside.status, beside.json.error]).toEqual([200, undefined]);
+    const answers = await all;
+    expect(answers.map(({ status, json }) => [status, json.error, json[list]?.length])).toEqual(
+      answers.map(() => [200, undefined, many.length]),
+    );
+    expect(answers[1]?.json[list]).toEqual(answers[0]?.json[list]);
+  });
+});
