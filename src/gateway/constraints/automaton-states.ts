@@ -12,7 +12,7 @@ export interface Automaton {
   has(text: string): boolean;
 }
 
-/** Where all characters lead: the first of each interval, ascending from 0, numbered as {@link numberOf} does. */
+/** Targets of all characters: the first of each interval, ascending from 0, numbered as {@link numberOf} does. */
 export interface Edges {
   readonly starts: readonly number[];
   readonly to: readonly Node[];
@@ -91,7 +91,7 @@ export function intervalOf(starts: readonly number[], number: number): number {
   return low;
 }
 
-/** Where sets begin and end. */
+/** Numbers at which sets begin or end. */
 export function bordersOf(followers: readonly Follower[]): number[] {
   const borders = new Set([0]);
   for (const { set } of followers) {
