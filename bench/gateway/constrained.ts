@@ -1,6 +1,6 @@
 /**
  * Cost of constrained streams for the free ones next to them, and for themselves: 32 of each before a fake executor whose steps
- * take 5 ms, each kind alone and both together.
+ * take 5 ms, each kind alone and both together, and as many free ones as both.
  *
  *     node build/bench/bench/gateway/constrained.js
  *
@@ -69,13 +69,16 @@ try {
     const free = await rates(STREAMS, 0);
     const constrained = await rates(0, STREAMS);
     const both = await rates(STREAMS, STREAMS);
+    const allFree = await rates(2 * STREAMS, 0);
     const freeShare = both.free / free.free;
     const constrainedShare = both.constrained / constrained.constrained;
-    holds &&= freeShare >= 0.97 && constrainedShare >= 0.9;
+    const share = (both.free + both.constrained) / allFree.free;
+    holds &&= freeShare >= 0.97 && constrainedShare >= 0.9 && share >= 0.98;
     process.stdout.write(
       `alone: ${free.free.toFixed(0)} free, ${constrained.constrained.toFixed(0)} constrained tokens/s (${constrained.late} late); ` +
         `together ${both.free.toFixed(0)} (${(100 * freeShare).toFixed(1)} %, bound 97 %) and ` +
         `${both.constrained.toFixed(0)} (${(100 * constrainedShare).toFixed(1)} %, bound 90 %), ${both.late} late; ` +
+        `of ${allFree.free.toFixed(0)} of ${2 * STREAMS} free ones ${(100 * share).toFixed(1)} % (bound 98 %); ` +
         `load ${os.loadavg()[0]?.toFixed(1)}\n`,
     );
   }

@@ -54,7 +54,7 @@ struct Behind {
 struct Edges {
   struct Range {
     uint8_t first = 0, last = 0;
-    // Of the state, in `behind`.
+    // The expressions of the state, in `behind`.
     uint32_t behind = 0, behind_end = 0;
     // Made when a text comes to it, and null until then.
     std::atomic<AutomatonState*> to{nullptr};

@@ -13,7 +13,7 @@ import {
 
 /** Form of an automaton's characters in the text. */
 export interface Writing {
-  /** Distinguishes this form from others of the grammar. */
+  /** Distinguishes the form from others of the grammar. */
   readonly key: string;
   readonly of: (set: CodePointSet) => Expression;
 }

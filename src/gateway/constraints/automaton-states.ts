@@ -91,7 +91,7 @@ export function intervalOf(starts: readonly number[], number: number): number {
   return low;
 }
 
-/** Places where sets begin or end, in rising order. */
+/** Numbers at which sets begin or end. */
 export function bordersOf(followers: readonly Follower[]): number[] {
   const borders = new Set([0]);
   for (const { set } of followers) {

@@ -140,7 +140,7 @@ export class Grammar {
     const reached = new Set(['root']);
     for (const name of reached) {
       const made = this.#rules.get(name)!;
-      // Impossible parts within a rule are left out as it is made.
+      // Impossible parts of a rule are left out as it is made.
       const content = finishable.size === this.#rules.size ? made : pruned(made, finishable);
       eachRule(content, (other) => reached.add(other));
       size += sizeOf(content);

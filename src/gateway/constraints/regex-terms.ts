@@ -29,7 +29,7 @@ export type Term = {
   | { readonly kind: 'repeat'; readonly what: Term; readonly min: number; readonly max: number }
 );
 
-/** A set of first characters of a term, and the term that must match behind one. */
+/** Characters that a term begins with, and the term that must match behind them. */
 export interface Follower {
   readonly set: CodePointSet;
   readonly rest: Term;
@@ -144,7 +144,7 @@ export class RegexTerms {
     given.forEach(add);
     if (sets.length > 0) found.add(this.set(unionOf(sets)));
     if (found.has(this.anything)) return [this.anything];
-    // An option that may begin anywhere may begin here, too.
+    // A text that may begin anywhere may begin here.
     for (const term of found) {
       if (term.kind !== 'sequence' || term.first !== this.anything) continue;
       const { second } = term;
