@@ -221,10 +221,7 @@ export class Router implements Backend {
     }
   }
 
-  /**
-   * Ends one executor after the other and starts another in its place. Streams go on with the other replicas, or with the
-   * new one.
-   */
+  /** Replaces the executors, one after the other. Streams go on with the other replicas, or with the new one. */
   replaceExecutors(): Promise<void> {
     this.replacing ??= this.replaceAll().finally(() => {
       this.replacing = undefined;
