@@ -101,7 +101,7 @@ class Automata {
     const Edges* known = state->edges.load(std::memory_order_acquire);
     return known != nullptr ? *known : build_edges(state, budget);
   }
-  // Behind a byte; null where no text goes on by it.
+  // Behind a byte; null where no text continues with it.
   AutomatonState* step(AutomatonState* from, uint8_t byte, Budget& budget) {
     const Edges& found = edges(from, budget);
     Edges::Range* range = found.find(byte);

@@ -91,7 +91,7 @@ export class Metrics implements TrustObserver {
     const p99 = gauge('p99', '99th percentile of the delay');
   }
 
-  /** Registers metrics without labels that somebody else counts. */
+  /** Registers metrics without labels that are counted elsewhere. */
   watch<R extends MetricRows>(rows: R, read: () => Readonly<Record<keyof R, number>>): void {
     watchMetrics(this.registry, rows, false, () => [[{}, read()]]);
   }

@@ -177,8 +177,8 @@ export class Router implements Backend {
     place?.request();
   }
 
-  hasRoomForMore(principal: string): boolean {
-    return this.replicas.some((replica) => replica.hasRoomForMore(principal));
+  hasRoomForMore(principal: string, n: number): boolean {
+    return this.replicas.some((replica) => replica.hasRoomForMore(principal, n));
   }
 
   cancel(generation: Generation): void {

@@ -142,6 +142,32 @@ onEachTarget('attention_encoder', (target) => {
 onEachTarget('attention_encoder_tile', (target) => {
   define(target, ENCODER_TILE_HEAD_DIMS, fc.integer({ min: 1, max: ENCODER_TILE_ROWS }), tileReference);
 
+  it('stays within its bound with 2,048 keys', async () => {
+    const length = 2_048;
+    const one = { heads: 1, kvHeads: 1, headDim: 32 };
+    const qkv = fill('normal', length * 3 * one.headDim, new Random(8));
+    const first = length - 8;
+    const values = {
+      qkv,
+      ...placesOf([length]),
+      slopes: Float32Array.of(0),
+      heads: 1,
+      kv_heads: 1,
+      reach: 0,
+      scale: 0.25,
+    };
+    const { out } = await target.launch(
+      attentionEncoderTile(one.headDim),
+      { ...values, tiles: Int32Array.of(first, 8) },
+      { tokens: length, tiles: 1 },
+    );
+    const expected = tileReference(qkv, [length], one, 0.25, {});
+    const cut = (all: Float64Array) => all.subarray(first * one.headDim);
+    const { values: wanted, magnitudes } = expected;
+    const own = { values: cut(wanted as Float64Array), magnitudes: cut(magnitudes as Float64Array) };
+    expectClose(attentionEncoderTile(one.headDim), (out as Float32Array).subarray(first * one.headDim), own, {});
+  });
+
   it('gives a row the same bits in any tile', async () => {
     const one = { lengths: [70, 9], heads: 2, kvHeads: 1, headDim: 96 };
     const qkv = qkvOf(one, 'normal', new Random(6));

@@ -13,6 +13,16 @@ const tolerance = roundings(
   () => 32,
 );
 
+const sequenceArguments = [
+  input('row_position', 'i32', 'tokens'),
+  input('row_end', 'i32', 'tokens'),
+  input('slopes', 'f32', 'heads'),
+  i32('heads'),
+  i32('kv_heads'),
+  i32('reach'),
+  f32('scale'),
+] as const;
+
 /**
  * Attention of an encoder: each row sees its whole sequence, or `reach` positions on each side of its own (0: all). A sequence is in
  * the step as a whole, at consecutive rows from its position 0 on; `row_end` is the row behind its last one. `slopes` are those
@@ -24,17 +34,7 @@ export const attentionEncoder = (headDim: number) =>
     source: 'attention_encoder.hip',
     summary:
       'out = softmax(scale · q kᵀ - slope · |distance|) v over the positions of the row’s sequence, or those within reach',
-    arguments: [
-      qkvOf(`${headDim}`),
-      output('out', 'f32', 'tokens', 'heads', `${headDim}`),
-      input('row_position', 'i32', 'tokens'),
-      input('row_end', 'i32', 'tokens'),
-      input('slopes', 'f32', 'heads'),
-      i32('heads'),
-      i32('kv_heads'),
-      i32('reach'),
-      f32('scale'),
-    ],
+    arguments: [qkvOf(`${headDim}`), output('out', 'f32', 'tokens', 'heads', `${headDim}`), ...sequenceArguments],
     grid: [{ of: 'heads' }, { of: 'tokens' }],
     multiples: [['heads', 'kv_heads']],
     order: ORDER.sixteens,
@@ -55,13 +55,7 @@ export const attentionEncoderTile = (headDim: number) =>
       aligned(16, qkvOf(`${headDim}`)),
       aligned(16, output('out', 'f32', 'tokens', 'heads', `${headDim}`)),
       input('tiles', 'i32', 'tiles', '2'),
-      input('row_position', 'i32', 'tokens'),
-      input('row_end', 'i32', 'tokens'),
-      input('slopes', 'f32', 'heads'),
-      i32('heads'),
-      i32('kv_heads'),
-      i32('reach'),
-      f32('scale'),
+      ...sequenceArguments,
     ],
     grid: [{ of: 'heads' }, { of: 'tiles' }],
     multiples: [['heads', 'kv_heads']],

@@ -216,7 +216,7 @@ export class Embeddings {
       const { signal } = client;
       await runWithin(
         computed,
-        { most: MOST_RUNNING, mayBegin: () => this.runner.hasRoomForMore(client), signal },
+        { most: MOST_RUNNING, mayBegin: () => this.runner.hasRoomForMore(client, 1), signal },
         work,
       );
     } catch (error) {

@@ -163,7 +163,9 @@ export class Inference {
     setMaxListeners(0, client.signal);
     try {
       const { signal } = client;
-      const within = { most: messages.length, mayBegin: () => this.runner.hasRoomForMore(client), signal };
+      const mayBegin = (one: OpenedRequest | undefined) =>
+        one === undefined || this.runner.hasRoomForMore(client, one.parameters.n);
+      const within = { most: messages.length, mayBegin, signal };
       const responses = await runWithin(opened, within, async (one, i) => {
         begun = i + 1;
         return one && this.collect(one, client, onToken);

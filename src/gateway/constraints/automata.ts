@@ -20,7 +20,7 @@ export type { Automaton } from './automaton-states.js';
 export interface Machine<State> {
   readonly letters: string;
   readonly key: (state: State) => string;
-  /** The state behind a letter; undefined: no text goes on so. */
+  /** The state behind a letter; undefined: no text continues so. */
   readonly next: (state: State, letter: string) => State | undefined;
   readonly accepts: (state: State) => boolean;
 }

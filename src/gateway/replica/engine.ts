@@ -126,8 +126,8 @@ export class Engine implements Backend {
     this.pump();
   }
 
-  hasRoomForMore(principal: string): boolean {
-    return hasRoomForMore(principal, this.scheduler?.queue ?? this.early, this.options);
+  hasRoomForMore(principal: string, n: number): boolean {
+    return hasRoomForMore(principal, n, this.scheduler?.queue ?? this.early, this.options);
   }
 
   private take(generation: Generation, sequence: Sequence): void {

@@ -70,15 +70,15 @@ export function roomFor<Request extends QueuedRequest>(
 }
 
 /**
- * True if a further prompt of a request of `peer` that has begun may wait, too: {@link roomFor} takes it, and leaves half of the peer's
- * room to new requests.
+ * True if `n` sequences, of a further prompt of a request of `peer` that has begun, may wait, too: {@link roomFor} takes them, and leaves
+ * half of the peer's room to new requests. Where nothing of the peer waits they may be more than half.
  */
-export function hasRoomForMore(peer: string, queue: PeerQueue, limits: QueueLimits): boolean {
+export function hasRoomForMore(peer: string, n: number, queue: PeerQueue, limits: QueueLimits): boolean {
   const { maxQueuedRequests, maxQueuedTokens, maxQueuedRequestsPerPeer = maxQueuedRequests } = limits;
   const part = Math.min(maxQueuedRequestsPerPeer / maxQueuedRequests, limits.queueShareOf?.(peer) ?? 1) / 2;
   const own = queue.waitingOf(peer);
-  const isOver = own.sequences >= maxQueuedRequests * part || own.tokens >= maxQueuedTokens * part;
-  return !isOver && queue.size < maxQueuedRequests && queue.tokens < maxQueuedTokens;
+  const fits = own.sequences + n <= maxQueuedRequests * part && own.tokens < maxQueuedTokens * part;
+  return (fits || own.sequences === 0) && queue.size + n <= maxQueuedRequests && queue.tokens < maxQueuedTokens;
 }
 
 /** Error for requests that leave a queue for others, and for those that do not get in. */

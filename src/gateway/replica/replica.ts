@@ -146,8 +146,8 @@ export class Replica implements Backend {
     this.engine.submit(generation);
   }
 
-  hasRoomForMore(principal: string): boolean {
-    return this.engine.hasRoomForMore(principal);
+  hasRoomForMore(principal: string, n: number): boolean {
+    return this.engine.hasRoomForMore(principal, n);
   }
 
   cancel(generation: Generation): void {

@@ -17,8 +17,8 @@ export interface Backend {
    * @throws RocmForgeError `QUEUE_FULL`, `PROMPT_TOO_LONG`, or why nothing is served at all
    */
   submit(generation: Generation): void;
-  /** True if the queue has room for a further prompt of a request of this client that has begun. */
-  hasRoomForMore(principal: string): boolean;
+  /** True if the queue has room for a further prompt, with `n` completions, of a request of this client that has begun. */
+  hasRoomForMore(principal: string, n: number): boolean;
   /** Ends a generation nobody listens to any more. */
   cancel(generation: Generation): void;
   /** Stops computing for a generation, or resumes it where nothing holds it up. */
@@ -171,9 +171,12 @@ export class RequestRunner {
     };
   }
 
-  /** True if a further prompt of a request that has begun may begin now: within the client's limits, and without filling the queue. */
-  hasRoomForMore({ principal }: Pick<RequestContext, 'principal'>): boolean {
-    return this.limiter.freeStreams(principal) > 0 && this.backend.hasRoomForMore(principal);
+  /**
+   * True if a further prompt of a request that has begun, with `n` completions, may begin now: within the client's limits, and without
+   * filling the queue.
+   */
+  hasRoomForMore({ principal }: Pick<RequestContext, 'principal'>, n: number): boolean {
+    return this.limiter.freeStreams(principal) >= n && this.backend.hasRoomForMore(principal, n);
   }
 
   /** Counts and logs a request that is not run: its client has gone while its prompt was encoded or its grammar compiled, or it has no grammar. */

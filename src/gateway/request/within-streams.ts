@@ -6,15 +6,19 @@ const WAIT_MS = 50;
  * others wait for their turn, so that a request that has begun is not rejected for what runs beside it.
  *
  * @param most at once
- * @param mayBegin whether one behind the first may begin now
- * @param signal aborted when nobody waits for the results any more: what is left then begins at once
+ * @param mayBegin true if an item behind the first may begin now
+ * @param signal aborted when the client has disconnected: the rest then begins at once, and ends
  * @param run begins one before it returns
  * @returns the results in the order of the items
  * @throws the first failure, after which none begins
  */
 export function runWithin<Item, Result>(
   items: readonly Item[],
-  { most, mayBegin, signal }: { readonly most: number; readonly mayBegin: () => boolean; readonly signal: AbortSignal },
+  {
+    most,
+    mayBegin,
+    signal,
+  }: { readonly most: number; readonly mayBegin: (item: Item) => boolean; readonly signal: AbortSignal },
   run: (item: Item, index: number) => Promise<Result>,
 ): Promise<Result[]> {
   const results: Result[] = [];
@@ -22,7 +26,8 @@ export function runWithin<Item, Result>(
   let running = 0;
   let isOver = false;
   return new Promise((resolve, reject) => {
-    const isNextDue = () => next < items.length && running < most && (next === 0 || signal.aborted || mayBegin());
+    const isNextDue = () =>
+      next < items.length && running < most && (next === 0 || signal.aborted || mayBegin(items[next] as Item));
     const begin = (): void => {
       while (!isOver && isNextDue()) {
         const index = next++;

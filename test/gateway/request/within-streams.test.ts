@@ -37,7 +37,7 @@ it('waits for its turn with the others, where nothing of it runs', async () => {
   expect(asked).toBeGreaterThanOrEqual(6);
 });
 
-it('waits no longer when nobody waits for the results', async () => {
+it('waits no longer when its client has disconnected', async () => {
   const controller = new AbortController();
   const all = runWithin([1, 2, 3], { most: 3, mayBegin: () => false, signal: controller.signal }, async (item) => item);
   controller.abort();
