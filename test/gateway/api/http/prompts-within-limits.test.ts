@@ -98,9 +98,10 @@ it('a request is one of requests_per_minute, however many prompts, inputs or ins
 });
 
 describe('requests whose prompts are more than the queue takes from one client', () => {
-  const QUEUED = 8;
-  /** More than a half of which the queue takes at once. */
+  const REQUESTS = 3;
   const CHOICES = 3;
+  /** Its half, which further prompts fill, is no multiple of the choices; the other takes the first prompts and the new request's. */
+  const QUEUED = 2 * CHOICES * (REQUESTS + 1) + 2;
 
   it.each([
     [
@@ -116,10 +117,10 @@ describe('requests whose prompts are more than the queue takes from one client',
       stepDelayMs: 1,
     });
     servers.push(server);
-    const many = Array.from({ length: 5 * QUEUED }, (_, i) => [3 + (i % 40), 9, 5]);
+    const many = Array.from({ length: 2 * QUEUED }, (_, i) => [3 + (i % 40), 9, 5]);
     const body =
       list === 'data' ? { input: many } : { prompt: many, max_tokens: 2, n: CHOICES, ignore_eos: true, temperature: 0 };
-    const all = Promise.all([1, 2, 3].map(() => ask(server.gateway, url, body)));
+    const all = Promise.all(Array.from({ length: REQUESTS }, () => ask(server.gateway, url, body)));
     await expect.poll(() => server.gateway.replica.active).toBeGreaterThan(0);
     const single = { ...body, ...(list === 'data' ? { input: [many[0]] } : { prompt: [many[0]] }) };
     const beside = await ask(server.gateway, url, single);
