@@ -72,7 +72,7 @@ function define(
   tileRows: fc.Arbitrary<number | undefined>,
   reference: typeof attentionEncoder,
 ): void {
-  const most = target.simulated ? 60 : 300;
+  const most = target.simulated ? 60 : 160;
   const shapes = fc.record({
     lengths: fc.array(fc.integer({ min: 1, max: most }), { minLength: 1, maxLength: 3 }),
     kvHeads: fc.integer({ min: 1, max: 2 }),
