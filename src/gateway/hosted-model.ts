@@ -259,6 +259,7 @@ function supervisorOptions(options: GatewayOptions, model: ServedModel): Supervi
     probeIntervalMs: options.probeIntervalMs,
     keepsMemory: options.keepsMemory,
     hasSpare: options.hasSpare,
+    spareOnHostMs: options.spareOnHostMs,
     allowOtherArithmetic: options.allowOtherArithmetic,
     stateFolder: options.stateFolder,
     onDemand: options.load === 'on-demand' || options.load === 'on-command',

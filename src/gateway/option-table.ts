@@ -204,7 +204,7 @@ const REPLICA_OPTIONS = grouped('Executors:', {
     { flag: 'recovery-timeout', defaultText: '300' },
   ),
   hasSpare: flagOnOff(
-    'keep a second executor ready to take over (default: on a GPU that has room for it)',
+    'keep a second executor ready to take over (default: on the CPU, and on a GPU that has room for it)',
     'keep no second executor',
     { flag: 'spare' },
   ),

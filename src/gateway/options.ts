@@ -61,6 +61,7 @@ export interface GatewayOptions
   readonly pauseLimitMs?: number | undefined;
   /** See `SupervisorOptions` of `replica/link/supervisor.ts`. */
   readonly probeIntervalMs?: number | undefined;
+  readonly spareOnHostMs?: number | undefined;
   /** Time that an executor's load may take without progress; default 2 min. */
   readonly loadTimeoutMs?: number | undefined;
   /** Folder that keeps the last faults; absent: they are logged alone. */

@@ -8,6 +8,7 @@ import { SHAPES } from '../../src/cli/synth/shapes.js';
 import { synth } from '../../src/cli/synth/synth.js';
 import { InferenceServiceClient } from '../../src/shared/generated/rocmforge/v1/inference.js';
 import { packageRoot } from '../../src/shared/package.js';
+import { executorsOf } from '../../tools/executors-of.mjs';
 import { generate, request } from '../support/gateway.js';
 
 const MOST_BESIDE_MODEL_BYTES = 300 << 20;
@@ -30,7 +31,7 @@ describe.skipIf(process.platform !== 'linux')('gateway and executor together', (
     const [context, sequences] = [1024, 4];
     const kvBytes = 2 * shape.layers * shape.kvHeads * shape.headDim * 2 * context * sequences;
     const address = `unix:${path.join(folder, 'gateway.sock')}`;
-    const limits = ['--max-context', `${context}`, '--max-sequences', `${sequences}`];
+    const limits = ['--max-context', `${context}`, '--max-sequences', `${sequences}`, '--no-spare'];
     const cli = path.join(packageRoot, 'dist', 'cli', 'main.js');
     const server = spawn(process.execPath, [cli, 'serve', '--model', model, '--listen', address, ...limits], {
       stdio: ['ignore', 'pipe', 'ignore'],
@@ -44,8 +45,8 @@ describe.skipIf(process.platform !== 'linux')('gateway and executor together', (
       const tokens = Array.from({ length: 700 }, (_, i) => i);
       await generate(client, request({ tokens, stop: { maxTokens: 32, ignoreEos: true } }));
       client.close();
-      const executor = Number(readFileSync(`/proc/${server.pid}/task/${server.pid}/children`, 'utf8').trim());
-      const total = proportionalBytes(server.pid!) + proportionalBytes(executor);
+      const [executor] = executorsOf(server.pid!);
+      const total = proportionalBytes(server.pid!) + proportionalBytes(executor!);
       const beside = total - weightBytes - kvBytes;
       console.log(`memory beside weights and KV cache: ${(beside / 2 ** 20).toFixed(0)} MiB`);
       expect(beside).toBeLessThanOrEqual(MOST_BESIDE_MODEL_BYTES);

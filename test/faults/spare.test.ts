@@ -56,6 +56,16 @@ describe('an executor on standby', () => {
     expect(server.gateway.replica.counts.executors).toBe(1);
   });
 
+  it('is there by default on the CPU once one has served for a while, unless none is wanted', async () => {
+    const model = writeRandomModel({ contextLength: 1024 });
+    server = await startTestGateway(model, { spareOnHostMs: 1 });
+    await ready();
+    await server.stop();
+    server = await startTestGateway(model, { spareOnHostMs: 1, hasSpare: false });
+    await generate(server.client, message);
+    expect(executors().length).toBe(1);
+  });
+
   it('is not what follows when another executor is asked for, and ends with the gateway', async () => {
     await start();
     const first = executors();

@@ -13,6 +13,8 @@ import { watchNpm } from './npm-parent.js';
 /** Exit codes of `serve`: 0 after a drain that finished, these two otherwise; 1 is an error that is told. */
 const EXIT_STREAMS_CUT = 3;
 const EXIT_STOPPED_AT_ONCE = 130;
+/** The first requests have the processors to themselves. */
+const SPARE_ON_HOST_MS = 2000;
 
 /** SIGUSR1 opens Node's inspector, through which whoever reaches the port runs what he likes; --inspect still does. */
 export function ignoreInspectorSignal(): void {
@@ -49,7 +51,8 @@ export function addServeCommand(serve: Command): void {
       for (const model of named) models.push({ ...model, model: await localModel(model.model) });
       const [first, ...moreModels] = models;
       const all = gatewayOptions({ ...options, ...first, moreModels });
-      const gateway = await startGateway({ ...all, own: first?.own, stateFolder });
+      const spares = { spareOnHostMs: SPARE_ON_HOST_MS };
+      const gateway = await startGateway({ ...all, ...spares, own: first?.own, stateFolder });
       const addressOf = (given: string, port: number): string =>
         given.startsWith('unix:') ? given : given.replace(/\d+$/, String(port));
       const bound = addressOf(options.listen, gateway.port);

@@ -51,8 +51,10 @@ export interface SupervisorOptions {
   readonly allowOtherArithmetic?: boolean | undefined;
   /** Folder that keeps the last faults; absent: they are logged alone. */
   readonly stateFolder?: string | undefined;
-  /** True if an executor that this gateway starts has another on standby; default: where one GPU has room for it. */
+  /** True if an executor that this gateway starts has another on standby; default: where one GPU has room for it, see also below. */
   readonly hasSpare?: boolean | undefined;
+  /** Time that an executor on the CPU serves before another stands by, where memory is left; absent: none does by default. */
+  readonly spareOnHostMs?: number | undefined;
   /** True if KV blocks are to outlive an executor that this gateway started; default true. */
   readonly keepsMemory?: boolean | undefined;
   /** True if there is no executor before one is asked for; default false. */
@@ -63,6 +65,8 @@ const CONNECT_TIMEOUT_MS = 20_000;
 export const RECOVERY_TIMEOUT_MS = 300_000;
 /** Time that an executor serves before another is started to stand by. */
 const SPARE_DELAY_MS = 250;
+/** Free memory below which none stands by on the CPU by default, bytes: it takes some 70 MB beside the weights, which are the file's pages. */
+const HOST_SPARE_MEMORY = 512 << 20;
 const WATCH_INTERVAL_MS = 50;
 /** Time that an executor may take to end by itself: a driver frees gigabytes before its process ends. */
 const GRACE_MS = 2000;
@@ -372,8 +376,8 @@ export class Supervisor {
       this.device ??= session.info;
       this.arithmetic = session.model.arithmetic;
       this.happen('ready');
-      const isWanted = this.options.hasSpare ?? (session.info.platform !== 'host' && !this.isSplit);
-      if (isWanted && session.model.hasRoomForSpare) this.spare?.ensure(SPARE_DELAY_MS);
+      const spareDelayMs = this.spareDelayMs(session.info.platform);
+      if (spareDelayMs !== undefined && session.model.hasRoomForSpare) this.spare?.ensure(spareDelayMs);
       this.noteSpare(session.model.hasRoomForSpare);
       this.log.info({ epoch: this.started, executorPid: this.pid, device: session.info.device }, 'executor serving');
       this.listener.serving(session);
@@ -457,6 +461,14 @@ export class Supervisor {
       },
     );
     return { process, isReady: opened.then((session) => session.close()) };
+  }
+
+  /** Time until an executor is to stand by, ms; undefined: none is wanted. */
+  private spareDelayMs(platform: string): number | undefined {
+    const { hasSpare, spareOnHostMs } = this.options;
+    if (hasSpare !== undefined) return hasSpare ? SPARE_DELAY_MS : undefined;
+    if (platform !== 'host') return this.isSplit ? undefined : SPARE_DELAY_MS;
+    return process.availableMemory() < HOST_SPARE_MEMORY ? undefined : spareOnHostMs;
   }
 
   private get isSplit(): boolean {
