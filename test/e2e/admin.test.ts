@@ -27,7 +27,7 @@ beforeAll(async () => {
   ({ child: gateway } = await startRocmforge(
     /^serving /,
     ...['serve', '--model', writeRandomModel(), '--listen', PUBLIC, '--admin-listen', ADMIN, '--token-file', tokens],
-    ...['--max-sequences', '1', '--step-delay-ms', '20', '--state-dir', path.join(folder, 'state')],
+    ...['--max-sequences', '1', '--step-delay-ms', '20', '--no-spare', '--state-dir', path.join(folder, 'state')],
     ...['--chat-template-kwargs', JSON.stringify({ secret: SECRETS.kwargs })],
     ...['--otlp-endpoint', 'http://user:orchidpassword@127.0.0.1:9/x'],
   ));

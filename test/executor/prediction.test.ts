@@ -118,11 +118,11 @@ describe.each(['qwen35', 'qwen35moe', 'glm4moe'] as const)('the prediction block
     const alone = new Driver(model);
     const whole = await alone.step([{ count: PROMPT.length, predictedTokens: 3 }], [alone.open(0)]);
     const driver = new Driver(model);
-    await driver.step([{ count: 7, sample: false }], [driver.open(0)]);
+    await driver.step([{ count: 7, sample: false, predictedTokens: 0 }], [driver.open(0)]);
     await driver.step(
       [
-        { position: 7, count: 9, sample: false },
-        { slot: 1, count: 5, sample: false },
+        { position: 7, count: 9, sample: false, predictedTokens: 0 },
+        { slot: 1, count: 5, sample: false, predictedTokens: 0 },
       ],
       [driver.open(1)],
     );
@@ -134,6 +134,14 @@ describe.each(['qwen35', 'qwen35moe', 'glm4moe'] as const)('the prediction block
     const { tokenId, predictedIds } = whole.outputs[0]!;
     expect(predictedIds).toHaveLength(3);
     for (const output of outputs) expect(output).toMatchObject({ tokenId, predictedIds });
+  });
+
+  it('takes no time of a step in which no slice is predicted', async () => {
+    const driver = new Driver(model);
+    const { predictUs } = await driver.step([{ count: PROMPT.length, predictedTokens: 1 }], [driver.open(0)]);
+    expect(predictUs).toBeGreaterThan(0);
+    const plain = await driver.step([{ position: PROMPT.length }]);
+    expect([plain.predictUs, plain.outputs[0]?.predictedIds]).toEqual([0, []]);
   });
 
   it('predicts no token whose position is in no block of the slot', async () => {

@@ -162,10 +162,11 @@ export class StepRunner {
       const filled = this.filler.fill(step, staging.input);
       const samples = this.filler.counts[COUNT_SAMPLES] as number;
       const counts = this.filler.counts.slice();
-      const predicted = this.predictor?.slicesOf(step, this.filler.slots);
-      if (predicted === undefined && step.slices.some(({ predictedTokens = 0 }) => predictedTokens > 0)) {
+      const isPredicted = step.slices.some(({ predictedTokens }) => predictedTokens !== undefined);
+      if (isPredicted && this.predictor === undefined) {
         throw protocolError('predicted tokens of a model without a prediction block');
       }
+      const predicted = isPredicted ? this.predictor?.slicesOf(step, this.filler.slots) : undefined;
       // The outputs' meaning is settled now: a later frame may close these slots before this step has run.
       const sampled = step.slices.flatMap((slice) => Array<Slice>(outputsOf(slice)).fill(slice));
       const asked = sampled.map(({ slot }) => ({
@@ -195,13 +196,15 @@ export class StepRunner {
       const promptOutputs = filled.promptRows.map(({ slot, top }, i) =>
         readOutput(staging, outputs.length + i, slot, 1 + top),
       );
-      const predictUs = predicted ? await this.predictor?.predict(staging.input, counts, predicted, outputs) : 0;
+      const predicting = predicted && this.predictor?.predict(staging.input, counts, predicted, outputs);
+      const predictUs = Math.round((await predicting) ?? 0);
       return ExecuteResponse.fromPartial({
         stepId: step.stepId,
         epoch: step.epoch,
         outputs,
         promptOutputs,
-        deviceUs: Math.round(deviceUs + (predictUs ?? 0)),
+        deviceUs: Math.round(deviceUs) + predictUs,
+        predictUs,
         saturatedActivations: samples > 0 ? saturated : 0,
         hiddenStates: filled.hidden.filter(({ ofAll }) => ofAll).map((rows) => this.hiddenStates(staging, rows)),
       });

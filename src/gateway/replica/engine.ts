@@ -68,6 +68,7 @@ export class Engine implements Backend {
   readonly counters = newEngineCounters();
   /** When the last result came, if another step was under way then. */
   private busySince: number | undefined;
+  private submittedAt = 0;
   private readonly paused: PausedReaders;
   /** When the sequences came that never had a slot. */
   private readonly queuedAt = new Map<Sequence, number>();
@@ -423,10 +424,11 @@ export class Engine implements Backend {
     if (this.interrupted.areResumed) this.listener.resumed();
     // While a guilty request is searched, one step at a time: a fault then points at the step that was under way. Tokens that a
     // prediction block drafts behind a step belong to the next one.
-    const isAlone = this.blame.isSearching || session.model.predicts;
-    while (scheduler.stepsInFlight < (isAlone ? 1 : this.options.pipelineDepth)) {
+    const isAlone = () => this.blame.isSearching || scheduler.mayPredict;
+    while (scheduler.stepsInFlight < (scheduler.stepsInFlight > 0 && isAlone() ? 1 : this.options.pipelineDepth)) {
       const plan = scheduler.plan();
       if (plan === undefined) return;
+      this.submittedAt = performance.now();
       session.submit(encodeStep(plan, session.epoch, masking.begin(plan), session.model.hiddenSize > 0));
       for (const { sequence } of plan.opens) this.reportPlaced(sequence);
     }
@@ -484,14 +486,21 @@ export class Engine implements Backend {
     return this.session === undefined ? 0 : (this.scheduler?.freeSlots ?? 0);
   }
 
-  private complete(scheduler: Scheduler, { outputs, deviceUs }: ExecuteResponse): StepResult {
+  private complete(scheduler: Scheduler, { outputs, deviceUs, predictUs }: ExecuteResponse): StepResult {
+    const isPredicted = scheduler.oldestStep?.slices.some(({ predictedTokens }) => predictedTokens !== undefined);
     const sampled = outputs.some(({ late }) => late) ? sampledSlices(scheduler.oldestStep) : [];
     this.masking?.completed(sampled.filter((_, i) => outputs[i]?.late).map(({ sequence }) => sequence));
     return scheduler.complete(
       outputs.map(({ late, tokenId }) => (late ? undefined : tokenId)),
       outputs.map(({ predictedIds }) => predictedIds),
-      this.durationOf(deviceUs),
+      ...(isPredicted ? this.durationsOf(deviceUs - predictUs) : [this.durationOf(deviceUs)]),
     );
+  }
+
+  /** Microseconds of a step with predictions that its rows took, and the others until its result came: no step was sent ahead. */
+  private durationsOf(rowsUs: number): [number, number] {
+    this.busySince = undefined;
+    return [rowsUs, Math.max(0, 1000 * (performance.now() - this.submittedAt) - rowsUs)];
   }
 
   /** Microseconds of a step whose result came: from the one before, if it was under way by then, as that is what a step costs. */

@@ -23,6 +23,11 @@ export class Acceptance {
   }
 }
 
+/** Draft tokens of the prediction block when nothing is known of how many are right. */
+const FIRST_PREDICTED = 3;
+/** Slices with its draft tokens before they are judged. */
+const JUDGED_FROM = 4;
+
 /** Number of draft tokens that pay, by how many of a sequence were right. */
 export type DraftWorth = (acceptance: Pick<Acceptance, 'right' | 'tried'>) => number;
 
@@ -76,5 +81,44 @@ export class DraftLength {
   private pause(known: number): void {
     this.restsUntil = known + this.rest;
     this.rest = Math.min(2 * this.rest, MOST_REST);
+  }
+}
+
+/**
+ * Number of draft tokens of the model's prediction block for a sequence. Where none pays any more it ends for good: the block skips
+ * the sequence's further tokens, so that it costs nothing, and would not know them if it began again.
+ */
+export class PredictionLength {
+  private most = FIRST_PREDICTED;
+  private slices = 0;
+  private hasEnded = false;
+  private readonly acceptance = new Acceptance(DECAY);
+
+  constructor(private readonly worth: DraftWorth) {}
+
+  /** True once none pays. */
+  get isOver(): boolean {
+    return this.hasEnded;
+  }
+
+  /** It makes no draft tokens from here on. */
+  end(): void {
+    this.hasEnded = true;
+  }
+
+  /** Draft tokens that pay now; 0: it is over. */
+  next(): number {
+    if (this.hasEnded) return 0;
+    if (this.slices < JUDGED_FROM) return this.most;
+    const worth = this.worth(this.acceptance);
+    this.hasEnded = worth < 1;
+    return Math.min(this.most, worth);
+  }
+
+  /** Number of the last draft tokens that were accepted. */
+  learn(right: number, of: number): void {
+    this.slices += 1;
+    this.acceptance.add(right, of);
+    this.most = right === of ? Math.min(2 * this.most, MOST_DRAFT_TOKENS) : Math.max(1, right + 1);
   }
 }

@@ -1,6 +1,6 @@
 import { NEUTRAL_SAMPLING, type SamplingValues } from '../../shared/sampling-schema.js';
 import type { TokenConstraint, TokenMask } from '../matching/token-constraint.js';
-import { DraftLength, type DraftWorth } from './draft-length.js';
+import { type DraftWorth, PredictionLength } from './draft-length.js';
 import { type HeldSnapshot, type InFlightPrefix, NO_PREFIX } from './prefix.js';
 import { PromptLookupDrafter } from './prompt-lookup-drafter.js';
 
@@ -45,9 +45,6 @@ export type HiddenPositions = 'last' | 'all';
 
 /** Source of draft tokens: what came before in the text, or the model's prediction block. */
 export type DraftMethod = 'lookup' | 'mtp';
-
-/** Draft tokens of the prediction block when nothing is known of how many are right. */
-const FIRST_PREDICTED = 3;
 
 /** A token that may follow; with a constraint also what may follow it then. */
 export type DraftToken = { readonly tokenId: number; readonly mask?: TokenMask; readonly isSure?: boolean };
@@ -119,7 +116,8 @@ export class Sequence {
   acceptedPredicted = 0;
   /** Tokens that the prediction block expects after the first `known` ones. */
   private expected: { readonly known: number; readonly tokens: readonly number[] } = { known: 0, tokens: [] };
-  private readonly prediction: DraftLength | undefined;
+  private readonly prediction: PredictionLength | undefined;
+  private hasBegunPrediction = false;
   /** Nothing is computed for it until draft tokens that the lookup expects can be made. */
   private isHeld = false;
 
@@ -130,7 +128,7 @@ export class Sequence {
         this.worth(method, acceptance);
     if (options.speculates)
       this.drafter = new PromptLookupDrafter((position) => this.token(position), worthOf('lookup'));
-    if (options.predicts) this.prediction = new DraftLength(FIRST_PREDICTED, worthOf('mtp'));
+    if (options.predicts) this.prediction = new PredictionLength(worthOf('mtp'));
   }
 
   /** Tokens that are known: prompt and emitted. */
@@ -203,7 +201,7 @@ export class Sequence {
 
   /** Source of the draft tokens that come now, if they are not forced by a constraint. */
   get draftMethod(): DraftMethod {
-    if (this.prediction === undefined) return 'lookup';
+    if (!this.isPredicting) return 'lookup';
     return (this.drafter?.draftTokens(this.known, 1).length ?? 0) > 0 ? 'lookup' : 'mtp';
   }
 
@@ -212,12 +210,29 @@ export class Sequence {
     const found = this.drafter?.draftTokens(this.known, most) ?? [];
     const { known, tokens } = this.expected;
     if (found.length > 0 || known !== this.known || this.prediction === undefined) return found;
-    return tokens.slice(0, Math.min(most, this.prediction.at(known)));
+    return tokens.slice(0, Math.min(most, this.prediction.next()));
+  }
+
+  /** True if the prediction block computes its positions. */
+  get isPredicting(): boolean {
+    return this.prediction !== undefined && !this.prediction.isOver;
+  }
+
+  /**
+   * It has a slot. From its first one on it takes draft tokens of the prediction block, or never.
+   *
+   * @param isAlone no other step is under way, see `predicted_tokens` of the executor's protocol
+   * @param isAdmitted asked once
+   */
+  beginPrediction(isAlone: boolean, isAdmitted: () => boolean): void {
+    if (!this.isPredicting) return;
+    if (!isAlone || !(this.hasBegunPrediction || isAdmitted())) this.prediction?.end();
+    this.hasBegunPrediction = true;
   }
 
   /** Tokens that the prediction block is to draft behind the next sampled token. */
   get predictedTokens(): number {
-    return this.complete ? 0 : (this.prediction?.at(this.known) ?? 0);
+    return this.complete ? 0 : (this.prediction?.next() ?? 0);
   }
 
   /** The prediction block expects these tokens after the known ones. */
@@ -237,7 +252,7 @@ export class Sequence {
     }
     this.predicted += proposed;
     this.acceptedPredicted += rightly;
-    this.prediction?.learn(rightly, proposed, this.known);
+    this.prediction?.learn(rightly, proposed);
   }
 
   /** Mask of the token that would be sampled now; it may depend on one that is not known yet. */

@@ -2,7 +2,7 @@ import { pino } from 'pino';
 import { describe, expect, it } from 'vitest';
 import { Engine } from '../../../src/gateway/replica/engine.js';
 import type { ExecutorSession, SessionListener } from '../../../src/gateway/replica/link/executor-session.js';
-import { Generation } from '../../../src/gateway/request/generation.js';
+import { Generation, type GenerationParameters } from '../../../src/gateway/request/generation.js';
 import {
   type ExecuteRequest,
   ExecuteResponse,
@@ -52,7 +52,9 @@ class Session {
 }
 
 /** An engine with requests of so many prompt tokens each, which it names by that. */
-function engineWith(...prompts: readonly number[]) {
+const engineWith = (...prompts: readonly number[]) => engineFor(prompts);
+
+function engineFor(prompts: readonly number[], parameters: Partial<GenerationParameters> = {}) {
   const options = { pipelineDepth: 2, prefixCache: false, maxQueuedRequests: 10, maxQueuedTokens: 1000 };
   const nothing = () => undefined;
   let resumed = 0;
@@ -72,10 +74,15 @@ function engineWith(...prompts: readonly number[]) {
       deadline: Number.POSITIVE_INFINITY,
       arrivedAt: 0,
     };
-    const generation = new Generation(greedyParameters(new Uint32Array(tokens), 40), context, TOKENIZER, {
-      ...{ chunk: nothing, progress: nothing, prompt: nothing, complete: nothing },
-      error: ({ reason }) => failed.set(tokens, reason),
-    });
+    const generation = new Generation(
+      { ...greedyParameters(new Uint32Array(tokens), 40), ...parameters },
+      context,
+      TOKENIZER,
+      {
+        ...{ chunk: nothing, progress: nothing, prompt: nothing, complete: nothing },
+        error: ({ reason }) => failed.set(tokens, reason),
+      },
+    );
     engine.submit(generation);
     generations.push(generation);
   }
@@ -150,9 +157,12 @@ describe('while the request is searched that makes the executor fault', () => {
   });
 });
 
-it('has one step under way exactly where the executor has a prediction block, which a split model has not', () => {
-  expect(engineWith(5, 6).serve({ predicts: true }).underWay).toHaveLength(1);
-  expect(engineWith(5, 6).serve({ predicts: false }).underWay).toHaveLength(2);
+it('has one step under way exactly while the executor’s prediction block computes a sequence', () => {
+  const begun = (parameters: Partial<GenerationParameters>, predicts: boolean) =>
+    engineFor([5, 6], parameters).serve({ predicts }).underWay.length;
+  expect(begun({ predicts: true }, true)).toBe(1);
+  expect(begun({ predicts: true }, false)).toBe(2);
+  expect(begun({ predicts: false }, true)).toBe(2);
 });
 
 describe('a recovery is over', () => {

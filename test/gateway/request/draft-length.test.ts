@@ -89,13 +89,38 @@ describe('draft tokens of a prediction block', () => {
     expect([drafted, accepted, predicted, acceptedPredicted]).toEqual([6, 3, 2, 1]);
   });
 
-  it('are not asked for after wrong ones, and forgotten with the executor', () => {
+  it('are forgotten with the executor', () => {
     const sequence = sequenceOf([1, 2, 3]);
     sequence.emitted.push(4);
     sequence.expect([5]);
     sequence.forgetDevice();
     expect(sequence.draftTokens(7)).toEqual([]);
-    for (let i = 0; i < 3; i++) sequence.learn(0, 1, 1, 'mtp');
+  });
+
+  it('end for good where none pays any more, once four slices had some', () => {
+    const sequence = sequenceOf([1, 2, 3]);
+    sequence.worth = (_, { right, tried }) => (right / tried > 0.2 ? 7 : 0);
+    for (let i = 0; i < 4; i++) {
+      expect([sequence.predictedTokens, sequence.isPredicting]).toEqual([i === 0 ? 3 : 1, true]);
+      sequence.learn(0, 1, 1, 'mtp');
+    }
+    expect([sequence.predictedTokens, sequence.isPredicting, sequence.draftMethod]).toEqual([0, false, 'lookup']);
+    sequence.worth = () => 7;
     expect(sequence.predictedTokens).toBe(0);
+  });
+
+  it.each([
+    ['in a step of its own, if the scheduler wants them', true, true, true],
+    ['never, if it does not', true, false, false],
+    ['never beside another step', false, true, false],
+  ])('begin with the first slot %s', (_, isAlone, isAdmitted, expected) => {
+    const sequence = sequenceOf([1, 2, 3]);
+    sequence.beginPrediction(isAlone, () => isAdmitted);
+    expect(sequence.isPredicting).toBe(expected);
+    // A later slot does not begin them again, and keeps them where the step is alone.
+    sequence.beginPrediction(true, () => !isAdmitted);
+    expect(sequence.isPredicting).toBe(expected);
+    sequence.beginPrediction(false, () => true);
+    expect(sequence.isPredicting).toBe(false);
   });
 });

@@ -41,7 +41,7 @@ export function encodeStep(plan: StepPlan, epoch: bigint, masks?: StepMasks, has
       draftTokenMasks: slice.draftTokenMasks && bytesOf(Uint32Array.from(masks?.draftTokens[i] ?? [])),
       fromSnapshot: slice.fromSnapshot,
       toSnapshot: slice.toSnapshot,
-      predictedTokens: slice.predictedTokens || undefined,
+      predictedTokens: slice.predictedTokens,
       hiddenState: (hasHidden && slice.sample && slice.sequence.options.returnsHidden === 'last') || undefined,
       hiddenStates: (hasHidden && slice.hiddenStates) || undefined,
     })),

@@ -74,7 +74,10 @@ export class Scheduler {
   private inFlight: StepPlan[] = [];
   private readonly cache: PrefixCache;
   private steps = 0;
-  private readonly drafts = new DraftPolicy(() => this.running.length);
+  private readonly drafts = new DraftPolicy(
+    () => this.running.length,
+    () => this.predictingCount,
+  );
 
   constructor(private readonly options: SchedulerOptions) {
     this.blocks = new BlockManager(options.kvBlocks);
@@ -98,6 +101,18 @@ export class Scheduler {
 
   get runningCount(): number {
     return this.running.length;
+  }
+
+  /** Running sequences that the prediction block computes, too. */
+  private get predictingCount(): number {
+    return this.running.reduce((count, sequence) => count + Number(sequence.isPredicting), 0);
+  }
+
+  /** True if the next step may have such sequences: it must be the only one under way. */
+  get mayPredict(): boolean {
+    if (!this.options.predicts) return false;
+    const begins = this.queue.size > 0 && this.slots.freeCount > 0;
+    return this.predictingCount > 0 || (begins && this.drafts.predictsNext);
   }
 
   /** Steps planned whose results have not come. */
@@ -234,6 +249,7 @@ export class Scheduler {
         if (this.yieldSlot(unread(this.running)) && !this.isDraining) continue;
         break;
       }
+      sequence.beginPrediction(this.inFlight.length === 0, () => this.drafts.beginPrediction());
       const { slot, blocks, windowStart, windowBlocks } = sequence;
       opens.push({
         sequence,
@@ -259,12 +275,14 @@ export class Scheduler {
    * @param tokens the sampled token of each slice with `sample`, in order; undefined where its mask was late
    * @param predicted of each of them what the prediction block expects behind it
    * @param stepUs microseconds that the step took; 0: not known
+   * @param predictUs those that the prediction block took beside
    * @returns what the step computed, and the tokens that somebody still wants; they are emitted already
    */
   complete(
     tokens: readonly (number | undefined)[],
     predicted: readonly (readonly number[])[] = [],
     stepUs = 0,
+    predictUs = 0,
   ): StepResult {
     const plan = this.inFlight.shift();
     if (plan === undefined) throw new Error('a result came for no step');
@@ -274,6 +292,8 @@ export class Scheduler {
         slices.reduce((rows, { count }) => rows + count, 0),
         stepUs,
       );
+      const most = slices.reduce((count, { predictedTokens = 0 }) => Math.max(count, predictedTokens), 0);
+      if (most > 0) this.drafts.cost.observePrediction(most, predictUs);
     }
     const wanted: StepToken[] = [];
     let index = 0;
@@ -446,7 +466,8 @@ export class Scheduler {
     const slot = sequence.slot as number;
     const proposed = hasDrafts ? 1 + draftTokens.findLastIndex(({ isSure }) => !isSure) : undefined;
     const draftMethod = hasDrafts ? sequence.draftMethod : undefined;
-    const predictedTokens = sample && this.options.predicts ? sequence.predictedTokens : undefined;
+    const isPredicted = this.options.predicts === true && sequence.isPredicting;
+    const predictedTokens = isPredicted ? (sample ? sequence.predictedTokens : 0) : undefined;
     const draftTokenMasks =
       hasDrafts && mask !== undefined ? ([mask, ...draftTokens.map((draft) => draft.mask)] as TokenMask[]) : undefined;
     // One literal of one shape: there is a slice for each token, and spreads cost more than planning it.

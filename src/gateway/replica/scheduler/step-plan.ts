@@ -47,7 +47,7 @@ export interface PlannedSlice {
   /** Number of draft tokens that the method has made: those that follow are forced by their masks. */
   readonly proposed?: number | undefined;
   readonly draftMethod?: DraftMethod | undefined;
-  /** Tokens that the prediction block drafts behind the sampled one. */
+  /** Tokens that the prediction block drafts behind the sampled one; undefined: it skips the slice. */
   readonly predictedTokens?: number | undefined;
   /** Snapshots of recurrent states that it goes from and to, in place of its slot's own. */
   readonly fromSnapshot?: number | undefined;

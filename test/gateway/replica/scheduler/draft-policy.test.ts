@@ -34,3 +34,14 @@ it('drafts fewer tokens the more sequences there are, and any number before step
   expect(counts.at(-1)).toBe(0);
   expect(new DraftPolicy(() => 64).worth('lookup', NOTHING)).toBe(7);
 });
+
+it('has new sequences predicted while that pays, and else one of 32', () => {
+  const drafts = policy();
+  for (let i = 0; i < 40; i++) drafts.cost.observePrediction(1, 1000);
+  expect([drafts.predictsNext, drafts.beginPrediction(), drafts.beginPrediction()]).toEqual([true, true, true]);
+  for (let i = 0; i < 500; i++) drafts.learn('mtp', 0, 3);
+  const begun = Array.from({ length: 96 }, () => drafts.beginPrediction());
+  expect(begun.flatMap((begins, i) => (begins ? [i] : []))).toEqual([31, 63, 95]);
+  for (let i = 0; i < 500; i++) drafts.learn('mtp', 3, 3);
+  expect(drafts.beginPrediction()).toBe(true);
+});
