@@ -1,6 +1,7 @@
 import { afterEach, expect, it, vi } from 'vitest';
 import { SeededRandom } from '../../src/cli/bench/random.js';
 import type { GatewayOptions } from '../../src/gateway/options.js';
+import { PredictionCost } from '../../src/gateway/replica/scheduler/prediction-cost.js';
 import { StepCost } from '../../src/gateway/replica/scheduler/step-cost.js';
 import type { GenerateStreamRequest } from '../../src/shared/generated/rocmforge/v1/inference.js';
 import { type Generated, generate, request, startTestGateway } from '../support/gateway.js';
@@ -175,9 +176,7 @@ it.each(RUN)(
     if (DEVICE === 'hip') new HipDouble().install();
     // Whether a draft token pays would depend on the load of this machine: without measured times any does.
     vi.spyOn(StepCost.prototype, 'line', 'get').mockReturnValue(undefined);
-    vi.spyOn(StepCost.prototype, 'predictedTokensThatPay').mockImplementation(
-      (_sequences, _predicting, _acceptance, most) => most,
-    );
+    vi.spyOn(PredictionCost.prototype, 'tokensThatPay').mockImplementation((_load, most) => most);
     const of = CASES[family]!();
     const plain = await run(of, { speculate: 'off', prefixCache: false });
     expect([plain.draftTokens, plain.answers.length]).toEqual([0, REQUESTS]);

@@ -493,14 +493,16 @@ export class Engine implements Backend {
     return scheduler.complete(
       outputs.map(({ late, tokenId }) => (late ? undefined : tokenId)),
       outputs.map(({ predictedIds }) => predictedIds),
-      ...(isPredicted ? this.durationsOf(deviceUs - predictUs) : [this.durationOf(deviceUs)]),
+      isPredicted ? deviceUs - predictUs : this.durationOf(deviceUs),
+      isPredicted ? { blockUs: predictUs, waitUs: this.waitOf(deviceUs) } : undefined,
     );
   }
 
-  /** Microseconds of a step with predictions that its rows took, and the others until its result came: no step was sent ahead. */
-  private durationsOf(rowsUs: number): [number, number] {
+  /** Microseconds between two results in which the device did nothing: no step was sent ahead. */
+  private waitOf(deviceUs: number): number {
+    const since = this.busySince ?? this.submittedAt;
     this.busySince = undefined;
-    return [rowsUs, Math.max(0, 1000 * (performance.now() - this.submittedAt) - rowsUs)];
+    return Math.max(0, 1000 * (performance.now() - since) - deviceUs);
   }
 
   /** Microseconds of a step whose result came: from the one before, if it was under way by then, as that is what a step costs. */

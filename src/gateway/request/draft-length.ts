@@ -23,7 +23,7 @@ export class Acceptance {
   }
 }
 
-/** Draft tokens of the prediction block when nothing is known of how many are right. */
+/** The most draft tokens of the prediction block while little is known of how many are right. */
 const FIRST_PREDICTED = 3;
 /** Slices with its draft tokens before they are judged. */
 const JUDGED_FROM = 4;
@@ -89,7 +89,6 @@ export class DraftLength {
  * the sequence's further tokens, so that it costs nothing, and would not know them if it began again.
  */
 export class PredictionLength {
-  private most = FIRST_PREDICTED;
   private slices = 0;
   private hasEnded = false;
   private readonly acceptance = new Acceptance(DECAY);
@@ -109,16 +108,15 @@ export class PredictionLength {
   /** Draft tokens that pay now; 0: it is over. */
   next(): number {
     if (this.hasEnded) return 0;
-    if (this.slices < JUDGED_FROM) return this.most;
     const worth = this.worth(this.acceptance);
+    if (this.slices < JUDGED_FROM) return Math.max(1, Math.min(FIRST_PREDICTED, worth));
     this.hasEnded = worth < 1;
-    return Math.min(this.most, worth);
+    return Math.min(MOST_DRAFT_TOKENS, worth);
   }
 
   /** Number of the last draft tokens that were accepted. */
   learn(right: number, of: number): void {
     this.slices += 1;
     this.acceptance.add(right, of);
-    this.most = right === of ? Math.min(2 * this.most, MOST_DRAFT_TOKENS) : Math.max(1, right + 1);
   }
 }

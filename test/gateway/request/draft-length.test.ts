@@ -99,7 +99,7 @@ describe('draft tokens of a prediction block', () => {
 
   it('end for good where none pays any more, once four slices had some', () => {
     const sequence = sequenceOf([1, 2, 3]);
-    sequence.worth = (_, { right, tried }) => (right / tried > 0.2 ? 7 : 0);
+    sequence.worth = (_, { right, tried }) => (tried === 0 || right / tried > 0.2 ? 7 : 0);
     for (let i = 0; i < 4; i++) {
       expect([sequence.predictedTokens, sequence.isPredicting]).toEqual([i === 0 ? 3 : 1, true]);
       sequence.learn(0, 1, 1, 'mtp');

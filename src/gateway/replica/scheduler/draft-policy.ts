@@ -1,17 +1,35 @@
 import { MOST_DRAFT_TOKENS } from '../../../shared/step-limits.js';
 import { Acceptance } from '../../request/draft-length.js';
 import type { DraftMethod } from '../../request/sequence.js';
+import { type BlockTimes, PredictionCost } from './prediction-cost.js';
 import { StepCost } from './step-cost.js';
+import { StepDurations } from './step-durations.js';
 
 /** Where predictions do not pay, one of so many new sequences tries them all the same. */
 const TRIED_ONE_OF = 32;
 /** Weight of earlier draft tokens of all sequences, with each try; and draft tokens of them that a new sequence begins with. */
 const DECAY = 0.99;
-const SHARED_TRIED = 3;
+const SHARED_TRIED: Readonly<Record<DraftMethod, number>> = {
+  lookup: 3,
+  // A sequence that ends its predictions does so for good: bad luck is not to end them.
+  mtp: 8,
+};
 
-/** Draft tokens that pay: by what a row costs, and how many were right, of a sequence and of all. */
+/** Numbers of sequences, and rows of logits. */
+export interface DraftLoad {
+  /** Running ones, each of which has a row in a step. */
+  readonly running: number;
+  /** Those of them that the prediction block computes, too. */
+  readonly predicting: number;
+  /** Rows of logits beside one for each. */
+  readonly spareLogits: number;
+}
+
+/** Draft tokens that pay: by what steps cost, and how many were right, of a sequence and of all. */
 export class DraftPolicy {
-  readonly cost = new StepCost();
+  private readonly cost = new StepCost();
+  private readonly durations = new StepDurations();
+  private readonly prediction = new PredictionCost(this.durations);
   /** Two of three are assumed before the first. */
   private readonly shared: Readonly<Record<DraftMethod, Acceptance>> = {
     lookup: new Acceptance(DECAY, 2, 3),
@@ -20,14 +38,19 @@ export class DraftPolicy {
 
   private untried = 0;
 
-  /**
-   * @param running number of sequences, each of which has a row in a step
-   * @param predicting those of them that the prediction block computes, too
-   */
-  constructor(
-    private readonly running: () => number,
-    private readonly predicting: () => number = () => 1,
-  ) {}
+  constructor(private readonly load: () => DraftLoad) {}
+
+  /** A step without prompts has taken so many microseconds on the device; 0: not known. */
+  observe(rows: number, us: number): void {
+    if (us <= 0) return;
+    this.cost.observe(rows, us);
+    this.durations.add(rows, us);
+  }
+
+  /** A step without prompts whose prediction block has made up to `passes` draft tokens a sequence. */
+  observePrediction(passes: number, times: BlockTimes): void {
+    this.prediction.observe(passes, times);
+  }
 
   /** So many of a slice's draft tokens of a method were right. */
   learn(method: DraftMethod | undefined, right: number, of: number): void {
@@ -48,10 +71,14 @@ export class DraftPolicy {
 
   /** Number of draft tokens of a method that pay for a sequence with such an acceptance. */
   readonly worth = (method: DraftMethod, { right, tried }: Pick<Acceptance, 'right' | 'tried'>): number => {
-    const shared = this.shared[method];
-    const acceptance = (right + (SHARED_TRIED * shared.right) / shared.tried) / (tried + SHARED_TRIED);
-    const running = Math.max(1, this.running());
-    if (method === 'lookup') return this.cost.draftTokensThatPay(running, acceptance, MOST_DRAFT_TOKENS);
-    return this.cost.predictedTokensThatPay(running, Math.max(1, this.predicting()), acceptance, MOST_DRAFT_TOKENS);
+    const shared = this.shared[method].right / this.shared[method].tried;
+    const prior = SHARED_TRIED[method];
+    const own = (right + prior * shared) / (tried + prior);
+    const { running, predicting, spareLogits } = this.load();
+    if (method === 'lookup') return this.cost.draftTokensThatPay(Math.max(1, running), own, MOST_DRAFT_TOKENS);
+    const load = { running: Math.max(1, running), predicting: Math.max(1, predicting), shared, own };
+    // Each has as many, at least where some have one.
+    const share = Math.ceil(Math.max(0, spareLogits) / load.predicting);
+    return this.prediction.tokensThatPay(load, Math.min(MOST_DRAFT_TOKENS, share));
   };
 }

@@ -7,6 +7,7 @@ import { BLOCK_TOKENS, BlockManager, blocksFor } from './block-manager.js';
 import { DraftPolicy } from './draft-policy.js';
 import { isPending } from './in-flight-prefixes.js';
 import { byPriority, PeerQueue } from './peer-queue.js';
+import type { BlockTimes } from './prediction-cost.js';
 import { holderOfTooMany, isProtected, unread, victimFor } from './preemption.js';
 import { type FoundPrefix, PrefixCache } from './prefix-cache.js';
 import { Slots } from './slots.js';
@@ -74,10 +75,11 @@ export class Scheduler {
   private inFlight: StepPlan[] = [];
   private readonly cache: PrefixCache;
   private steps = 0;
-  private readonly drafts = new DraftPolicy(
-    () => this.running.length,
-    () => this.predictingCount,
-  );
+  private readonly drafts = new DraftPolicy(() => ({
+    running: this.running.length,
+    predicting: this.predictingCount,
+    spareLogits: this.spareLogits(0),
+  }));
 
   constructor(private readonly options: SchedulerOptions) {
     this.blocks = new BlockManager(options.kvBlocks);
@@ -275,25 +277,25 @@ export class Scheduler {
    * @param tokens the sampled token of each slice with `sample`, in order; undefined where its mask was late
    * @param predicted of each of them what the prediction block expects behind it
    * @param stepUs microseconds that the step took; 0: not known
-   * @param predictUs those that the prediction block took beside
+   * @param block those beside, of a step with predictions
    * @returns what the step computed, and the tokens that somebody still wants; they are emitted already
    */
   complete(
     tokens: readonly (number | undefined)[],
     predicted: readonly (readonly number[])[] = [],
     stepUs = 0,
-    predictUs = 0,
+    block?: BlockTimes,
   ): StepResult {
     const plan = this.inFlight.shift();
     if (plan === undefined) throw new Error('a result came for no step');
     const { slices } = plan;
     if (slices.every((slice) => slice.count === outputsOf(slice))) {
-      this.drafts.cost.observe(
+      this.drafts.observe(
         slices.reduce((rows, { count }) => rows + count, 0),
         stepUs,
       );
-      const most = slices.reduce((count, { predictedTokens = 0 }) => Math.max(count, predictedTokens), 0);
-      if (most > 0) this.drafts.cost.observePrediction(most, predictUs);
+      const passes = slices.reduce((count, { predictedTokens = 0 }) => Math.max(count, predictedTokens), 0);
+      if (block !== undefined && passes > 0) this.drafts.observePrediction(passes, block);
     }
     const wanted: StepToken[] = [];
     let index = 0;

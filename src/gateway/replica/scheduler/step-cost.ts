@@ -14,8 +14,6 @@ export class StepCost {
   private us = 0;
   private rowsSquared = 0;
   private rowsUs = 0;
-  private predictions = 0;
-  private predictedUs = 0;
 
   /** A step has taken so many microseconds on the device. */
   observe(rows: number, us: number): void {
@@ -27,17 +25,8 @@ export class StepCost {
     this.rowsUs = DECAY * this.rowsUs + rows * us;
   }
 
-  /**
-   * A step whose prediction block made up to `most` draft tokens a sequence has taken so many microseconds more than its rows: on the
-   * device, and because none was sent ahead.
-   */
-  observePrediction(most: number, us: number): void {
-    this.predictions = DECAY * this.predictions + most;
-    this.predictedUs = DECAY * this.predictedUs + us;
-  }
-
   /** Microseconds of a step of no row, and of each row; undefined: not measured yet. */
-  get line(): Line | undefined {
+  get line(): { readonly base: number; readonly perRow: number } | undefined {
     const [rows, us] = [this.rows / this.steps, this.us / this.steps];
     const variance = this.rowsSquared / this.steps - rows * rows;
     if (this.steps < LEAST_STEPS || variance < LEAST_VARIANCE) return undefined;
@@ -56,37 +45,16 @@ export class StepCost {
    */
   draftTokensThatPay(sequences: number, acceptance: number, most: number): number {
     const { line } = this;
-    return line === undefined ? most : bestCount(line, sequences, acceptance, most, 0);
+    if (line === undefined) return most;
+    const timeOf = (rows: number): number => line.base + line.perRow * rows;
+    let [best, bestRate] = [0, sequences / timeOf(sequences)];
+    let [expected, isRight] = [sequences, 1];
+    for (let count = 1; count <= most; count++) {
+      isRight *= acceptance;
+      expected += isRight;
+      const rate = expected / timeOf(sequences + count);
+      if (rate > bestRate) [best, bestRate] = [count, rate];
+    }
+    return best;
   }
-
-  /**
-   * The same of draft tokens that the prediction block makes, which takes time itself.
-   *
-   * @param predicting sequences of the step that share this time
-   */
-  predictedTokensThatPay(sequences: number, predicting: number, acceptance: number, most: number): number {
-    if (this.steps === 0 || this.predictions === 0) return most;
-    // Rows that were always as many say nothing of their cost: on a GPU it is small beside the block's.
-    const line = this.line ?? { base: this.us / this.steps, perRow: 0 };
-    return bestCount(line, sequences, acceptance, most, this.predictedUs / this.predictions / predicting);
-  }
-}
-
-interface Line {
-  readonly base: number;
-  readonly perRow: number;
-}
-
-/** @param perToken microseconds that each draft token takes beside its row */
-function bestCount(line: Line, sequences: number, acceptance: number, most: number, perToken: number): number {
-  const timeOf = (count: number): number => line.base + line.perRow * (sequences + count) + perToken * count;
-  let [best, bestRate] = [0, sequences / timeOf(0)];
-  let [expected, isRight] = [sequences, 1];
-  for (let count = 1; count <= most; count++) {
-    isRight *= acceptance;
-    expected += isRight;
-    const rate = expected / timeOf(count);
-    if (rate > bestRate) [best, bestRate] = [count, rate];
-  }
-  return best;
 }

@@ -4,9 +4,9 @@ import { DraftPolicy } from '../../../../src/gateway/replica/scheduler/draft-pol
 const NOTHING = { right: 0, tried: 0 };
 
 /** A policy for a device on which a row costs a third of a step of one. */
-function policy(running = 1): DraftPolicy {
-  const drafts = new DraftPolicy(() => running);
-  for (let i = 0; i < 40; i++) drafts.cost.observe(1 + (i % 5), 2000 + 1000 * (1 + (i % 5)));
+function policy(running = 1, spareLogits = 64): DraftPolicy {
+  const drafts = new DraftPolicy(() => ({ running, predicting: running, spareLogits }));
+  for (let i = 0; i < 40; i++) drafts.observe(1 + (i % 5), 2000 + 1000 * (1 + (i % 5)));
   return drafts;
 }
 
@@ -32,16 +32,29 @@ it('drafts fewer tokens the more sequences there are, and any number before step
   const counts = [1, 4, 16, 64].map((running) => policy(running).worth('lookup', { right: 20, tried: 30 }));
   expect(counts).toEqual([...counts].sort((a, b) => b - a));
   expect(counts.at(-1)).toBe(0);
-  expect(new DraftPolicy(() => 64).worth('lookup', NOTHING)).toBe(7);
+  const unmeasured = new DraftPolicy(() => ({ running: 64, predicting: 64, spareLogits: 64 }));
+  expect(unmeasured.worth('lookup', NOTHING)).toBe(7);
 });
 
 it('has new sequences predicted while that pays, and else one of 32', () => {
   const drafts = policy();
-  for (let i = 0; i < 40; i++) drafts.cost.observePrediction(1, 1000);
+  for (let i = 0; i < 40; i++) drafts.observePrediction(1, { blockUs: 300, waitUs: 300 });
   expect([drafts.predictsNext, drafts.beginPrediction(), drafts.beginPrediction()]).toEqual([true, true, true]);
   for (let i = 0; i < 500; i++) drafts.learn('mtp', 0, 3);
   const begun = Array.from({ length: 96 }, () => drafts.beginPrediction());
   expect(begun.flatMap((begins, i) => (begins ? [i] : []))).toEqual([31, 63, 95]);
   for (let i = 0; i < 500; i++) drafts.learn('mtp', 3, 3);
   expect(drafts.beginPrediction()).toBe(true);
+});
+
+it.each([
+  [64, 7],
+  [5, 3],
+  [2, 1],
+  [1, 1],
+  [0, 0],
+])('shares %i spare rows of logits among two sequences: %i draft tokens', (spareLogits, expected) => {
+  const drafts = policy(2, spareLogits);
+  for (let i = 0; i < 500; i++) drafts.learn('mtp', 3, 3);
+  expect(drafts.worth('mtp', { right: 30, tried: 30 })).toBe(expected);
 });

@@ -66,21 +66,3 @@ it.each([
     expect(count > 0).toBe(pays);
   },
 );
-
-it('counts the time of the prediction block, which the sequences of a step share', () => {
-  const cost = measured(9000, 40);
-  expect(cost.predictedTokensThatPay(1, 1, 0.01, 7)).toBe(7);
-  for (let i = 0; i < 40; i++) cost.observePrediction(3, 3 * 900);
-  const chosen = (sequences: number, predicting: number, acceptance: number) =>
-    cost.predictedTokensThatPay(sequences, predicting, acceptance, 7);
-  // A tenth of a step each: a token in ten has to be right.
-  expect([chosen(1, 1, 0.08), chosen(1, 1, 0.2), chosen(1, 1, 0.9)]).toEqual([0, 1, 7]);
-  expect([chosen(16, 16, 0.2), chosen(16, 1, 0.2)]).toEqual([1, 0]);
-});
-
-it('takes a row for nothing beside the prediction block where all steps had as many', () => {
-  const cost = new StepCost();
-  for (let i = 0; i < 40; i++) cost.observe(2, 1000);
-  for (let i = 0; i < 40; i++) cost.observePrediction(1, 300);
-  expect([cost.predictedTokensThatPay(1, 1, 0.2, 7), cost.predictedTokensThatPay(1, 1, 0.5, 7)]).toEqual([0, 1]);
-});
