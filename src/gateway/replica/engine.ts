@@ -19,6 +19,7 @@ import { PausedReaders } from './paused-readers.js';
 import { hasRoomForMore, queueFull, roomFor } from './queue-limits.js';
 import { newEngineCounters } from './replica-counts.js';
 import { Blame, controlSequence, type Suspicion } from './scheduler/blame.js';
+import type { StepTimes } from './scheduler/draft-policy.js';
 import { PeerQueue } from './scheduler/peer-queue.js';
 import { Scheduler, type SchedulerOptions } from './scheduler/scheduler.js';
 import { type PlannedSlice, type StepResult, sampledSlices } from './scheduler/step-plan.js';
@@ -493,24 +494,20 @@ export class Engine implements Backend {
     return scheduler.complete(
       outputs.map(({ late, tokenId }) => (late ? undefined : tokenId)),
       outputs.map(({ predictedIds }) => predictedIds),
-      isPredicted ? deviceUs - predictUs : this.durationOf(deviceUs),
-      isPredicted ? { blockUs: predictUs, waitUs: this.waitOf(deviceUs) } : undefined,
+      this.timesOf(deviceUs, isPredicted ? predictUs : undefined),
     );
   }
 
-  /** Microseconds between two results in which the device did nothing: no step was sent ahead. */
-  private waitOf(deviceUs: number): number {
+  /** Times of a step whose result came: since the one before, if it was under way by then, as that is what a step costs. */
+  private timesOf(deviceUs: number, blockUs?: number): StepTimes {
+    const now = performance.now();
+    const sinceResult = this.busySince === undefined ? 0 : 1000 * (now - this.busySince);
     const since = this.busySince ?? this.submittedAt;
     this.busySince = undefined;
-    return Math.max(0, 1000 * (performance.now() - since) - deviceUs);
-  }
-
-  /** Microseconds of a step whose result came: from the one before, if it was under way by then, as that is what a step costs. */
-  private durationOf(deviceUs: number): number {
-    const now = performance.now();
-    const since = this.busySince === undefined ? 0 : 1000 * (now - this.busySince);
-    this.busySince = undefined;
-    return Math.max(deviceUs, since);
+    if (blockUs === undefined) return { stepUs: Math.max(deviceUs, sinceResult), rowsUs: deviceUs };
+    const rowsUs = deviceUs - blockUs;
+    const waitUs = Math.max(0, 1000 * (now - since) - deviceUs);
+    return { stepUs: rowsUs, rowsUs, block: { blockUs, waitUs } };
   }
 
   /** A sequence's next mask is known. */

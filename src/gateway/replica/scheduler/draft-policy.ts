@@ -25,6 +25,16 @@ export interface DraftLoad {
   readonly spareLogits: number;
 }
 
+/** Microseconds of a step; 0: not known. */
+export interface StepTimes {
+  /** From the result before it to its own, or on the device if that is longer. */
+  readonly stepUs: number;
+  /** On the device, without the prediction block. */
+  readonly rowsUs: number;
+  /** Of a step with predictions. */
+  readonly block?: BlockTimes | undefined;
+}
+
 /** Draft tokens that pay: by what steps cost, and how many were right, of a sequence and of all. */
 export class DraftPolicy {
   private readonly cost = new StepCost();
@@ -40,16 +50,16 @@ export class DraftPolicy {
 
   constructor(private readonly load: () => DraftLoad) {}
 
-  /** A step without prompts has taken so many microseconds on the device; 0: not known. */
-  observe(rows: number, us: number): void {
-    if (us <= 0) return;
-    this.cost.observe(rows, us);
-    this.durations.add(rows, us);
-  }
-
-  /** A step without prompts whose prediction block has made up to `passes` draft tokens a sequence. */
-  observePrediction(passes: number, times: BlockTimes): void {
-    this.prediction.observe(passes, times);
+  /**
+   * A step without prompts has run.
+   *
+   * @param passes of the prediction block, each of which makes a draft token of some sequences
+   */
+  observe(rows: number, passes: number, { stepUs, rowsUs, block }: StepTimes): void {
+    if (rowsUs <= 0) return;
+    this.cost.observe(rows, stepUs);
+    this.durations.add(rows, rowsUs);
+    if (block !== undefined && passes > 0) this.prediction.observe(passes, block);
   }
 
   /** So many of a slice's draft tokens of a method were right. */

@@ -4,10 +4,9 @@ import type { TokenMask } from '../../matching/token-constraint.js';
 import type { DraftToken, Sequence } from '../../request/sequence.js';
 import { newSchedulerCounters } from '../replica-counts.js';
 import { BLOCK_TOKENS, BlockManager, blocksFor } from './block-manager.js';
-import { DraftPolicy } from './draft-policy.js';
+import { DraftPolicy, type StepTimes } from './draft-policy.js';
 import { isPending } from './in-flight-prefixes.js';
 import { byPriority, PeerQueue } from './peer-queue.js';
-import type { BlockTimes } from './prediction-cost.js';
 import { holderOfTooMany, isProtected, unread, victimFor } from './preemption.js';
 import { type FoundPrefix, PrefixCache } from './prefix-cache.js';
 import { Slots } from './slots.js';
@@ -276,26 +275,21 @@ export class Scheduler {
    *
    * @param tokens the sampled token of each slice with `sample`, in order; undefined where its mask was late
    * @param predicted of each of them what the prediction block expects behind it
-   * @param stepUs microseconds that the step took; 0: not known
-   * @param block those beside, of a step with predictions
+   * @param times what the step took
    * @returns what the step computed, and the tokens that somebody still wants; they are emitted already
    */
   complete(
     tokens: readonly (number | undefined)[],
     predicted: readonly (readonly number[])[] = [],
-    stepUs = 0,
-    block?: BlockTimes,
+    times?: StepTimes,
   ): StepResult {
     const plan = this.inFlight.shift();
     if (plan === undefined) throw new Error('a result came for no step');
     const { slices } = plan;
-    if (slices.every((slice) => slice.count === outputsOf(slice))) {
-      this.drafts.observe(
-        slices.reduce((rows, { count }) => rows + count, 0),
-        stepUs,
-      );
-      const passes = slices.reduce((count, { predictedTokens = 0 }) => Math.max(count, predictedTokens), 0);
-      if (block !== undefined && passes > 0) this.drafts.observePrediction(passes, block);
+    if (times !== undefined && slices.every((slice) => slice.count === outputsOf(slice))) {
+      const rows = slices.reduce((sum, { count }) => sum + count, 0);
+      const passes = slices.reduce((most, { predictedTokens = 0 }) => Math.max(most, predictedTokens), 0);
+      this.drafts.observe(rows, passes, times);
     }
     const wanted: StepToken[] = [];
     let index = 0;

@@ -1,12 +1,19 @@
 import { expect, it } from 'vitest';
 import { DraftPolicy } from '../../../../src/gateway/replica/scheduler/draft-policy.js';
+import type { BlockTimes } from '../../../../src/gateway/replica/scheduler/prediction-cost.js';
 
 const NOTHING = { right: 0, tried: 0 };
+
+/** A step of so many rows, a third of whose time is that of a row. */
+function observe(drafts: DraftPolicy, rows: number, block?: BlockTimes): void {
+  const us = 2000 + 1000 * rows;
+  drafts.observe(rows, block === undefined ? 0 : 1, { stepUs: us, rowsUs: us, block });
+}
 
 /** A policy for a device on which a row costs a third of a step of one. */
 function policy(running = 1, spareLogits = 64): DraftPolicy {
   const drafts = new DraftPolicy(() => ({ running, predicting: running, spareLogits }));
-  for (let i = 0; i < 40; i++) drafts.observe(1 + (i % 5), 2000 + 1000 * (1 + (i % 5)));
+  for (let i = 0; i < 40; i++) observe(drafts, 1 + (i % 5));
   return drafts;
 }
 
@@ -38,7 +45,7 @@ it('drafts fewer tokens the more sequences there are, and any number before step
 
 it('has new sequences predicted while that pays, and else one of 32', () => {
   const drafts = policy();
-  for (let i = 0; i < 40; i++) drafts.observePrediction(1, { blockUs: 300, waitUs: 300 });
+  for (let i = 0; i < 40; i++) observe(drafts, 1, { blockUs: 300, waitUs: 300 });
   expect([drafts.predictsNext, drafts.beginPrediction(), drafts.beginPrediction()]).toEqual([true, true, true]);
   for (let i = 0; i < 500; i++) drafts.learn('mtp', 0, 3);
   const begun = Array.from({ length: 96 }, () => drafts.beginPrediction());
