@@ -3,8 +3,8 @@
 //
 //   node bench/gpu/tables.mjs --out FOLDER --models FOLDER [--llama FOLDER] [--sampling FILE] [--only PART,...] [--device cuda]
 //
-// Needs the built tree with kernels for the GPU. --llama: where llama-bench and llama-batched-bench are or will be, the parts
-// that need them wait for both; without it they are left out. --sampling: bench/gpu/sampling.cu, compiled.
+// Needs the built tree with kernels for the GPU, and writes the model files that are not there (39 GB in all). --llama: the folder of
+// llama-bench and llama-batched-bench; without it the parts that need them are left out. --sampling: bench/gpu/sampling.cu, compiled.
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, renameSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -75,10 +75,7 @@ const streams = (name, ...args) =>
 const share = (name) => lines(node(path.join(here, 'gateway-share.mjs'), modelFile(name), '--device', options.device));
 
 const STREAMS = '8,32,64,128,256';
-const llamaIsThere = () =>
-  ['llama-bench', 'llama-batched-bench'].every((name) => existsSync(path.join(options.llama, name)));
 function llama(name, program, ...args) {
-  for (let i = 0; i < 600 && !llamaIsThere(); i++) execFileSync('sleep', ['1']);
   return run(path.join(options.llama, program), ['-m', modelFile(name), '-ngl', '99', '-fa', '1', ...args.map(String)]);
 }
 const llamaBench = (name, ...args) => JSON.parse(llama(name, 'llama-bench', '-r', 3, '-o', 'json', ...args));
@@ -138,6 +135,19 @@ const PARTS = {
     )),
 };
 
+for (const program of options.llama ? ['llama-bench', 'llama-batched-bench'] : []) {
+  if (existsSync(path.join(options.llama, program))) continue;
+  console.error(`tables.mjs: there is no ${program} in ${options.llama}; build llama.cpp, or leave --llama out`);
+  process.exit(2);
+}
+try {
+  const demo = path.join(here, '..', '..', 'models', 'demo.gguf');
+  const few = ['--prompt-tokens', 8, '--tokens', 8, '--repeats', 1, '--json'];
+  node(cli, 'bench', '--device', options.device, '--model', demo, ...few);
+} catch {
+  console.error(`tables.mjs: the demo model does not run with --device ${options.device}; see above`);
+  process.exit(2);
+}
 mkdirSync(options.out, { recursive: true });
 mkdirSync(options.models, { recursive: true });
 const only = options.only?.split(',');

@@ -108,14 +108,13 @@ describe('who operates a gateway', () => {
     const began = Date.now();
     await new Promise((resolve) => setTimeout(resolve, 500));
     expect(await settings('--max-queued-requests', '1')).toMatchObject({ maxQueuedRequests: 1 });
-    // All that waits is this principal's own.
-    expect(await longStream().ended).toBe('RATE_LIMITED');
+    expect(await longStream().ended).toBe('QUEUE_FULL');
     expect(await settings('--max-queued-requests', '1024')).toMatchObject({ maxQueuedRequests: 1024 });
     const later = longStream();
     await new Promise((resolve) => setTimeout(resolve, 300));
     for (const stream of [...waiting, later]) stream.cancel();
-    for (const stream of waiting) expect(await stream.ended).not.toBe('RATE_LIMITED');
-    expect(await later.ended).not.toBe('RATE_LIMITED');
+    for (const stream of waiting) expect(await stream.ended).not.toBe('QUEUE_FULL');
+    expect(await later.ended).not.toBe('QUEUE_FULL');
     running.cancel();
     expect(Date.now() - began).toBeGreaterThan(800);
   });

@@ -41,12 +41,15 @@ export function roomFor<Request extends QueuedRequest>(
   const own = queue.waitingOf(peer);
   const ownTokens = (maxQueuedTokens * maxQueuedRequestsPerPeer) / maxQueuedRequests;
   if (own.sequences + adding.sequences > maxQueuedRequestsPerPeer || own.tokens > ownTokens) {
-    throw queueFull(' of this peer', own);
+    throw queueFull(' of this client', own);
   }
   const ownPart = limits.queueShareOf?.(peer) ?? 1;
   // One alone always has its turn: a part of a small queue may be less than one request.
   const fits = own.sequences === 0 || own.sequences + adding.sequences <= maxQueuedRequests * ownPart;
-  if (!fits || own.tokens > maxQueuedTokens * ownPart) throw rateLimited('queue_share', ownPart, QUEUE_RETRY_MS);
+  const isBeyond = !fits || own.tokens > maxQueuedTokens * ownPart;
+  // A queue that one peer has filled alone is full: no limit was set for the peer.
+  if (isBeyond && ownPart < 1) throw rateLimited('queue_share', ownPart, QUEUE_RETRY_MS);
+  if (isBeyond) throw queueFull(' of this client', own);
   const share = ({ sequences, tokens }: Waiting) => Math.max(sequences / maxQueuedRequests, tokens / maxQueuedTokens);
   const wanted = share({ sequences: own.sequences + adding.sequences, tokens: own.tokens + adding.tokens });
   const leaving = new Set<Request>();
@@ -83,7 +86,7 @@ export function hasRoomForMore(peer: string, n: number, queue: PeerQueue, limits
 
 /** Error for requests that leave a queue for others, and for those that do not get in. */
 export function queueFull(who: string, { sequences, tokens }: Waiting): RocmForgeError {
-  return new RocmForgeError('QUEUE_FULL', `${sequences} sequences${who} wait already, ${tokens} tokens of prompts`, {
+  return new RocmForgeError('QUEUE_FULL', `${sequences} sequences${who} wait already, with ${tokens} prompt tokens`, {
     retry_delay_ms: String(QUEUE_RETRY_MS),
   });
 }

@@ -6,7 +6,7 @@ import type { TrustObserver } from './trust.js';
 
 const MOST_CHARACTERS = 128;
 
-/** Logs and counts rejected requests: why, for which field, and whose; never what they say. */
+/** Logs and counts rejected requests: why, for which field or limit, and whose; never what they say. */
 export class Rejections {
   private readonly lines: BoundedLog;
 
@@ -29,13 +29,14 @@ export class Rejections {
     { requestId, httpRequestId }: { readonly requestId?: string | undefined; readonly httpRequestId?: string } = {},
   ): void {
     this.observer.requestRejected(api, reason);
-    const { field } = metadata;
+    const { field, limit } = metadata;
     this.lines.note(
       () => ({
         ...{ api, reason, client: cut(client, MOST_CHARACTERS) },
         ...(requestId && { requestId: named(requestId) }),
         ...(httpRequestId !== undefined && { httpRequestId }),
         ...(field !== undefined && { field: named(field) }),
+        ...(limit !== undefined && { limit }),
       }),
       'request rejected',
     );

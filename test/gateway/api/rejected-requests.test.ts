@@ -1,4 +1,9 @@
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { Metadata } from '@grpc/grpc-js';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { newToken } from '../../../src/gateway/trust/tokens.js';
 import { logLevel, logSink, setLogLevel } from '../../../src/shared/log.js';
 import type { LogLevel } from '../../../src/shared/log-levels.js';
 import { type FakeGateway, startFakeGateway } from '../../support/fake-gateway.js';
@@ -20,8 +25,8 @@ afterEach(async () => {
   setLogLevel(levelBefore as LogLevel);
 });
 const rejected = () => lines.map((line) => JSON.parse(line)).filter(({ msg }) => msg === 'request rejected');
-const post = async (path: string, body: unknown): Promise<number> => {
-  const response = await fetch(`http://127.0.0.1:${server.gateway.httpServer?.port}${path}`, {
+const post = async (route: string, body: unknown): Promise<number> => {
+  const response = await fetch(`http://127.0.0.1:${server.gateway.httpServer?.port}${route}`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify(body),
@@ -52,25 +57,48 @@ it('a rejected request leaves a line with reason, field and client over every AP
 });
 
 it('its line and that of an answered request have the id that the client finds in the response', async () => {
-  const ask = (path: string, id: string, body: object) =>
-    fetch(`http://127.0.0.1:${server.gateway.httpServer?.port}${path}`, {
+  const ask = (route: string, id: string, body: object) =>
+    fetch(`http://127.0.0.1:${server.gateway.httpServer?.port}${route}`, {
       method: 'POST',
       headers: { 'content-type': 'application/json', 'x-request-id': id },
       body: JSON.stringify(body),
     });
   const completion = { prompt: SECRET, max_tokens: 3 };
-  for (const [path, id, body] of [
+  for (const [route, id, body] of [
     ['/v1/completions', 'client-1', { ...completion, top_p: 7 }],
     ['/v1/completions', 'client-2', completion],
     ['/v1/completions', 'two words', completion],
   ] as const) {
-    const response = await ask(path, id, body);
+    const response = await ask(route, id, body);
     expect(response.status).toBe('top_p' in body ? 400 : 200);
     await response.text();
     const told = response.headers.get('x-request-id') as string;
     if (id !== 'two words') expect(told).toBe(id);
     await expect.poll(() => lines.map((line) => JSON.parse(line).httpRequestId)).toContain(told);
   }
+});
+
+it('one beyond a limit is named by the principal of its token, with the limit, over every API', async () => {
+  const folder = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-'));
+  const { token, line } = newToken('batch');
+  writeFileSync(path.join(folder, 'tokens'), `${line}\n`);
+  writeFileSync(path.join(folder, 'limits'), JSON.stringify({ default: { requests_per_minute: 1 } }));
+  await server.stop();
+  const files = { tokenFile: path.join(folder, 'tokens'), limitsFile: path.join(folder, 'limits') };
+  server = await startFakeGateway({ httpListen: '127.0.0.1:0', ...files });
+  const authorization = `Bearer ${token}`;
+  const models = () =>
+    fetch(`http://127.0.0.1:${server.gateway.httpServer?.port}/v1/models`, { headers: { authorization } });
+  expect([(await models()).status, (await models()).status]).toEqual([200, 429]);
+  const metadata = new Metadata();
+  metadata.set('authorization', authorization);
+  const listed = new Promise((resolve) => server.client.listModels({}, metadata, resolve));
+  expect(await listed).toMatchObject({ code: 8 });
+  const limited = { reason: 'RATE_LIMITED', client: 'token:batch', limit: 'requests_per_minute' };
+  expect(rejected()).toMatchObject([
+    { api: 'http', ...limited },
+    { api: 'grpc', ...limited },
+  ]);
 });
 
 it('what is served, and what its client cancels, leaves none', async () => {

@@ -136,6 +136,12 @@ test.prop([
     expect(world.queue.waitingOf(peer).sequences).toBeLessThanOrEqual(Math.max(4, limits.maxQueuedRequests * part));
 });
 
+it('is full, not limited, for a client that has filled it alone without a limit of its own', () => {
+  const world = new World({ maxQueuedRequests: 2, maxQueuedTokens: 80, queueShareOf: () => 1 }, 'QUEUE_FULL');
+  const taken = Array.from({ length: 3 }, () => world.submit(generationOf({ peer: 'a' })) !== undefined);
+  expect(taken).toEqual([true, true, false]);
+});
+
 describe('a full queue', () => {
   it('takes a peer that has nothing, and the newest request of the one that has the most leaves, whole', () => {
     const world = new World({ maxQueuedRequests: 12, maxQueuedTokens: 1000 });

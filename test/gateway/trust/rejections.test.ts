@@ -18,12 +18,12 @@ beforeEach(() => {
 });
 const error = new RocmForgeError('INVALID_FIELD', 'top_p is 7; use 0 to 1', { field: 'sampling.top_p' });
 
-it('a line has the reason, the field and the client', () => {
+it('a line has the reason, the field or limit, and the client', () => {
   rejections.note('http', 'token:alice', error);
-  rejections.note('grpc', '203.0.113.7', new RocmForgeError('RATE_LIMITED', 'wait'));
+  rejections.note('grpc', '203.0.113.7', new RocmForgeError('RATE_LIMITED', 'wait', { limit: 'streams' }));
   expect(lines).toEqual([
     { api: 'http', reason: 'INVALID_FIELD', client: 'token:alice', field: 'sampling.top_p' },
-    { api: 'grpc', reason: 'RATE_LIMITED', client: '203.0.113.7' },
+    { api: 'grpc', reason: 'RATE_LIMITED', client: '203.0.113.7', limit: 'streams' },
   ]);
   expect(counted).toEqual(['http INVALID_FIELD', 'grpc RATE_LIMITED']);
 });

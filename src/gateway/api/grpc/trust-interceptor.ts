@@ -59,13 +59,13 @@ export function trustInterceptor(trust: Trust, generations: ReadonlySet<string>)
           certificate: () => call.getAuthContext().sslPeerCertificate,
           peer,
         });
+        client = principal;
         trust.limiter.admit(principal, generations.has(path));
         setPrincipal(metadata, principal, peer);
-        client = principal;
         // No handler needs it, and what nobody has cannot be told.
         metadata.remove('authorization');
       } catch (error) {
-        trust.rejections.note('grpc', peer, asRocmForgeError(error));
+        trust.rejections.note('grpc', client === '' ? peer : client, asRocmForgeError(error));
         call.sendStatus(toStatus(error));
         return;
       }

@@ -48,6 +48,7 @@ export class Exchange {
   private readonly peer: string;
   private readonly disconnected = new AbortController();
   private identified: WaitingCall | undefined;
+  private principal: string | undefined;
   /** True if the error of its response has been counted. */
   isRefused = false;
 
@@ -80,7 +81,7 @@ export class Exchange {
 
   /** Whom the request is of: its principal, or its address where it was not identified. */
   get sender(): string {
-    return this.identified?.principal ?? this.peer;
+    return this.principal ?? this.peer;
   }
 
   /** Caller of the request. @throws Error before it is identified */
@@ -105,6 +106,7 @@ export class Exchange {
       certificate: () => (socket instanceof TLSSocket ? socket.getPeerCertificate() : undefined),
       peer,
     });
+    this.principal = principal;
     trust.limiter.admit(principal, isGeneration);
     this.identified = {
       principal,

@@ -5,7 +5,7 @@ import { type BlockTimes, PredictionCost } from './prediction-cost.js';
 import { StepCost } from './step-cost.js';
 import { StepDurations } from './step-durations.js';
 
-/** Where predictions do not pay, one of so many new sequences tries them all the same. */
+/** One of so many new sequences tries predictions while they do not pay. */
 const TRIED_ONE_OF = 32;
 /** Weight of earlier draft tokens of all sequences, with each try; and draft tokens of them that a new sequence begins with. */
 const DECAY = 0.99;
@@ -31,7 +31,7 @@ export interface StepTimes {
   readonly stepUs: number;
   /** On the device, without the prediction block. */
   readonly rowsUs: number;
-  /** Of a step with predictions. */
+  /** Present for a step with predictions. */
   readonly block?: BlockTimes | undefined;
 }
 

@@ -9,12 +9,12 @@ export interface BlockTimes {
   readonly waitUs: number;
 }
 
-/** Who shares the steps. */
+/** Sequences that share the steps. */
 export interface PredictingLoad {
   readonly running: number;
   /** Those of them that the prediction block computes. */
   readonly predicting: number;
-  /** How likely a draft token is right behind right ones, of all sequences, and of the one in question: from 0 to 1. */
+  /** Probability that a draft token is right behind right ones, of all sequences and of the one in question: from 0 to 1. */
   readonly shared: number;
   readonly own: number;
 }

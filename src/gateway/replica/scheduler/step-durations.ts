@@ -19,7 +19,9 @@ export class StepDurations {
 
   /** A step of so many rows has taken so many microseconds. */
   add(rows: number, us: number): void {
-    const mean = (this.means[sizeOf(rows)] ??= { rows: 0, us: 0, count: 0 });
+    const size = sizeOf(rows);
+    const mean = this.means[size] ?? { rows: 0, us: 0, count: 0 };
+    this.means[size] = mean;
     mean.count += 1;
     const weight = Math.max(LEAST_WEIGHT, 1 / mean.count);
     mean.rows += weight * (rows - mean.rows);
