@@ -97,8 +97,7 @@ export class ValueRecorder {
       case 'gated':
         return this.gate(value, form, stream);
       case 'activated':
-        product(value.of, this.gateUp);
-        activate(this.site.plan, value.activation, this.gateUp, columnsOf(value, 0), stream.rows);
+        this.inF32(value, this.gateUp, stream);
         return { f32: this.gateUp };
       case 'attention':
         return this.attend(value, form, stream);
@@ -138,6 +137,10 @@ export class ValueRecorder {
         return;
       case 'norm':
         this.plainNorm(value, this.source(value.of, stream, y), y, stream.rows);
+        return;
+      case 'activated':
+        this.product(value.of, y, stream);
+        activate(this.site.plan, value.activation, y, columnsOf(value, 0), stream.rows);
         return;
       case 'scaled':
         this.inF32(value.of, y, stream);
@@ -187,6 +190,11 @@ export class ValueRecorder {
   /** x *= factor */
   scale(x: DeviceBuffer, columns: number, factor: number, { count }: Rows): void {
     this.site.plan.launch(kernels.scale('f32'), { x, columns, factor }, { rows: count });
+  }
+
+  /** The norm of x, in f32, in memory that the next norm takes again. */
+  normOnce(norm: Norm, x: DeviceBuffer, rows: Rows): DeviceBuffer {
+    return this.norms.once(norm, x, rows);
   }
 
   /** y = the norm of x, in f32 */

@@ -7,13 +7,13 @@ const sequence = new Sequence({
   ...{ promptIds: Uint32Array.of(1, 2, 3), sampling: GREEDY, maxTokens: 9, priority: 0 },
 });
 const slice = {
-  ...{ sequence, slot: 0, position: 0, count: 3, sample: true, promptLogprobs: false, hiddenStates: false },
+  ...{ sequence, slot: 0, position: 0, count: 3, sample: true, promptLogprobs: false, pooling: undefined },
   predictedTokens: 2,
 };
 const step = { stepId: 1, closes: [], opens: [], appends: [], slices: [slice] };
 const check = (predictedIds: number[]) => () =>
   checkAnswer(step, ExecuteResponse.fromPartial({ stepId: 1n, outputs: [{ tokenId: 4, predictedIds }] }), {
-    ...{ vocabularySize: 100, hiddenSize: 0 },
+    ...{ vocabularySize: 100, hiddenSize: 0, labels: 0, encoder: false },
   });
 
 it('predicted tokens are those that the slice requests, or fewer', () => {
