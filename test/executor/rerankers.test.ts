@@ -23,12 +23,12 @@ const device = openDevice({ kind: 'host' });
  */
 const [TABLED, GRADIENT] = [1e-3, 4];
 const BOUND = TABLED * GRADIENT;
-/** Of sums in f32 and in another order than the reference's (encoders.test.ts), with the same gradient. */
+/** Error of sums in f32 and in another order than the reference's (encoders.test.ts), with the same gradient. */
 const SUMMED = 1e-5 * GRADIENT;
 
 const poolingOf = (name: RandomRerankerName): 'mean' | 'cls' => (name === 'modern-bert' ? 'mean' : 'cls');
 
-/** What hidden states in double precision are pooled to. */
+/** Pooled hidden states in double precision. */
 function pooledOf(file: string, tokens: readonly number[], pooling: 'mean' | 'cls', geluTable = true): Float32Array {
   const states = float64Encoder(file, tokens, { geluTable });
   const size = states[0]!.length;

@@ -52,7 +52,7 @@ export class EncoderSteps {
     return states;
   }
 
-  /** What hidden states of inputs of one step are pooled to, `[hidden]` each. */
+  /** Pooled hidden states of inputs of one step, `[hidden]` each. */
   pooled(inputs: readonly (readonly number[])[], pooling: Pooling): Promise<Float32Array[]> {
     return this.returned(inputs, (slice) => ({ ...slice, pooling }));
   }
@@ -62,7 +62,7 @@ export class EncoderSteps {
     return this.returned(inputs, (slice) => ({ ...slice, pooling, score: true }));
   }
 
-  /** What slices of one step return. @param change of each slice */
+  /** Results of slices of one step. @param change of each slice */
   async returned(
     inputs: readonly (readonly number[])[],
     change: (slice: SliceMessage, input: number) => SliceMessage,

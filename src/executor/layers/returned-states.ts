@@ -44,7 +44,7 @@ export class ReturnedStates {
     const { memory, model, limits, x, tokens } = this.site;
     const rows = limits.isEncoder ? tokens : { ...tokens, count: { ...tokens.count, index: COUNT_STATES } };
     if (states.kind === 'residual') return x;
-    if (states.kind === 'norm') return this.values.normOnce(states, this.values.source(states.of, { x, rows }), rows);
+    if (states.kind === 'norm') return this.values.norms.once(states, this.values.source(states.of, { x, rows }), rows);
     const y = memory.allocate('f32', limits.maxStepTokens * model.hiddenSize);
     this.values.product(states, y, { x, rows });
     return y;

@@ -37,7 +37,7 @@ export class ValueRecorder {
   readonly delta: DeviceBuffer;
   /** The second part of a sum. */
   readonly branch: DeviceBuffer;
-  private readonly norms: Norms;
+  readonly norms: Norms;
   /** `[max_step_tokens, heads + 2 * kv_heads, head_dim]` */
   private readonly qkv: DeviceBuffer;
   /** `[max_step_tokens, 2, ffn]` */
@@ -190,11 +190,6 @@ export class ValueRecorder {
   /** x *= factor */
   scale(x: DeviceBuffer, columns: number, factor: number, { count }: Rows): void {
     this.site.plan.launch(kernels.scale('f32'), { x, columns, factor }, { rows: count });
-  }
-
-  /** The norm of x, in f32, in memory that the next norm takes again. */
-  normOnce(norm: Norm, x: DeviceBuffer, rows: Rows): DeviceBuffer {
-    return this.norms.once(norm, x, rows);
   }
 
   /** y = the norm of x, in f32 */

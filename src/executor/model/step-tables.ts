@@ -76,7 +76,7 @@ export class StepTables {
   readonly maxHidden: number;
   /** Scores of pooled states, `[max_sequences, labels]` f32; they and what follows are copied only if a step has some. */
   readonly scores: DeviceBuffer;
-  /** What hidden states are pooled to, `[max_sequences, hidden]` f32. */
+  /** Pooled hidden states, `[max_sequences, hidden]` f32. */
   readonly pooled: DeviceBuffer;
   /** Hidden states after the output norm, `[max_hidden, hidden]` f32. */
   readonly hidden: DeviceBuffer;

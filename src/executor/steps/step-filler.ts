@@ -53,7 +53,7 @@ export interface FilledStep {
   /** Used entries of the tables. */
   readonly words: number;
   readonly promptRows: readonly PromptRow[];
-  /** What each slice returns of its hidden states, in order, of those that return any. */
+  /** Rows that each slice returns, in order, of those that return hidden states or scores. */
   readonly returned: readonly ReturnedRows[];
   /** Rows whose slots are constrained. */
   readonly masked: readonly MaskedRow[];

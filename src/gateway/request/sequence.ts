@@ -166,7 +166,7 @@ export class Sequence {
     return this.options.sampling.promptLogprobs > 0 && this.emitted.length === 0 && this.pending === 0;
   }
 
-  /** How hidden states of the prompt are pooled, as long as some of it is to be computed; undefined: none is returned. */
+  /** Pooling of the prompt's hidden states, as long as some of it is to be computed; undefined: none is returned. */
   get pooling(): Pooling | undefined {
     return this.emitted.length === 0 && this.pending === 0 ? this.options.returns?.pooling : undefined;
   }

@@ -37,7 +37,7 @@ export interface PlannedSlice {
   readonly sample: boolean;
   /** True if each position whose next token is in the prompt returns that token's log probability. */
   readonly promptLogprobs: boolean;
-  /** How hidden states up to the end of the slice are pooled; undefined: none is returned. */
+  /** Pooling of hidden states up to the end of the slice; undefined: none is returned. */
   readonly pooling: Pooling | undefined;
   /** Tokens of a slice that states them: the last known one, and draft tokens after it. Each position is sampled then. */
   readonly tokens?: readonly number[] | undefined;
