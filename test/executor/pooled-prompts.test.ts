@@ -1,24 +1,15 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type LoadedModel, loadModel } from '../../src/executor/load/loaded-model.js';
 import { openDevice } from '../../src/executor/load/open-device.js';
-import { StepRunner } from '../../src/executor/steps/step-runner.js';
-import {
-  ExecuteRequest,
-  type ExecuteResponse,
-  Pooling,
-  type Slice,
-  SlotOpen,
-} from '../../src/shared/generated/rocmforge/executor/v1/executor.js';
-import { encodeSampling, NEUTRAL_SAMPLING } from '../../src/shared/sampling-schema.js';
+import { Pooling, type Slice } from '../../src/shared/generated/rocmforge/executor/v1/executor.js';
+import { DecoderSteps, returnedOf } from '../support/decoder-steps.js';
 import { readFloat64 } from '../support/float64-tensors.js';
 import { pooledStates } from '../support/pooled-states.js';
 import { writeRandomFamily } from '../support/random-model.js';
 
-const words = (...values: number[]) => Buffer.from(Uint32Array.from(values).buffer);
 const SIZE = 64;
 const LABELS = 2;
-const BLOCKS = 4;
-const LIMITS = { maxContext: 16 * BLOCKS, maxSequences: 40, maxStepTokens: 96, kvMemoryBytes: 0 } as const;
+const LIMITS = { maxContext: 64, maxSequences: 40, maxStepTokens: 96, kvMemoryBytes: 0 } as const;
 const file = writeRandomFamily('qwen3', { tensors: { 'cls.output.weight': { dims: [SIZE, LABELS] } } });
 const promptOf = (length: number, seed: number) => Array.from({ length }, (_, i) => 3 + ((i * 37 + seed * 11) % 200));
 
@@ -29,41 +20,12 @@ beforeAll(async () => {
 });
 afterAll(() => model.release());
 
-/** Steps of a decoder, whose slots 0 and up hold `prompts`. */
-class Steps {
-  private readonly runner = new StepRunner(device, model, 1n);
-  private stepId = 0n;
-  private opens: SlotOpen[];
-
-  constructor(prompts: readonly (readonly number[])[]) {
-    this.opens = prompts.map((ids, slot) => ({
-      ...SlotOpen.create(),
-      ...{ slot, tokenIds: words(...ids), promptTokens: ids.length, sampling: encodeSampling(NEUTRAL_SAMPLING) },
-      blockIds: words(...Array.from({ length: BLOCKS }, (_, i) => 1 + slot * BLOCKS + i)),
-    }));
-  }
-
-  run(...slices: readonly Partial<Slice>[]): Promise<ExecuteResponse> {
-    this.stepId += 1n;
-    const { opens, stepId } = this;
-    this.opens = [];
-    const whole = slices.map(
-      (slice): Slice => ({
-        ...{ slot: 0, position: 0, count: 1, sample: false, promptLogprobs: false },
-        ...slice,
-      }),
-    );
-    return this.runner.submit({ ...ExecuteRequest.create(), stepId, epoch: 1n, opens, slices: whole });
-  }
-}
-
-const floats = (bytes: Uint8Array | undefined) => new Float32Array(Uint8Array.from(bytes!).buffer);
-const returnedOf = ({ hiddenStates }: ExecuteResponse) => hiddenStates.map(floats);
+const stepsOf = (prompts: readonly (readonly number[])[]) => new DecoderSteps(device, model, prompts);
 
 /** Hidden states of each token of a prompt, returned as they are. */
 async function statesOf(prompt: readonly number[]): Promise<Float32Array> {
   const whole = { count: prompt.length, sample: true, pooling: Pooling.NONE };
-  const [states] = returnedOf(await new Steps([prompt]).run(whole));
+  const [states] = returnedOf(await stepsOf([prompt]).run(whole));
   return states!;
 }
 
@@ -78,7 +40,7 @@ describe('a prompt of a decoder', () => {
   it('is pooled to the mean of its states, in however many slices', async () => {
     const expected = await meanOf(prompt);
     for (const cuts of [[0], [0, 1], [0, 36], [0, 5, 16, 17, 30]]) {
-      const steps = new Steps([prompt]);
+      const steps = stepsOf([prompt]);
       for (const [i, position] of cuts.entries()) {
         const end = cuts[i + 1] ?? prompt.length;
         const sample = end === prompt.length;
@@ -90,7 +52,7 @@ describe('a prompt of a decoder', () => {
 
   it('has the bits of its mean beside others, beside generation, and where it begins anew in its slot', async () => {
     const prompts = [prompt, promptOf(30, 2), promptOf(9, 3), promptOf(12, 4)];
-    const steps = new Steps(prompts);
+    const steps = stepsOf(prompts);
     await steps.run(
       { ...mean, count: 20 },
       { slot: 1, count: 30, sample: true, ...mean },
@@ -109,7 +71,7 @@ describe('a prompt of a decoder', () => {
 
   it('is pooled to its last state, beside states that are not pooled', async () => {
     const prompts = [prompt, promptOf(30, 2), promptOf(9, 3)];
-    const steps = new Steps(prompts);
+    const steps = stepsOf(prompts);
     await steps.run({ count: 20 });
     const response = await steps.run(
       { slot: 1, count: 30, sample: true, pooling: Pooling.NONE },
@@ -127,7 +89,7 @@ describe('a prompt of a decoder', () => {
     const weight = readFloat64(file).tensor('cls.output.weight');
     const last = { sample: true, pooling: Pooling.LAST, score: true };
     const [one, other] = returnedOf(
-      await new Steps(prompts).run({ ...last, count: 37 }, { ...last, slot: 1, count: 30, score: undefined }),
+      await stepsOf(prompts).run({ ...last, count: 37 }, { ...last, slot: 1, count: 30, score: undefined }),
     );
     const state = await lastOf(prompt);
     expect(other).toEqual(await lastOf(prompts[1]!));
@@ -162,7 +124,7 @@ describe('a prompt of a decoder', () => {
     ['scores of each state', [{ pooling: Pooling.NONE, count: 9, score: true }], /scores of slot 0, which has none/],
     ['scores of nothing', [{ count: 9, score: true }], /scores of slot 0, whose states are not pooled/],
   ])('is refused: %s', async (_what, slices, message) => {
-    const steps = new Steps([promptOf(60, 1)]);
+    const steps = stepsOf([promptOf(60, 1)]);
     for (const slice of slices.slice(0, -1)) await steps.run(slice);
     await expect(steps.run(slices.at(-1)!)).rejects.toThrow(message);
   });
