@@ -14,7 +14,7 @@ import {
 } from '../shared/option-types.js';
 import { CONNECTION_OPTIONS, HTTP_CALLER_OPTIONS } from './api/options.js';
 import { REASONING_PARSERS, TOOL_PARSERS } from './chat/answer/answer-format.js';
-import { POOLINGS } from './request/embedding.js';
+import { POOLINGS } from './request/pooling.js';
 import { TRUST_OPTIONS } from './trust/options.js';
 
 const MOST_REPLICAS = 64;

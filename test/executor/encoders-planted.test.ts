@@ -11,9 +11,8 @@ import type {
   Value,
 } from '../../src/executor/model/values.js';
 import { families } from '../../src/executor/models/index.js';
-import { pooledStates } from '../../src/gateway/request/pooled-states.js';
 import { llamaEmbeddings, type TestedPooling } from '../support/encoder-answers.js';
-import { EncoderSteps } from '../support/encoder-steps.js';
+import { EncoderSteps, POOLED_AS } from '../support/encoder-steps.js';
 import {
   encoderArchitecture,
   type RandomEncoderName,
@@ -130,11 +129,10 @@ async function differenceOf(
   const [longest] = llamaEmbeddings(name, pooling);
   const { tokens, embedding } = longest!;
   const steps = await EncoderSteps.load(device, writeRandomEncoder(name, options));
-  const [states] = await steps.states([tokens]);
+  const [pooled] = await steps.pooled([tokens], POOLED_AS[pooledAs]);
   steps.release();
-  const pooled = pooledStates(pooledAs, tokens.length, embedding.length).add(states!)!;
   const deviation = Math.sqrt(embedding.reduce((sum, value) => sum + value ** 2, 0) / embedding.length);
-  return Math.max(...embedding.map((value, i) => Math.abs(value - pooled[i]!))) / deviation;
+  return Math.max(...embedding.map((value, i) => Math.abs(value - pooled![i]!))) / deviation;
 }
 
 const planted = Object.entries(MISTAKES).flatMap(([name, mistakes]) =>

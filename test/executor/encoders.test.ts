@@ -2,11 +2,12 @@ import { describe, expect, it } from 'vitest';
 import { StepDriver } from '../../src/cli/verify/step-driver.js';
 import { loadModel } from '../../src/executor/load/loaded-model.js';
 import { openDevice } from '../../src/executor/load/open-device.js';
-import { pooledStates } from '../../src/gateway/request/pooled-states.js';
+import { Pooling } from '../../src/shared/generated/rocmforge/executor/v1/executor.js';
 import type { TensorTypeName } from '../../src/shared/gguf/tensor-types.js';
 import { llamaEmbeddings, POOLINGS, randomText, TEXTS, type TestedPooling } from '../support/encoder-answers.js';
-import { EncoderSteps } from '../support/encoder-steps.js';
+import { EncoderSteps, POOLED_AS } from '../support/encoder-steps.js';
 import { type EncoderOptions, float64Encoder } from '../support/float64-encoder.js';
+import { pooledStates } from '../support/pooled-states.js';
 import {
   RANDOM_ENCODER_NAMES,
   RANDOM_ENCODERS,
@@ -118,12 +119,42 @@ describe('an input has the same bits alone and among 15 others, in any place', (
   );
 });
 
+describe('an input is pooled to the bits of its states', () => {
+  it.each(RANDOM_ENCODER_NAMES)('%s', async (name) => {
+    const steps = await EncoderSteps.load(device, writeRandomEncoder(name), { maxStepTokens: 900 });
+    const texts = Array.from({ length: 12 }, (_, i) => randomText(1 + ((i * 29) % 90), 40 + i));
+    const states = await steps.states(texts);
+    for (const pooling of poolings) {
+      const pooled = await steps.pooled(texts, POOLED_AS[pooling]);
+      for (const [i, { length }] of texts.entries()) {
+        const expected = pooledStates(pooling, length, pooled[i]!.length).add(states[i]!);
+        expect(pooled[i]).toEqual(expected);
+      }
+    }
+    steps.release();
+  });
+
+  it('each by a pooling of its own, beside inputs that are not pooled', async () => {
+    const steps = await EncoderSteps.load(device, writeRandomEncoder('bert'));
+    const texts = [TEXTS[2]!, TEXTS[1]!, TEXTS[2]!, TEXTS[1]!, TEXTS[2]!];
+    const kinds = [Pooling.NONE, Pooling.MEAN, Pooling.LAST, Pooling.NONE, Pooling.FIRST];
+    const together = await steps.returned(texts, (slice, i) => ({ ...slice, pooling: kinds[i]! }));
+    for (const [i, text] of texts.entries()) {
+      const [alone] = await steps.returned([text], (slice) => ({ ...slice, pooling: kinds[i]! }));
+      expect(together[i]).toEqual(alone);
+    }
+    steps.release();
+  });
+});
+
 describe('a step that breaks the protocol of encoders is refused', () => {
   it.each([
     ['a part of an input', { count: 20 }, /positions 0 to 20 of slot 0, whose rows see all/],
     ['an input from its second position on', { position: 1, count: 32 }, /positions 1 to 33/],
     ['a sampled token', { sample: true }, /of a model without logits/],
-    ['a step without hidden states', { hiddenStates: false }, /of a model without logits/],
+    ['a step without hidden states', { pooling: Pooling.UNSPECIFIED }, /of a model without logits/],
+    ['scores without a head', { pooling: Pooling.MEAN, score: true }, /scores of slot 0, which has none/],
+    ['scores of states that are not pooled', { score: true }, /scores of slot 0, which has none/],
   ] as const)('%s', async (_name, change, message) => {
     const steps = await EncoderSteps.load(device, writeRandomEncoder('bert'));
     await expect(steps.states([TEXTS[2]!], (slice) => ({ ...slice, ...change }))).rejects.toThrow(message);

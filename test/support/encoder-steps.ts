@@ -4,10 +4,14 @@ import { loadModel } from '../../src/executor/load/loaded-model.js';
 import { StepRunner } from '../../src/executor/steps/step-runner.js';
 import {
   ExecuteRequest,
+  Pooling,
   type Slice as SliceMessage,
   SlotOpen,
 } from '../../src/shared/generated/rocmforge/executor/v1/executor.js';
 import { encodeSampling, NEUTRAL_SAMPLING } from '../../src/shared/sampling-schema.js';
+
+/** Poolings by their names in requests. */
+export const POOLED_AS = { mean: Pooling.MEAN, cls: Pooling.FIRST, last: Pooling.LAST } as const;
 
 /** An executor with an encoder, driven without a gateway. */
 export class EncoderSteps {
@@ -42,6 +46,27 @@ export class EncoderSteps {
     inputs: readonly (readonly number[])[],
     change: (slice: SliceMessage) => SliceMessage = (slice) => slice,
   ): Promise<Float32Array[]> {
+    const states = await this.returned(inputs, (slice) => change({ ...slice, pooling: Pooling.NONE }));
+    for (const [i, { length }] of states.entries())
+      if (length !== (inputs[i]?.length ?? 0) * this.hiddenSize) throw new Error(`${length} elements`);
+    return states;
+  }
+
+  /** Pooled hidden states of inputs of one step, `[hidden]` each. */
+  pooled(inputs: readonly (readonly number[])[], pooling: Pooling): Promise<Float32Array[]> {
+    return this.returned(inputs, (slice) => ({ ...slice, pooling }));
+  }
+
+  /** Scores of such states, `[labels]` each. */
+  scores(inputs: readonly (readonly number[])[], pooling: Pooling): Promise<Float32Array[]> {
+    return this.returned(inputs, (slice) => ({ ...slice, pooling, score: true }));
+  }
+
+  /** Results of slices of one step. @param change of each slice */
+  async returned(
+    inputs: readonly (readonly number[])[],
+    change: (slice: SliceMessage, input: number) => SliceMessage,
+  ): Promise<Float32Array[]> {
     this.stepId += 1n;
     const closes = [...this.opened];
     this.opened.clear();
@@ -57,17 +82,11 @@ export class EncoderSteps {
       };
     });
     const slices = inputs.map((ids, slot) =>
-      change({
-        ...{ slot, position: 0, count: ids.length, sample: false, promptLogprobs: false, hiddenStates: true },
-      } as SliceMessage),
+      change({ slot, position: 0, count: ids.length, sample: false, promptLogprobs: false }, slot),
     );
     const step = { ...ExecuteRequest.create(), stepId: this.stepId, epoch: 1n, closes, opens, slices };
     const { hiddenStates, outputs } = await this.runner.submit(step);
     if (outputs.length > 0) throw new Error('an encoder has sampled');
-    return hiddenStates.map((bytes, i) => {
-      const states = new Float32Array(Uint8Array.from(bytes).buffer);
-      if (states.length !== (inputs[i]?.length ?? 0) * this.hiddenSize) throw new Error(`${states.length} elements`);
-      return states;
-    });
+    return hiddenStates.map((bytes) => new Float32Array(Uint8Array.from(bytes).buffer));
   }
 }

@@ -35,6 +35,7 @@ import { matmulPackedContracts } from './matmul-packed.js';
 import { matmulQuantizedContracts } from './matmul-quantized.js';
 import { matmulTileContracts } from './matmul-tile.js';
 import { matmulTileOneContracts } from './matmul-tile-one.js';
+import { poolRowsContracts } from './pool-rows.js';
 import { quantizeQ8Contracts } from './quantize-q8.js';
 import { rankContracts } from './ranks.js';
 import { readWordsContracts } from './read-words.js';
@@ -92,6 +93,7 @@ export * from './matmul-quantized.js';
 export * from './matmul-tile.js';
 export * from './matmul-tile-one.js';
 export * from './paged-cache.js';
+export * from './pool-rows.js';
 export * from './quantize-q8.js';
 export * from './ranks.js';
 export * from './read-words.js';
@@ -117,6 +119,7 @@ export const operations: Readonly<Record<string, readonly KernelContract[]>> = {
   'embedding-gather': embeddingGatherContracts,
   'gather-rows': gatherRowsContracts,
   'join-rows': joinRowsContracts,
+  'pool-rows': poolRowsContracts,
   'rms-norm': rmsNormContracts,
   'layer-norm': layerNormContracts,
   'head-norm': headNormContracts,

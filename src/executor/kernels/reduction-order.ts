@@ -19,4 +19,5 @@ export const ORDER = {
   keys: 'keys in tiles of 16, rising; dot products as lanes by halves',
   chunks: 'the sixteens of a split of 128 positions, rising, inside a product the hardware’s; then the splits in order',
   splits: 'the splits in order',
+  positions: 'one chain in f64 for each element, in the order of positions over all slices of a sequence',
 } as const;

@@ -14,6 +14,7 @@ export function activate(
   const input = { y, columns };
   if (activation === 'none') return;
   if (activation === 'relu-squared') plan.launch(kernels.reluSquared, input, { rows });
+  else if (activation === 'tanh') plan.launch(kernels.softcap, { x: y, columns, cap: 1 }, { rows });
   else if (activation === 'gelu') plan.launch(kernels.gelu, input, { rows });
   else {
     const { alphaN, alphaP, beta, eps } = activation;

@@ -17,9 +17,10 @@ import type { AttentionSplits } from './paged-attention.js';
 import { Products } from './products.js';
 import type { PlanParts, RecordedModel } from './recorded-model.js';
 import { ResidualAdditions } from './residual-additions.js';
+import { returnedHiddenSize, returnedLabels } from './returned-states.js';
 import { SingleToken } from './single-token.js';
 import { StageInput } from './stage-input.js';
-import { returnedHiddenSize, StageOutput } from './stage-output.js';
+import { StageOutput } from './stage-output.js';
 import type { StepSite } from './step-site.js';
 import { ValueRecorder } from './value-recorder.js';
 import { innerColumnsOf, widestOf } from './widths.js';
@@ -79,7 +80,7 @@ export class ForwardPass {
     // The host is opened where something is computed there.
     const host = values.some((value) => value.kind === 'experts' && weights.isOnHost(value)) && device.host;
     this.plan = new LaunchPlanRecorder(device, STEP_COUNTS, host || undefined);
-    this.tables = new StepTables(memory, limits, this.returnedHiddenSize);
+    this.tables = new StepTables(memory, limits, this.returnedHiddenSize, this.labels);
     this.masks = new StepMasks(memory, limits, parameters.vocabularySize);
     this.x = memory.allocate('f32', maxStepTokens * hiddenSize);
     const arena = slotArena(limits);
@@ -135,6 +136,11 @@ export class ForwardPass {
     return returnedHiddenSize(this.graph, this.model.hiddenSize);
   }
 
+  /** Scores that steps may return of a pooled hidden state; 0: none. */
+  get labels(): number {
+    return returnedLabels(this.graph);
+  }
+
   /** Split of attention among blocks, for graphs: {@link AttentionVariant.splits}. */
   get splits(): AttentionSplits | undefined {
     return this.values.layers.splits;
@@ -157,7 +163,7 @@ export class ForwardPass {
   }
 
   private record(site: StepSite): void {
-    const { embedding, embeddingScale, segments, positions, additions, logits, states, entry } = this.graph;
+    const { embedding, embeddingScale, segments, positions, additions, logits, entry } = this.graph;
     const { weights, tokens } = site;
     const input = new StageInput(site, this.values, this.lastTokens);
     // The slots of a prediction block are the model's, which are written already.
@@ -177,7 +183,7 @@ export class ForwardPass {
     new ResidualAdditions(site, this.values).record(additions, stream);
     this.values.layers.streams?.leave();
     if (logits !== undefined) this.output.record(logits, this.lastTokens);
-    if (states !== undefined) this.output.recordStates(states);
+    else this.output.returnStates();
   }
 
   /** Applies a step's writes to the slots. */

@@ -68,6 +68,13 @@ export class Norms {
     plan.launch(kernels.layerNorm, { ...values, bias: added }, { rows: rows.count }, when);
   }
 
+  /** The norm of x, in f32, in memory that the next norm takes again. */
+  once(value: Norm, x: DeviceBuffer, rows: Rows): DeviceBuffer {
+    this.forget();
+    this.plain(value, x, this.rows.f32, rows);
+    return this.rows.f32;
+  }
+
   private unbiased(): DeviceBuffer {
     this.zeros ??= this.site.memory.upload(new Float32Array(this.columns));
     return this.zeros;

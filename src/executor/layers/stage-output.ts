@@ -3,9 +3,10 @@ import * as kernels from '../kernels/index.js';
 import type { LaunchCondition } from '../kernels/launch-plan.js';
 import { Sampling, type Slots } from '../model/sampling.js';
 import { neutralSlots, SlotWord, slotArena } from '../model/slot-layout.js';
-import { COUNT_GATHERED, COUNT_HIDDEN, COUNT_SINGLE_TOKEN } from '../model/step-counts.js';
+import { COUNT_GATHERED, COUNT_SINGLE_TOKEN } from '../model/step-counts.js';
 import type { StepMasks } from '../model/step-masks.js';
-import type { Linear, Norm, Residual, StageGraph } from '../model/values.js';
+import type { Linear, Norm, StageGraph } from '../model/values.js';
+import { ReturnedStates, returnedStates } from './returned-states.js';
 import type { StepSite } from './step-site.js';
 import type { ValueRecorder } from './value-recorder.js';
 
@@ -41,19 +42,16 @@ export class StageOutput {
       if (hiddenRows !== undefined) this.values.plainNorm(logits.of as Norm, of, hiddenRows, rows);
     };
     if (!isPrediction) keepHidden(x);
-    if (logits.of.kind === 'norm' && returnedHiddenSize(this.graph, this.site.model.hiddenSize) > 0)
-      this.returnHidden(logits.of);
+    this.returnStates();
     this.sample(logits);
     if (isPrediction) keepHidden(this.sampled, samples);
     if (this.graph.embedding === undefined) this.gatherLastTokens(lastTokens as DeviceBuffer);
   }
 
-  /** Hidden states of all rows of an encoder's step, which all return them. */
-  recordStates(states: Residual | Norm | Linear): void {
-    const { x, tokens, tables } = this.site;
-    if (states.kind === 'residual') this.gatherHidden(tables.hidden);
-    else if (states.kind === 'norm') this.values.plainNorm(states, x, tables.hidden, tokens);
-    else this.values.product(states, tables.hidden, { x, rows: tokens });
+  /** Hidden states, if the stage returns any. */
+  returnStates(): void {
+    const states = returnedStates(this.graph);
+    if (states !== undefined) new ReturnedStates(this.site, this.values, this.graph).record(states);
   }
 
   /** Norm and output projection of the sampled rows, the draw of their tokens, and the log probabilities asked for. */
@@ -86,24 +84,6 @@ export class StageOutput {
     return { buffer: memory.upload(neutralSlots(arena)), arena };
   }
 
-  /** The output norm of the rows whose hidden states are returned. Their order of sums is that of all other norms. */
-  private returnHidden(norm: Norm): void {
-    const { tables, samples } = this.site;
-    this.gatherHidden(this.sampled);
-    this.values.plainNorm(norm, this.sampled, tables.hidden, { ...samples, count: this.hiddenCount });
-  }
-
-  /** y = the residual stream of the rows whose hidden states are returned */
-  private gatherHidden(y: DeviceBuffer): void {
-    const { plan, tables, model, x, tokens } = this.site;
-    const values = { x, y, index: tables.at('hiddenRow'), hidden: model.hiddenSize };
-    plan.launch(kernels.gatherRows, values, { tokens: tokens.count, samples: this.hiddenCount });
-  }
-
-  private get hiddenCount() {
-    return { index: COUNT_HIDDEN, max: this.site.tables.maxHidden };
-  }
-
   /** lastTokens = the word of each slot that says what it sampled last: side by side, they are one message. */
   private gatherLastTokens(lastTokens: DeviceBuffer): void {
     const { memory, plan } = this.site;
@@ -118,12 +98,6 @@ export class StageOutput {
       { tokens: arena.words, samples: count },
     );
   }
-}
-
-/** Elements of the hidden states that a stage returns; 0: none. */
-export function returnedHiddenSize({ logits, states }: StageGraph, hiddenSize: number): number {
-  if (states !== undefined) return hiddenSize;
-  return logits?.of.kind === 'norm' && logits.of.of.kind === 'residual' ? hiddenSize : 0;
 }
 
 /** Words that are moved, whatever they hold. */

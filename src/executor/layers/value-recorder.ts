@@ -37,7 +37,7 @@ export class ValueRecorder {
   readonly delta: DeviceBuffer;
   /** The second part of a sum. */
   readonly branch: DeviceBuffer;
-  private readonly norms: Norms;
+  readonly norms: Norms;
   /** `[max_step_tokens, heads + 2 * kv_heads, head_dim]` */
   private readonly qkv: DeviceBuffer;
   /** `[max_step_tokens, 2, ffn]` */
@@ -97,8 +97,7 @@ export class ValueRecorder {
       case 'gated':
         return this.gate(value, form, stream);
       case 'activated':
-        product(value.of, this.gateUp);
-        activate(this.site.plan, value.activation, this.gateUp, columnsOf(value, 0), stream.rows);
+        this.inF32(value, this.gateUp, stream);
         return { f32: this.gateUp };
       case 'attention':
         return this.attend(value, form, stream);
@@ -138,6 +137,10 @@ export class ValueRecorder {
         return;
       case 'norm':
         this.plainNorm(value, this.source(value.of, stream, y), y, stream.rows);
+        return;
+      case 'activated':
+        this.product(value.of, y, stream);
+        activate(this.site.plan, value.activation, y, columnsOf(value, 0), stream.rows);
         return;
       case 'scaled':
         this.inF32(value.of, y, stream);

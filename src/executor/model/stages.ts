@@ -11,7 +11,7 @@ import { type DecoderGraph, type StageGraph, type Value, valuesOf } from './valu
  * @throws RocmForgeError `INVALID_OPTION` for more stages than layers
  */
 export function cutGraph(graph: DecoderGraph, shares: readonly number[]): readonly StageGraph[] {
-  const { additions, embedding, embeddingScale, logits, logitsScale, logitsSoftcap } = graph;
+  const { additions, embedding, embeddingScale, logits, head, logitsScale, logitsSoftcap } = graph;
   const isShared = [...valuesOf(graph)].some((value) => value.kind === 'attention' && value.isShared);
   if (graph.layerInputs !== undefined || isShared) {
     throw new RocmForgeError(
@@ -46,7 +46,7 @@ export function cutGraph(graph: DecoderGraph, shares: readonly number[]): readon
     return {
       additions: additions.slice(first, cuts[stage + 1]),
       ...(stage === 0 && { embedding, embeddingScale }),
-      ...(isLast && { logits, logitsScale, logitsSoftcap }),
+      ...(isLast && { logits, head, logitsScale, logitsSoftcap }),
     };
   });
 }
@@ -56,7 +56,7 @@ export function stageTensors(file: GgufModel, graph: StageGraph): readonly GgufT
   const wanted = wantedTensors(file, graph.prediction !== undefined);
   const isWhole = graph.embedding !== undefined && (graph.logits ?? graph.states) !== undefined;
   if (isWhole && !graph.isShard) return wanted;
-  const used = tensorsOf([...graph.additions, ...(graph.logits ? [graph.logits] : [])]);
+  const used = tensorsOf([...graph.additions, ...[graph.logits, graph.head].filter((value) => value !== undefined)]);
   if (graph.embedding !== undefined) used.add(graph.embedding.tensor);
   if (graph.isShard) return [...used].sort((a, b) => a.part - b.part || a.offset - b.offset);
   return wanted.filter((tensor) => used.has(tensor));

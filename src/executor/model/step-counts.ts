@@ -29,12 +29,17 @@ export const COUNT_TOLD = 15;
 /** Rows with split contexts that their last blocks combine, and all other rows. */
 export const COUNT_COMBINED = 16;
 export const COUNT_PARTED = 17;
-/** Sampled rows whose hidden states are returned. */
+/** Rows whose hidden states are returned as they are. */
 export const COUNT_HIDDEN = 18;
 /** Rows with draft tokens of a model whose layers have states: their inputs are kept. */
 export const COUNT_KEPT = 19;
+/** Rows of a step that returns hidden states of any of them; 0 of other steps. */
+export const COUNT_STATES = 20;
+/** Slices whose hidden states are pooled, and the same if one of them returns scores, else 0. */
+export const COUNT_POOLED = 21;
+export const COUNT_SCORED = 22;
 /** Number of counts. */
-export const STEP_COUNTS = 20;
+export const STEP_COUNTS = 23;
 
 /** Sampling needs of a slot beyond its largest logit; launches that no row of a step needs are left out. */
 export interface SamplingNeeds {

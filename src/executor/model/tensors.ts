@@ -137,7 +137,7 @@ export class TensorCatalog {
     if (tensor === undefined) {
       throw new RocmForgeError('GGUF_INVALID', `${this.file.name} holds no tensor ${name}`, { tensor: name });
     }
-    if (tensor.dims.join() !== dims.join()) {
+    if (sizesOf(tensor.dims) !== sizesOf(dims)) {
       throw new RocmForgeError(
         'GGUF_INVALID',
         `tensor ${name} is [${tensor.dims.join(', ')}], the model's parameters say [${dims.join(', ')}]`,
@@ -147,6 +147,9 @@ export class TensorCatalog {
     return tensor;
   }
 }
+
+/** Some writers leave out last dimensions of one. */
+const sizesOf = (dims: readonly number[]): string => dims.join().replace(/(,1)+$/, '');
 
 /** The tensors that are brought to a device: all that are not known to be of no use. */
 export function wantedTensors(file: GgufModel, predicts = false): GgufTensor[] {

@@ -269,7 +269,7 @@ export interface Activated {
    * relu-squared: max(of, 0)²; So et al. (2021). gelu: in its form with tanh; Hendrycks & Gimpel (2016). none: the product of two
    * matrices; LAuReL, Menghani, Kumar & Kumar (2024).
    */
-  readonly activation: 'relu-squared' | 'gelu' | 'none' | Xielu;
+  readonly activation: 'relu-squared' | 'gelu' | 'tanh' | 'none' | Xielu;
   readonly of: Linear;
 }
 
@@ -485,6 +485,8 @@ export interface ModelGraph {
    * models they are what the logits are computed from.
    */
   readonly states?: Residual | Norm | Linear | undefined;
+  /** Scores of a pooled hidden state, which takes the residual stream's place in it: `[rows, labels]`. Absent: the file has no such head. */
+  readonly head?: Norm | Linear | Activated | undefined;
   /** Factor of the logits, and then their cap: softcap · tanh(logit / softcap). */
   readonly logitsScale?: number | undefined;
   readonly logitsSoftcap?: number | undefined;
@@ -586,10 +588,11 @@ export function* valuesOf({
   additions,
   logits,
   states,
+  head,
   prediction,
 }: StageGraph): Generator<Value> {
   const first = [entry?.projection, layerInputs?.projection, altup?.entry].filter((value) => value !== undefined);
-  const last = [altup?.exit, logits, states].filter((value) => value !== undefined);
+  const last = [altup?.exit, logits, states, head].filter((value) => value !== undefined);
   for (const value of [...first, ...additions, ...last]) yield* withInputs(value);
   if (prediction !== undefined) yield* valuesOf(prediction);
 }

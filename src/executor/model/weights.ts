@@ -249,10 +249,7 @@ export class Weights {
     const buffer = this.packed.get(tensor.name);
     if (buffer === undefined) return this.table(ref);
     if (experts !== undefined) return { type, layout: this.places.packing.layout, buffer, rows, columns, experts };
-    return firstRows(
-      { type, layout: this.places.packing.layout, buffer, rows: tensor.dims[1] as number, columns },
-      rows,
-    );
+    return firstRows({ type, layout: this.places.packing.layout, buffer, rows: tensor.dims[1] ?? 1, columns }, rows);
   }
 
   /** The matrices of all experts as they are multiplied: gate and up may be one, a gate's rows before its expert's up's. */

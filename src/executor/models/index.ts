@@ -9,6 +9,7 @@ import { bailingmoe } from './bailingmoe.js';
 import { bailingmoe2 } from './bailingmoe2.js';
 import { bert, jinaBertV2, nomicBert } from './bert.js';
 import { chatglm } from './chatglm.js';
+import { classificationHead } from './classification-head.js';
 import { cohere2 } from './cohere2.js';
 import { commandR } from './command-r.js';
 import { deepseek } from './deepseek.js';
@@ -124,6 +125,7 @@ export const families: Readonly<Record<ArchitectureName, Family>> = {
 export function readGraph(file: GgufModel, model: ServableModel, predicts = false): ModelGraph {
   const tensors = new TensorCatalog(file);
   const graph = families[model.family].build(model, tensors, predicts);
+  const head = classificationHead(file, model, tensors);
   tensors.refuseUnread();
-  return graph;
+  return head === undefined ? graph : { ...graph, head };
 }

@@ -29,6 +29,7 @@ export function describeModel(model: LoadedModel, device: Device): LoadedModelMe
     window: limits.windowed?.window ?? 0,
     windowBlocks: limits.windowed?.blocks ?? 0,
     hiddenSize: model.forward.returnedHiddenSize,
+    labels: model.forward.labels,
     weightBytes: BigInt(model.weightBytes),
     kvBytes: BigInt(model.kvBytes),
     parameters: BigInt(model.parameters),

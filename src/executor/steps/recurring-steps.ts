@@ -4,10 +4,10 @@ import { countsOf, samplingMode } from '../load/graph-buckets.js';
 import type { LoadedModel } from '../load/loaded-model.js';
 import { nullStates, sliceWords } from '../model/slot-layout.js';
 import {
-  COUNT_HIDDEN,
   COUNT_KEPT,
   COUNT_PROMPT_ROWS,
   COUNT_SPLITS,
+  COUNT_STATES,
   COUNT_TOKENS,
   COUNT_WRITES,
 } from '../model/step-counts.js';
@@ -19,7 +19,7 @@ import { outputsOf } from './step-filler.js';
  * other sequences except where slots have states.
  */
 export function isRecurring({ slices }: ExecuteRequest, counts: Int32Array): boolean {
-  if (slices.length === 0 || counts[COUNT_PROMPT_ROWS] !== 0 || counts[COUNT_HIDDEN] !== 0) return false;
+  if (slices.length === 0 || counts[COUNT_PROMPT_ROWS] !== 0 || counts[COUNT_STATES] !== 0) return false;
   if (counts[COUNT_KEPT] !== 0) return false;
   return slices.every((slice) => slice.sample && slice.count === outputsOf(slice));
 }

@@ -1,11 +1,10 @@
-import type { ExecuteRequest, Slice } from '../../shared/generated/rocmforge/executor/v1/executor.js';
+import { type ExecuteRequest, Pooling, type Slice } from '../../shared/generated/rocmforge/executor/v1/executor.js';
 import { ATTENTION_SPLIT, ENCODER_TILE_ROWS, SLICE_WORDS, splitsContexts } from '../kernels/index.js';
 import type { ForwardPass } from '../layers/forward-pass.js';
 import type { AttentionSplits } from '../layers/paged-attention.js';
 import { sliceWords } from '../model/slot-layout.js';
 import {
   COUNT_DRAWS,
-  COUNT_HIDDEN,
   COUNT_KEPT,
   COUNT_PROMPT_ROWS,
   COUNT_SAMPLES,
@@ -21,6 +20,7 @@ import {
 } from '../model/step-counts.js';
 import type { MaskTable } from './mask-table.js';
 import { protocolError } from './protocol-error.js';
+import { type ReturnedRows, ReturnedSlices } from './returned-slices.js';
 import { isDrafted } from './slot-states.js';
 import { SlotTable } from './slots.js';
 import { words } from './words.js';
@@ -53,18 +53,10 @@ export interface FilledStep {
   /** Used entries of the tables. */
   readonly words: number;
   readonly promptRows: readonly PromptRow[];
-  /** Hidden states that each slice returns, in order, of those that return any. */
-  readonly hidden: readonly HiddenRows[];
+  /** Rows that each slice returns, in order, of those that return hidden states or scores. */
+  readonly returned: readonly ReturnedRows[];
   /** Rows whose slots are constrained. */
   readonly masked: readonly MaskedRow[];
-}
-
-/** Hidden states of a slice: so many behind each other, of its last position or of all. */
-export interface HiddenRows {
-  readonly slot: number;
-  readonly first: number;
-  readonly count: number;
-  readonly ofAll: boolean;
 }
 
 /** Tokens that are sampled for a slice. */
@@ -79,7 +71,7 @@ export class StepFiller {
   /** Those of the step that was filled in last. */
   readonly counts = new Int32Array(STEP_COUNTS);
   private promptRows: PromptRow[] = [];
-  private hidden: HiddenRows[] = [];
+  private readonly returned: ReturnedSlices;
   private masked: MaskedRow[] = [];
   /** Rows of one slot that attention takes together. */
   private readonly tileRows: number;
@@ -98,6 +90,7 @@ export class StepFiller {
   ) {
     const { limits, model } = forward;
     this.slots = new SlotTable(limits, model.vocabularySize, hasSnapshots);
+    this.returned = new ReturnedSlices(forward);
     this.tileRows = limits.isEncoder ? ENCODER_TILE_ROWS : (splits?.tileRows ?? 1);
   }
 
@@ -108,7 +101,7 @@ export class StepFiller {
    */
   fill(step: ExecuteRequest, words: Int32Array): FilledStep {
     this.promptRows = [];
-    this.hidden = [];
+    this.returned.begin();
     this.masked = [];
     const { limits, tables } = this.forward;
     const { offsets } = tables;
@@ -124,7 +117,10 @@ export class StepFiller {
     };
     for (const slot of step.closes) this.slots.close(slot);
     for (const slice of step.slices) this.slots.advance(slice, write);
-    for (const open of step.opens) this.slots.open(open, write);
+    for (const open of step.opens) {
+      this.slots.open(open, write);
+      this.returned.open(open.slot);
+    }
     for (const append of step.appends) this.slots.append(append, write);
 
     this.counts.fill(0);
@@ -176,9 +172,8 @@ export class StepFiller {
         words[offsets.tiles + 2 * tiles + 1] = Math.min(tileRows, row - first);
         tiles += 1;
       }
-      this.hiddenRows(slice, row, words);
+      this.returned.add(slice, row - slice.count, this.slots.isConstrained(slice.slot), words);
       if (!slice.sample) {
-        if (slice.hiddenState) throw protocolError(`a hidden state of slot ${slice.slot}, which samples nothing`);
         if (slice.mask !== undefined || slice.draftTokenMasks !== undefined)
           throw protocolError(`a mask of slot ${slice.slot}, which samples nothing`);
         continue;
@@ -214,48 +209,26 @@ export class StepFiller {
     this.counts[COUNT_PROMPT_ROWS] = samples - draws;
     this.counts[COUNT_WRITES] = writes;
     this.counts[COUNT_SLICES] = slices;
-    this.counts[COUNT_HIDDEN] = this.hiddenCount;
     this.counts[COUNT_KEPT] = kept;
     this.counts[COUNT_SPLITS] = Math.ceil(furthest / ATTENTION_SPLIT);
     this.counts[COUNT_SPLIT_ROWS] = isSplit ? row : 0;
     this.counts[COUNT_TILES] = isSplit ? 0 : tiles;
+    const returned = this.returned.end(this.counts, row, words);
     settle(this.counts);
-    const { promptRows, hidden, masked } = this;
-    return { words: offsets.writePairs + 2 * writes, promptRows, hidden, masked };
+    const { promptRows, masked } = this;
+    return { words: offsets.writePairs + 2 * writes, promptRows, returned, masked };
   }
 
   /** Notes where the rows of an encoder's slice end, which is its whole sequence. @param first its first row */
   private encoderRows(slice: Slice, first: number, words: Int32Array): void {
-    const { slot, position, count, sample, hiddenStates } = slice;
+    const { slot, position, count, sample, pooling = Pooling.UNSPECIFIED } = slice;
     const isWhole = position === 0 && this.slots.following(slice).tokens.at(-1) === undefined;
     if (!isWhole)
       throw protocolError(`positions ${position} to ${position + count} of slot ${slot}, whose rows see all`);
-    if (sample || !hiddenStates) throw protocolError(`a token of slot ${slot}, of a model without logits`);
+    if (sample || pooling === Pooling.UNSPECIFIED)
+      throw protocolError(`a token of slot ${slot}, of a model without logits`);
     const { rowEnd } = this.forward.tables.offsets;
     words.fill(first + count, rowEnd + first, rowEnd + first + count);
-  }
-
-  /** Hidden states of the slices so far. */
-  private get hiddenCount(): number {
-    const { first = 0, count = 0 } = this.hidden.at(-1) ?? {};
-    return first + count;
-  }
-
-  /** Notes the rows whose hidden states a slice returns. @param end the row behind its last one */
-  private hiddenRows(
-    { slot, count, hiddenState, hiddenStates, ...slice }: Slice,
-    end: number,
-    words: Int32Array,
-  ): void {
-    if (!hiddenState && !hiddenStates) return;
-    const { tables, returnedHiddenSize } = this.forward;
-    const rows = hiddenStates ? count : 1;
-    const first = this.hiddenCount;
-    if (slice.tokenIds !== undefined || (hiddenState && hiddenStates) || returnedHiddenSize === 0)
-      throw protocolError(`a hidden state of slot ${slot}, which has none`);
-    if (first + rows > tables.maxHidden) throw protocolError(`more than ${tables.maxHidden} hidden states`);
-    for (let i = 0; i < rows; i++) words[tables.offsets.hiddenRow + first + i] = end - rows + i;
-    this.hidden.push({ slot, first, count: rows, ofAll: hiddenStates === true });
   }
 
   /** Notes how a slice's rows are masked, for when they are sampled. */

@@ -36,7 +36,6 @@ export function readOutput(
     chosenRanks: nonFinite ? [] : Array.from(step.output.subarray(ids, ids + given)),
     nonFinite,
     late: false,
-    hiddenState: undefined,
     predictedIds: [],
   };
 }

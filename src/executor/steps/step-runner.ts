@@ -12,7 +12,9 @@ import {
   COUNT_DRAWS,
   COUNT_HIDDEN,
   COUNT_MASKED,
+  COUNT_POOLED,
   COUNT_SAMPLES,
+  COUNT_STATES,
   COUNT_TOKENS,
   COUNT_WRITES,
   STEP_COUNTS,
@@ -25,7 +27,8 @@ import { type MicroBatch, microBatches } from './micro-batches.js';
 import { Predictor } from './prediction.js';
 import { protocolError } from './protocol-error.js';
 import { filledUp, isRecurring } from './recurring-steps.js';
-import { type FilledStep, type HiddenRows, outputsOf, PENDING, StepFiller } from './step-filler.js';
+import type { ReturnedRows } from './returned-slices.js';
+import { type FilledStep, outputsOf, PENDING, StepFiller } from './step-filler.js';
 import { readOutput } from './step-output.js';
 import { gatherAnswer, newly, type Part, passUs, type Staging } from './step-staging.js';
 
@@ -183,13 +186,10 @@ export class StepRunner {
       this.checkWeights();
       this.stepsDone += 1;
       this.lastStepAt = performance.now();
-      const last = new Map(filled.hidden.filter(({ ofAll }) => !ofAll).map((rows) => [rows.slot, rows]));
       const outputs = sampled.map(({ slot }, index): SlotOutput => {
         if (late.has(slot)) return SlotOutput.fromPartial({ slot, late: true });
         const { logprobs, given, tell } = asked[index] as (typeof asked)[number];
         const output = readOutput(staging, index, slot, logprobs, given);
-        const hidden = last.get(slot);
-        if (hidden !== undefined) output.hiddenState = this.hiddenStates(staging, hidden);
         tell(output.tokenId);
         return output;
       });
@@ -206,7 +206,7 @@ export class StepRunner {
         deviceUs: Math.round(deviceUs) + predictUs,
         predictUs,
         saturatedActivations: samples > 0 ? saturated : 0,
-        hiddenStates: filled.hidden.filter(({ ofAll }) => ofAll).map((rows) => this.hiddenStates(staging, rows)),
+        hiddenStates: filled.returned.map((rows) => this.returnedRows(staging, rows)),
       });
     } finally {
       this.idle.push(staging);
@@ -223,7 +223,7 @@ export class StepRunner {
     const room = staging.parts.map(({ input }) => input);
     const whole = { input: staging.input, words, counts: counts.slice() };
     // Hidden states are behind all outputs of a step: such a step is not cut.
-    const parts = (whole.counts[COUNT_HIDDEN] as number) > 0 ? 1 : staging.parts.length;
+    const parts = (whole.counts[COUNT_STATES] as number) > 0 ? 1 : staging.parts.length;
     const batches = microBatches(whole, offsets, parts, least, room);
     const isCut = batches.length > 1;
     this.heldLogits = batches.at(-1)?.counts[COUNT_SAMPLES] as number;
@@ -265,7 +265,9 @@ export class StepRunner {
     const { tables, returnedHiddenSize } = this.model.forward;
     const samples = counts[COUNT_SAMPLES] as number;
     const hidden = counts[COUNT_HIDDEN] as number;
+    const pooled = counts[COUNT_POOLED] as number;
     if (hidden > 0) return tables.hiddenOffset + hidden * returnedHiddenSize;
+    if (pooled > 0) return tables.pooledOffset + pooled * returnedHiddenSize;
     return samples > 0 ? OUTPUT_HEADER + samples * OUTPUT_WORDS : 0;
   }
 
@@ -348,10 +350,11 @@ export class StepRunner {
     }
   }
 
-  /** A copy of hidden states that a step has brought back. */
-  private hiddenStates({ answer }: Staging, { first, count }: HiddenRows): Buffer {
-    const { tables, returnedHiddenSize: size } = this.model.forward;
-    const from = tables.hiddenOffset + first * size;
+  /** A copy of hidden states or scores that a step has brought back. */
+  private returnedRows({ answer }: Staging, { of, first, count }: ReturnedRows): Buffer {
+    const { tables, returnedHiddenSize, labels } = this.model.forward;
+    const size = of === 'scores' ? labels : returnedHiddenSize;
+    const from = tables[`${of}Offset`] + first * size;
     const words = answer.slice(from, from + count * size);
     return Buffer.from(words.buffer);
   }

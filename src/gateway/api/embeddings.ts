@@ -12,7 +12,7 @@ import type {
   EmbedResponse as EngineEmbedResponse,
 } from '../../shared/generated/vllm/grpc/engine/vllm_engine.js';
 import { EncodedResponse, LargeRequest } from '../../shared/grpc/strict.js';
-import type { OpenedPrompts, Pooling } from '../request/embedding.js';
+import type { OpenedPrompts } from '../request/embedding.js';
 import type { EncodeService } from '../request/encoding/encode-service.js';
 import type {
   CompletionCounts,
@@ -20,10 +20,10 @@ import type {
   GenerationSink,
   TokenProbability,
 } from '../request/generation.js';
-import { pooledStates } from '../request/pooled-states.js';
 import type { RequestRunner } from '../request/runner.js';
-import { GREEDY } from '../request/sequence.js';
+import { GREEDY, type ReturnedStates } from '../request/sequence.js';
 import type { ServedModel } from '../request/served-model.js';
+import { TokenStates } from '../request/token-states.js';
 import { runWithin } from '../request/within-streams.js';
 import { StopStrings } from '../tokenizer/stop-matcher.js';
 import { embeddingRequestOf, engineRequestOf, type OpenedJson } from './embedding-requests.js';
@@ -43,12 +43,17 @@ const STOP: GenerationParameters['stop'] = {
 /** An encoder samples no token. */
 const NOTHING: GenerationParameters['stop'] = { ...STOP, maxTokens: 0 };
 
-/** Hidden states of an encoder's whole input. */
-const WHOLE = { sampling: GREEDY, returnsHidden: 'all', samplesNothing: true, stop: NOTHING } as const;
+/** A prompt of which nothing but hidden states is wanted. */
+type StatesParameters = Pick<GenerationParameters, 'sampling' | 'returns' | 'samplesNothing' | 'stop'>;
+
+const statesOf = (returns: ReturnedStates, isEncoder: boolean): StatesParameters =>
+  isEncoder
+    ? { sampling: GREEDY, returns, samplesNothing: true, stop: NOTHING }
+    : { sampling: GREEDY, returns, stop: STOP };
 
 /** Result of the model for a prompt. */
 interface Computed {
-  /** Pooled hidden state after the output norm; absent if none was requested. */
+  /** The state that hidden states are pooled to, or its scores, or each; absent if none was requested. */
   readonly hidden: Float32Array | undefined;
   readonly token: TokenProbability | undefined;
   readonly counts: CompletionCounts;
@@ -132,12 +137,10 @@ export class Embeddings {
    */
   async vectors(opened: OpenedPrompts, client: WaitingCall): Promise<EmbeddedPrompts<Float32Array> | undefined> {
     const { pooling = 'last', isEncoder = false } = this.model.facts.embeddings ?? {};
-    const parameters = isEncoder
-      ? WHOLE
-      : ({ sampling: GREEDY, returnsHidden: pooling === 'mean' || pooling === 'none' ? 'all' : 'last' } as const);
     // If nothing comes before or behind the first token, its hidden state is that of a prompt which it is alone.
     const isFirstAlone = pooling === 'cls' && !isEncoder;
     const computed = isFirstAlone ? opened.prompts.map((ids) => ids.subarray(0, 1)) : opened.prompts;
+    const parameters = statesOf({ pooling: isFirstAlone ? 'last' : pooling }, isEncoder);
     return this.computed({ ...opened, computed }, client, parameters, ({ hidden }) => {
       if (isEncoder) checkFinite(hidden as Float32Array);
       if (pooling === 'none') return hidden as Float32Array;
@@ -153,13 +156,13 @@ export class Embeddings {
    * @throws RocmForgeError why one cannot be computed
    */
   async scores(opened: OpenedPrompts, client: WaitingCall): Promise<EmbeddedPrompts<number> | undefined> {
-    const { head } = this.model;
     const { isEncoder = false, ranking } = this.model.facts.embeddings ?? {};
-    if (head !== undefined) {
-      const parameters = isEncoder ? WHOLE : ({ sampling: GREEDY, returnsHidden: 'last' } as const);
-      return this.computed({ ...opened, pooling: ranking?.pooling }, client, parameters, ({ hidden }) => {
-        if (isEncoder) checkFinite(hidden as Float32Array);
-        return head.score(hidden as Float32Array);
+    if (ranking?.hasHead) {
+      const parameters = statesOf({ pooling: ranking.pooling, isScored: true }, isEncoder);
+      return this.computed(opened, client, parameters, ({ hidden }) => {
+        const scores = hidden as Float32Array;
+        if (isEncoder) checkFinite(scores);
+        return isEncoder ? (scores[0] as number) : share(scores);
       });
     }
     const ids = ['yes', 'no'].map((word) => this.tokenOf(word));
@@ -167,7 +170,7 @@ export class Embeddings {
       ...{ ...GREEDY, logprobs: 1, chosenLogprobs: 2 },
       logitBias: ids.map((id) => [id, 0] as const),
     };
-    return this.computed(opened, client, { sampling }, ({ token }) => {
+    return this.computed(opened, client, { sampling, stop: STOP }, ({ token }) => {
       const [yes = 0, no = 0] = token?.chosenLogprobs ?? [];
       return 1 / (1 + Math.exp(no - yes));
     });
@@ -188,11 +191,9 @@ export class Embeddings {
       computed = prompts,
       priority,
       requestId: given,
-      pooling = this.model.facts.embeddings?.pooling,
-    }: OpenedPrompts & { readonly computed?: readonly Uint32Array[]; readonly pooling?: Pooling | undefined },
+    }: OpenedPrompts & { readonly computed?: readonly Uint32Array[] },
     client: WaitingCall,
-    parameters: Pick<GenerationParameters, 'sampling' | 'returnsHidden' | 'samplesNothing'> &
-      Partial<Pick<GenerationParameters, 'stop'>>,
+    parameters: StatesParameters,
     toValue: (computed: Computed) => T,
   ): Promise<EmbeddedPrompts<T> | undefined> {
     const requestId = given || randomUUID();
@@ -204,10 +205,10 @@ export class Embeddings {
       if (client.signal.aborted) return;
       const id = prompts.length === 1 ? requestId : `${requestId}-${index}`;
       const all = {
-        ...{ stop: STOP, ...parameters, promptIds, isPromptOnly: true, n: 1 },
+        ...{ ...parameters, promptIds, isPromptOnly: true, n: 1 },
         ...{ priority, timeLimitMs: 0, promptText: undefined },
       };
-      const result = await this.run(all, client, id, pooling);
+      const result = await this.run(all, client, id);
       if (result === undefined) return;
       cachedTokens += result.counts.cachedTokens;
       values[index] = toValue(result);
@@ -227,25 +228,20 @@ export class Embeddings {
     return { requestId, values, tokens: prompts.map(({ length }) => length), cachedTokens };
   }
 
-  private run(
-    parameters: GenerationParameters,
-    client: WaitingCall,
-    id: string,
-    pooling: Pooling = 'last',
-  ): Promise<Computed | undefined> {
+  private run(parameters: GenerationParameters, client: WaitingCall, id: string): Promise<Computed | undefined> {
     const { principal, peer, trace, deadline, httpRequestId, signal } = client;
     return new Promise((resolve, reject) => {
       let hidden: Float32Array | undefined;
       const { size = 0 } = this.model.facts.embeddings ?? {};
-      const states = pooledStates(pooling, parameters.promptIds.length, size);
+      const states = new TokenStates(parameters.returns?.pooling === 'none' ? parameters.promptIds.length : 0, size);
       let token: TokenProbability | undefined;
       const aborted = (): void => resolve(undefined);
       const sink: GenerationSink = {
         chunk: (_index, _ids, _text, logprobs) => {
           token = logprobs[0];
         },
-        hidden: (state) => {
-          hidden = floatsOf(state);
+        pooled: (values) => {
+          hidden = floatsOf(values);
         },
         hiddenStates: (_position, bytes) => {
           hidden = states.add(floatsOf(bytes));
@@ -254,7 +250,7 @@ export class Embeddings {
         prompt: () => undefined,
         complete: (_index, _finish, counts) => {
           signal.removeEventListener('abort', aborted);
-          if (parameters.returnsHidden && hidden === undefined) {
+          if (parameters.returns !== undefined && hidden === undefined) {
             const what = 'the executor returns no hidden states of this model';
             reject(new RocmForgeError('NOT_IMPLEMENTED', what, { field: 'model' }));
           } else resolve({ hidden, token, counts });
@@ -280,7 +276,15 @@ function checkFinite(hidden: Float32Array): void {
   );
 }
 
-const floatsOf = (bytes: Uint8Array): Float32Array => new Float32Array(Uint8Array.from(bytes).buffer);
+/** A copy, at an address that floats may have. */
+const floatsOf = (bytes: Uint8Array): Float32Array => new Float32Array(new Uint8Array(bytes).buffer);
+
+/** The share of the first label in the softmax of all. */
+function share(scores: Float32Array): number {
+  const largest = Math.max(...scores);
+  const powers = Array.from(scores, (score) => Math.exp(score - largest));
+  return (powers[0] as number) / sum(powers);
+}
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((total, one) => total + one, 0);
 

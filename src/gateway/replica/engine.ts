@@ -1,7 +1,11 @@
 // One file because each rule here changes the same books: whose requests are under way with which executor. What can be decided
 // without them lies beside it.
 import { asRocmForgeError, RocmForgeError } from '../../shared/errors.js';
-import type { ExecuteResponse, SlotOutput } from '../../shared/generated/rocmforge/executor/v1/executor.js';
+import type {
+  ExecuteResponse,
+  LoadedModel,
+  SlotOutput,
+} from '../../shared/generated/rocmforge/executor/v1/executor.js';
 import type { Logger } from '../../shared/log.js';
 import { logFields } from '../request/context.js';
 import type { Generation } from '../request/generation.js';
@@ -9,7 +13,7 @@ import type { Backend, PausedBy } from '../request/runner.js';
 import type { Sequence } from '../request/sequence.js';
 import type { EngineListener, EngineOptions } from './engine-options.js';
 import { InterruptedSequences } from './interrupted-sequences.js';
-import { checkAnswer, countSaturated, promptOutputsOf } from './link/answer.js';
+import { checkAnswer, countSaturated, promptOutputsOf, returningSlices } from './link/answer.js';
 import type { ExecutorSession } from './link/executor-session.js';
 import type { Loss } from './link/loss.js';
 import { checkEncodable, encodeStep } from './link/step-encoding.js';
@@ -430,7 +434,7 @@ export class Engine implements Backend {
       const plan = scheduler.plan();
       if (plan === undefined) return;
       this.submittedAt = performance.now();
-      session.submit(encodeStep(plan, session.epoch, masking.begin(plan), session.model.hiddenSize > 0));
+      session.submit(encodeStep(plan, session.epoch, masking.begin(plan), session.model));
       for (const { sequence } of plan.opens) this.reportPlaced(sequence);
     }
   }
@@ -459,7 +463,7 @@ export class Engine implements Backend {
       this.generations.get(sequence)?.progressed(sequence);
     }
     this.pushPrompts(slices, response);
-    this.pushHidden(slices, response);
+    this.pushHidden(slices, response, session.model);
     for (const { sequence, index } of tokens) {
       const generation = this.generations.get(sequence);
       const output = response.outputs[index] as SlotOutput;
@@ -543,17 +547,21 @@ export class Engine implements Backend {
     }
   }
 
-  /** Hidden states of prompts come in as many steps as the prompt took. */
-  private pushHidden(slices: readonly PlannedSlice[], { hiddenStates }: ExecuteResponse): void {
+  /** Hidden states of prompts that are not pooled come in as many steps as the prompt took. */
+  private pushHidden(slices: readonly PlannedSlice[], { hiddenStates }: ExecuteResponse, model: LoadedModel): void {
     if (hiddenStates.length === 0) return;
-    const returning = slices.filter((slice) => slice.hiddenStates);
-    for (const [i, { sequence, position, count }] of returning.entries()) {
+    for (const [i, { sequence, position, count, pooling }] of returningSlices(slices, model).entries()) {
       const generation = this.generations.get(sequence);
       // As a control's token.
-      if (generation === undefined && this.session?.model.encoder) this.scheduler?.end(sequence);
+      if (generation === undefined && model.encoder) this.scheduler?.end(sequence);
       if (generation === undefined) continue;
       this.guard(generation, () => {
-        if (generation.pushHidden(sequence, position, count, hiddenStates[i] as Uint8Array)) this.drop(sequence);
+        const states = hiddenStates[i] as Uint8Array;
+        const isOver =
+          pooling === 'none'
+            ? generation.pushHidden(sequence, position, count, states)
+            : generation.pushPooled(sequence, states);
+        if (isOver) this.drop(sequence);
       });
     }
   }

@@ -1,9 +1,10 @@
+import { hasHead } from '../../shared/gguf/classification-head.js';
 import type { GgufModel } from '../../shared/gguf/reader.js';
 import type { ServableModel } from '../../shared/gguf/servable-model.js';
 import { pairTokens } from '../tokenizer/pair-tokens.js';
 import type { Tokenizer } from '../tokenizer/tokenizer.js';
-import { hasHead } from './classification-head.js';
-import { type EmbeddingFacts, POOLINGS, type Pooling, type RankingFacts } from './embedding.js';
+import type { EmbeddingFacts, RankingFacts } from './embedding.js';
+import { POOLINGS, type Pooling } from './pooling.js';
 
 /** Values of `pooling_type` (llama.cpp's `llama_pooling_type`). */
 const POOLING_NAMES: Readonly<Record<number, string>> = { 0: 'none', 1: 'mean', 2: 'cls', 3: 'last', 4: 'rank' };
@@ -39,7 +40,7 @@ export function embeddingFacts(
     ? encoderRanking({ metadata, tensors }, tokenizer)
     : rankTemplate === undefined
       ? undefined
-      : { prompt: rankTemplate, pooling: 'last' };
+      : { prompt: rankTemplate, pooling: 'last', hasHead: hasHead({ tensors }) };
   const name = POOLING_NAMES[pooling] ?? String(pooling);
   const used = chosen ?? POOLINGS.find((one) => one === name);
   const refusal =
@@ -60,5 +61,9 @@ function encoderRanking(
 ): RankingFacts | undefined {
   if (!hasHead({ tensors })) return undefined;
   const pooling = metadata.string('general.architecture') === 'modern-bert' ? 'mean' : 'cls';
-  return { prompt: metadata.string('tokenizer.chat_template.rerank') ?? pairTokens(metadata, tokenizer), pooling };
+  return {
+    prompt: metadata.string('tokenizer.chat_template.rerank') ?? pairTokens(metadata, tokenizer),
+    pooling,
+    hasHead: true,
+  };
 }

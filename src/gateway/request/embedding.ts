@@ -3,10 +3,7 @@ import type { EmbedInput as Input, PromptPart } from '../../shared/generated/roc
 import type { PairTokens } from '../tokenizer/pair-tokens.js';
 import { checkTokenIds, encodeInput, type PromptEncoder, type PromptInput } from '../tokenizer/prompt.js';
 import { checkLimits, checkModelName, type LimitFacts } from './limits.js';
-
-/** Embedding of a text by its tokens' hidden states: that of the last or the first one, the mean of all, or each (`none`). */
-export type Pooling = 'last' | 'cls' | 'mean' | 'none';
-export const POOLINGS: readonly Pooling[] = ['last', 'cls', 'mean', 'none'];
+import type { Pooling } from './pooling.js';
 
 /** Properties of a served model that its embeddings depend on. */
 export interface EmbeddingFacts {
@@ -30,6 +27,8 @@ export interface RankingFacts {
   readonly prompt: string | PairTokens;
   /** Pooling of what its scores are made of. */
   readonly pooling: Pooling;
+  /** True if the file has a classification head; without one the score is the probability of "yes" against "no". */
+  readonly hasHead: boolean;
 }
 
 /** An input: a text, ids, or as JSON has it ids and texts in turn. */

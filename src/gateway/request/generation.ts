@@ -4,7 +4,7 @@ import type { Tokenizer } from '../tokenizer/tokenizer.js';
 import { type AnswerOptions, type AnswerParts, answerParser } from './answer.js';
 import { Completion, type Finish, type StopOptions } from './completion.js';
 import type { RequestContext } from './context.js';
-import { type HiddenPositions, Sequence, type SequenceSampling } from './sequence.js';
+import { type ReturnedStates, Sequence, type SequenceSampling } from './sequence.js';
 
 /** A request, validated and encoded. */
 export interface GenerationParameters {
@@ -20,7 +20,7 @@ export interface GenerationParameters {
   /** Milliseconds; 0: no limit. */
   readonly timeLimitMs: number;
   /** Hidden states that are returned; default none. */
-  readonly returnsHidden?: HiddenPositions | undefined;
+  readonly returns?: ReturnedStates | undefined;
   /** True if it runs for its prompt alone, as without tokens to generate: what is sampled is not counted as generated. */
   readonly isPromptOnly?: boolean;
   /** True if it ends with the hidden states of its prompt: an encoder samples nothing. */
@@ -48,8 +48,6 @@ export interface TokenProbability {
   readonly chosenRanks: readonly number[];
   /** Those tokens, which the executor does not repeat. */
   readonly logprobTokenIds?: readonly number[];
-  /** The hidden state at which it was sampled, as little-endian f32. */
-  readonly hiddenState?: Uint8Array | undefined;
 }
 
 /** The same of a prompt's token; nothing comes before the first one, so it has none. */
@@ -80,8 +78,8 @@ export interface GenerationSink {
   progress(progress: PromptProgress): void;
   /** Its executor was lost, or its tokens come again: before the chunk of the first of them. */
   recovery?(event: Recovery): void;
-  /** Before the chunk of a token, if its hidden state is returned. */
-  hidden?(state: Uint8Array): void;
+  /** Before the chunk of a token: the state that the prompt's are pooled to, or its scores, as little-endian f32. */
+  pooled?(values: Uint8Array): void;
   /**
    * Hidden states of positions of the prompt from `position` on, one after the other, if all are returned: before the first chunk,
    * in order, each once.
@@ -145,7 +143,7 @@ export class Generation {
     private readonly sink: GenerationSink,
   ) {
     const { n, promptIds, sampling: shared, promptText, stop, answer, priority } = parameters;
-    const { constraints, speculates = false, predicts = false, returnsHidden } = parameters;
+    const { constraints, speculates = false, predicts = false, returns, samplesNothing } = parameters;
     this.promptProbabilities.push({ tokenId: promptIds[0] as number });
     const indices = Array.from({ length: n }, (_, i) => i);
     this.completions = indices.map(() => new Completion(tokenizer, stop, answer && answerParser(answer)));
@@ -154,7 +152,8 @@ export class Generation {
       const [leader] = sequences;
       // The prompt is the same for all: the first computes it and tells its log probabilities, which blocks that are found
       // do not have; the others take what it has computed.
-      const isWhole = shared.promptLogprobs > 0 || promptText !== undefined || returnsHidden === 'all';
+      const isPooled = returns?.pooling === 'mean' || returns?.pooling === 'none' || samplesNothing === true;
+      const isWhole = shared.promptLogprobs > 0 || promptText !== undefined || isPooled;
       const takesPrefix = leader !== undefined || !isWhole;
       const constrained = Number(constraints !== undefined);
       const sampling = { ...shared, sampleIndex, constrained, ...(leader && { promptLogprobs: 0 }) };
@@ -169,7 +168,7 @@ export class Generation {
         constraint: constraints?.[sampleIndex],
         speculates,
         predicts,
-        returnsHidden,
+        returns,
       };
       sequences.push(new Sequence({ ...options, ...(leader && { leader }) }));
     }
@@ -227,7 +226,6 @@ export class Generation {
     const milestones = this.milestones.get(sequence);
     if (milestones !== undefined) milestones.firstTokenAt ??= performance.now();
     this.resumed();
-    if (token.hiddenState !== undefined) this.sink.hidden?.(token.hiddenState);
     if (this.parameters.stop.maxTokens === 0) {
       this.sink.chunk(index, [], this.parameters.promptText ?? '', [], undefined);
       this.finish(sequence, { reason: 'length' });
@@ -271,8 +269,18 @@ export class Generation {
     if (known >= count) return false;
     this.hiddenPositions = position + count;
     this.sink.hiddenStates?.(position + known, states.subarray((states.length / count) * known));
-    const { samplesNothing = false, promptIds } = this.parameters;
-    if (!samplesNothing || this.hiddenPositions < promptIds.length) return false;
+    return this.hiddenPositions === this.parameters.promptIds.length && this.endsWithStates(sequence);
+  }
+
+  /** The state that those of the prompt are pooled to, or its scores. @returns whether nothing comes behind it */
+  pushPooled(sequence: Sequence, values: Uint8Array): boolean {
+    this.sink.pooled?.(values);
+    return this.endsWithStates(sequence);
+  }
+
+  /** A model that samples nothing has returned all hidden states. @returns false of any other model */
+  private endsWithStates(sequence: Sequence): boolean {
+    if (this.parameters.samplesNothing !== true) return false;
     this.resumed();
     this.finish(sequence, { reason: 'length' });
     return true;

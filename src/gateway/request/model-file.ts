@@ -3,7 +3,6 @@ import path from 'node:path';
 import { RocmForgeError } from '../../shared/errors.js';
 import { FileByteSource } from '../../shared/gguf/byte-source.js';
 import { contentIdentity } from '../../shared/gguf/content-identity.js';
-import { rowsOf } from '../../shared/gguf/matrix-rows.js';
 import { ModelFiles, type ModelPart } from '../../shared/gguf/model-files.js';
 import type { GgufModel } from '../../shared/gguf/reader.js';
 
@@ -48,18 +47,6 @@ export class ModelFile {
   /** Time of the last write to any of its files, in ms since 1970. */
   get modifiedMs(): number {
     return Math.max(...this.files.parts.map(({ source }) => fstatSync(source.descriptor).mtimeMs));
-  }
-
-  /**
-   * The rows of a small matrix, which the gateway itself computes with; undefined if the file has none of the name.
-   *
-   * @throws RocmForgeError `MODEL_UNSUPPORTED` for a type that {@link rowsOf} does not read
-   */
-  smallMatrix(name: string): readonly Float32Array[] | undefined {
-    const tensor = this.header.tensors.get(name);
-    if (tensor === undefined) return undefined;
-    const { source } = this.files.parts[tensor.part] as ModelPart;
-    return rowsOf(tensor, source.read(tensor.offset, tensor.bytes));
   }
 
   /** One a part, for a child that inherits them. */

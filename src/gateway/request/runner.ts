@@ -117,7 +117,7 @@ export class RequestRunner {
         if (event.state === 'resumed') recoveries.push(Math.round(event.ms));
         sink.recovery?.(event);
       },
-      hidden: (state) => sink.hidden?.(state),
+      pooled: (values) => sink.pooled?.(values),
       hiddenStates: (position, states) => sink.hiddenStates?.(position, states),
       prompt: (logprobs) => sink.prompt(logprobs),
       complete: (index, finish, counts) => {

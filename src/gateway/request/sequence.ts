@@ -1,6 +1,7 @@
 import { NEUTRAL_SAMPLING, type SamplingValues } from '../../shared/sampling-schema.js';
 import type { TokenConstraint, TokenMask } from '../matching/token-constraint.js';
 import { type DraftWorth, PredictionLength } from './draft-length.js';
+import type { Pooling } from './pooling.js';
 import { type HeldSnapshot, type InFlightPrefix, NO_PREFIX } from './prefix.js';
 import { PromptLookupDrafter } from './prompt-lookup-drafter.js';
 
@@ -37,11 +38,15 @@ export interface SequenceOptions {
   /** May take what it finds in the prefix cache; default true. What it computes is left there in any case. */
   readonly takesPrefix?: boolean;
   /** Hidden states that are returned; default none. */
-  readonly returnsHidden?: HiddenPositions | undefined;
+  readonly returns?: ReturnedStates | undefined;
 }
 
-/** Positions whose hidden states are returned: those at which tokens are sampled, or all of the prompt. */
-export type HiddenPositions = 'last' | 'all';
+/** Hidden states of the prompt that are returned. */
+export interface ReturnedStates {
+  readonly pooling: Pooling;
+  /** Scores of the pooled state come in its place. */
+  readonly isScored?: boolean;
+}
 
 /** Source of draft tokens: what came before in the text, or the model's prediction block. */
 export type DraftMethod = 'lookup' | 'mtp';
@@ -161,9 +166,9 @@ export class Sequence {
     return this.options.sampling.promptLogprobs > 0 && this.emitted.length === 0 && this.pending === 0;
   }
 
-  /** True if its next slice returns the hidden states of all its positions. */
-  get wantsHiddenStates(): boolean {
-    return this.options.returnsHidden === 'all' && this.emitted.length === 0 && this.pending === 0;
+  /** Pooling of the prompt's hidden states, as long as some of it is to be computed; undefined: none is returned. */
+  get pooling(): Pooling | undefined {
+    return this.emitted.length === 0 && this.pending === 0 ? this.options.returns?.pooling : undefined;
   }
 
   /**

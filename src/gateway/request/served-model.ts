@@ -14,11 +14,10 @@ import {
 import { ChatTemplate, type TemplateSettings } from '../chat/chat-template.js';
 import { type FillInTokens, fillInTokens } from '../tokenizer/fill-in-tokens.js';
 import { createTokenizer, type Tokenizer } from '../tokenizer/tokenizer.js';
-import { ClassificationHead } from './classification-head.js';
-import type { Pooling } from './embedding.js';
 import { embeddingFacts } from './embedding-facts.js';
 import type { LimitFacts } from './limits.js';
 import { ModelFile } from './model-file.js';
+import type { Pooling } from './pooling.js';
 
 /** Everything that the gateway itself knows of the model it serves: all but the weights. */
 export interface ServedModel {
@@ -44,8 +43,6 @@ export interface ServedModel {
   readonly predicts: boolean;
   /** Tokens to fill in the middle of a text; absent for a model that was not trained for it. */
   readonly fillIn: FillInTokens | undefined;
-  /** Makes scores of hidden states; absent in a file without one. */
-  readonly head: ClassificationHead | undefined;
   /** Tensors of the file that its texts are not computed with. */
   readonly unused: readonly UnusedTensors[];
 }
@@ -136,7 +133,6 @@ export function readServedModel(file: string, options: ServedModelOptions): Serv
       isRecurrent: parameters.traits.recurrent !== undefined,
       predicts: parameters.predictionLayers === 1 && PREDICTING_FAMILIES.includes(parameters.family),
       fillIn: fillInTokens(gguf.metadata, tokenizer),
-      head: ClassificationHead.of(opened, parameters),
       unused: unusedTensors(gguf),
     };
   } catch (error) {

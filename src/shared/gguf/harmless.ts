@@ -1,4 +1,3 @@
-import { ENCODER_READERS } from './encoder-traits.js';
 import type { GgufValue } from './metadata.js';
 import type { GgufModel, GgufTensor } from './reader.js';
 
@@ -36,7 +35,7 @@ const HARMLESS_KEYS: readonly Harmless[] = [
   },
   { name: /^tensor_data_layout$/, why: 'a note of old converters that q and k are permuted, as they always are' },
   { name: /^rope\.scaling\.finetuned$/, why: 'a note on the training' },
-  { name: /^classifier\.output_labels$/, when: areNames, why: 'names of scores, which the gateway counts' },
+  { name: /^classifier\.output_labels$/, when: areNames, why: 'names of scores, which the head’s reader counts' },
   { name: /^pooling_type$/, why: 'how embeddings are made of hidden states, which the gateway reads' },
   { name: /^attention\.causal$/, when: (value) => value === true, why: 'what attention is without it' },
   { name: /^use_parallel_residual$/, when: (value) => value === false, why: 'what a block is without it' },
@@ -129,8 +128,6 @@ const HARMLESS_TOKENIZER_KEYS: readonly Harmless[] = [
   },
 ];
 
-const HEAD = 'makes scores of hidden states, which the gateway computes';
-
 /**
  * Tensors that nothing here computes with. Those of draft models (eagle3's `d2t` and `fc`, gemma's assistants) are in files of
  * an architecture of their own, which is refused by its name.
@@ -140,7 +137,6 @@ const HARMLESS_TENSORS: readonly Harmless[] = [
     name: /^blk\.\d+\.attn_rot_embd$/,
     why: 'RoPE’s frequencies as old converters stored them; they follow from the base',
   },
-  { name: /^cls\.output\.weight$/, why: HEAD },
   { name: /^(v|mm|a|resampler)\./, why: 'a tower that encodes images or sound, which no request can bring here' },
 ];
 
@@ -191,15 +187,12 @@ export interface UnusedTensors {
 export function unusedTensors(file: Pick<GgufModel, 'metadata' | 'tensors'>): readonly UnusedTensors[] {
   const isPrediction = predictionTensors(file);
   const isShared = sharedTensors(file);
-  const isHead = encoderHead(file);
   const whyOf = (tensor: string): string | undefined =>
-    isHead(tensor)
-      ? HEAD
-      : isPrediction(tensor)
-        ? PREDICTION
-        : isShared(tensor)
-          ? SHARED
-          : HARMLESS_TENSORS.find(({ name }) => name.test(tensor))?.why;
+    isPrediction(tensor)
+      ? PREDICTION
+      : isShared(tensor)
+        ? SHARED
+        : HARMLESS_TENSORS.find(({ name }) => name.test(tensor))?.why;
   const found = new Map<string, GgufTensor[]>();
   for (const tensor of file.tensors.values()) {
     const why = whyOf(tensor.name);
@@ -224,10 +217,4 @@ function sharedTensors({ metadata }: Pick<GgufModel, 'metadata'>): (tensor: stri
   if (layers === 0) return () => false;
   const first = (metadata.number(`${architecture}.block_count`) ?? Number.POSITIVE_INFINITY) - layers;
   return (tensor) => Number(/^blk\.(\d+)\.attn_(k|v|k_norm)\./.exec(tensor)?.[1] ?? -1) >= first;
-}
-
-/** Tensors of the head with which an encoder ranks. */
-function encoderHead({ metadata }: Pick<GgufModel, 'metadata'>): (tensor: string) => boolean {
-  const isEncoder = (metadata.string('general.architecture') ?? '') in ENCODER_READERS;
-  return (tensor) => isEncoder && /^cls(\.output)?\.(weight|bias)$|^cls\.norm\.weight$/.test(tensor);
 }

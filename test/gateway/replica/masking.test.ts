@@ -22,7 +22,7 @@ const step = (stepId: number, ...masks: readonly (readonly [Sequence, TokenMask 
       count: 1,
       sample: true,
       promptLogprobs: false,
-      hiddenStates: false,
+      pooling: undefined,
       mask: its,
     };
   }),

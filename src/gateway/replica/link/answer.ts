@@ -15,19 +15,28 @@ export function promptOutputsOf({ promptLogprobs, count, sample }: PlannedSlice)
   return promptLogprobs ? count - Number(sample) : 0;
 }
 
+/** Properties of a loaded model that its answers depend on. */
+type AnsweringModel = Pick<LoadedModel, 'vocabularySize' | 'hiddenSize' | 'labels' | 'encoder'>;
+
+/** Slices of a step whose answer has hidden states or scores: at the end of a sequence that is pooled, or all. */
+export function returningSlices(
+  slices: readonly PlannedSlice[],
+  { hiddenSize, encoder }: Pick<LoadedModel, 'hiddenSize' | 'encoder'>,
+): readonly PlannedSlice[] {
+  if (hiddenSize === 0) return [];
+  return slices.filter(({ pooling, sample }) => pooling === 'none' || (pooling !== undefined && (sample || encoder)));
+}
+
 /**
  * Holds an executor's answer to the step it must be of: what is wrong in it would become somebody's text.
  *
  * @param step the oldest step under way
- * @param model whose vocabularySize is the rows of its output, and hiddenSize the elements of a hidden state
+ * @param model whose vocabularySize is the rows of its output, hiddenSize the elements of a hidden state, and labels its scores
  * @throws RocmForgeError `EXECUTOR_PROTOCOL`, saying what differs
  */
-export function checkAnswer(
-  step: StepPlan | undefined,
-  response: ExecuteResponse,
-  { vocabularySize, hiddenSize }: Pick<LoadedModel, 'vocabularySize' | 'hiddenSize'>,
-): void {
+export function checkAnswer(step: StepPlan | undefined, response: ExecuteResponse, model: AnsweringModel): void {
   const { outputs, promptOutputs } = response;
+  const { vocabularySize } = model;
   if (step === undefined) throw wrong(`step ${response.stepId}`, 'no step');
   if (response.stepId !== BigInt(step.stepId)) throw wrong(`step ${response.stepId}`, `step ${step.stepId}`);
   const sampled = sampledSlices(step);
@@ -39,11 +48,8 @@ export function checkAnswer(
     checkOutput(output, slot, output.late ? 0 : logprobs, vocabularySize);
     checkIds(output, output.late || output.nonFinite ? 0 : chosenLogprobs, vocabularySize);
     checkPredicted(output, predictedTokens, vocabularySize);
-    const hidden = sequence.options.returnsHidden === 'last' && !output.late ? 4 * hiddenSize : 0;
-    const length = output.hiddenState?.length ?? 0;
-    if (length !== hidden) throw wrong(`a hidden state of ${length} bytes`, `${hidden}`);
   });
-  checkHiddenStates(step.slices, response, hiddenSize);
+  checkHiddenStates(step.slices, response, model);
   const expected = step.slices.reduce((sum, slice) => sum + promptOutputsOf(slice), 0);
   if (promptOutputs.length !== expected) throw wrong(`${promptOutputs.length} prompt tokens`, `${expected}`);
   let next = 0;
@@ -58,18 +64,19 @@ export function checkAnswer(
   }
 }
 
-/** @param hiddenSize elements of a hidden state; 0: the executor returns none */
 function checkHiddenStates(
   slices: readonly PlannedSlice[],
   { hiddenStates }: ExecuteResponse,
-  hiddenSize: number,
+  model: AnsweringModel,
 ): void {
-  const returning = hiddenSize === 0 ? [] : slices.filter((slice) => slice.hiddenStates);
+  const returning = returningSlices(slices, model);
   if (hiddenStates.length !== returning.length)
     throw wrong(`hidden states of ${hiddenStates.length} slices`, `${returning.length}`);
-  returning.forEach(({ count }, i) => {
+  returning.forEach(({ pooling, count, sequence }, i) => {
     const { length = 0 } = hiddenStates[i] ?? {};
-    if (length !== 4 * hiddenSize * count) throw wrong(`hidden states of ${length} bytes`, `${4 * hiddenSize * count}`);
+    const elements = sequence.options.returns?.isScored ? model.labels : model.hiddenSize;
+    const expected = Float32Array.BYTES_PER_ELEMENT * (pooling === 'none' ? count : 1) * elements;
+    if (length !== expected) throw wrong(`hidden states of ${length} bytes`, `${expected}`);
   });
 }
 

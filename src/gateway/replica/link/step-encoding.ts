@@ -1,16 +1,23 @@
 import { asRocmForgeError, RocmForgeError } from '../../../shared/errors.js';
-import { type ExecuteRequest, SlotOpen } from '../../../shared/generated/rocmforge/executor/v1/executor.js';
+import { type ExecuteRequest, Pooling, SlotOpen } from '../../../shared/generated/rocmforge/executor/v1/executor.js';
 import { encodeSampling } from '../../../shared/sampling-schema.js';
 import type { SequenceOptions } from '../../request/sequence.js';
 import type { StepMasks } from '../masking.js';
 import type { StepPlan } from '../scheduler/step-plan.js';
 
+const POOLINGS = { mean: Pooling.MEAN, cls: Pooling.FIRST, last: Pooling.LAST, none: Pooling.NONE } as const;
+
 /**
  * The frame that tells the executor of one epoch to run a plan.
  *
- * @param hasHidden true if the executor can return hidden states
+ * @param model hiddenSize: elements of a hidden state that the executor can return; 0: it returns none
  */
-export function encodeStep(plan: StepPlan, epoch: bigint, masks?: StepMasks, hasHidden = false): ExecuteRequest {
+export function encodeStep(
+  plan: StepPlan,
+  epoch: bigint,
+  masks?: StepMasks,
+  { hiddenSize } = { hiddenSize: 0 },
+): ExecuteRequest {
   return {
     stepId: BigInt(plan.stepId),
     epoch,
@@ -42,8 +49,8 @@ export function encodeStep(plan: StepPlan, epoch: bigint, masks?: StepMasks, has
       fromSnapshot: slice.fromSnapshot,
       toSnapshot: slice.toSnapshot,
       predictedTokens: slice.predictedTokens,
-      hiddenState: (hasHidden && slice.sample && slice.sequence.options.returnsHidden === 'last') || undefined,
-      hiddenStates: (hasHidden && slice.hiddenStates) || undefined,
+      pooling: slice.pooling && hiddenSize > 0 ? POOLINGS[slice.pooling] : undefined,
+      score: (slice.pooling && hiddenSize > 0 && slice.sequence.options.returns?.isScored) || undefined,
     })),
     masks: masks?.masks ?? [],
     slotMasks: masks?.before ?? [],

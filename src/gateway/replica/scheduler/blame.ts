@@ -141,5 +141,5 @@ export class Blame {
  */
 export function controlSequence(isEncoder = false): Sequence {
   const options = { promptIds: Uint32Array.of(0), sampling: GREEDY, maxTokens: 1, priority: Number.MAX_SAFE_INTEGER };
-  return new Sequence({ ...options, takesPrefix: false, ...(isEncoder && { returnsHidden: 'all' }) });
+  return new Sequence({ ...options, takesPrefix: false, ...(isEncoder && { returns: { pooling: 'last' } }) });
 }

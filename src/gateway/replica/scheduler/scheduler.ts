@@ -206,7 +206,7 @@ export class Scheduler {
       const slice = this.slice(sequence, count, draftTokens);
       slices.push(slice);
       rows.take(sequence, count);
-      const takesRows = slice.promptLogprobs || slice.hiddenStates || draftTokens !== undefined;
+      const takesRows = slice.promptLogprobs || slice.pooling === 'none' || draftTokens !== undefined;
       if (takesRows && !this.options.isEncoder) extraLogits += count - 1;
     };
 
@@ -423,7 +423,7 @@ export class Scheduler {
     const { scheduled } = sequence;
     const most = Math.min(sequence.behind, budget);
     // Each position of such a prompt takes a row of what is returned, the first of them the sequence's own.
-    const isReturned = (sequence.wantsPromptLogprobs || sequence.wantsHiddenStates) && !this.options.isEncoder;
+    const isReturned = (sequence.wantsPromptLogprobs || sequence.pooling === 'none') && !this.options.isEncoder;
     const count = isReturned ? Math.min(most, 1 + this.spareLogits(extraLogits)) : most;
     return count > 0 ? this.snapshots.cut(sequence, scheduled + count) - scheduled : 0;
   }
@@ -447,9 +447,9 @@ export class Scheduler {
   private slice(sequence: Sequence, count: number, draftTokens?: readonly DraftToken[]): PlannedSlice {
     const position = sequence.scheduled;
     const promptLogprobs = sequence.wantsPromptLogprobs;
-    const hiddenStates = sequence.wantsHiddenStates;
     const isLast = draftTokens !== undefined || position + count === sequence.length;
     const sample = isLast && !this.options.isEncoder;
+    const pooling = sequence.pooling === 'last' && !isLast ? undefined : sequence.pooling;
     const mask = sample ? sequence.mask : undefined;
     const hasDrafts = draftTokens !== undefined && draftTokens.length > 0;
     const { fromSnapshot, toSnapshot } = hasDrafts
@@ -474,7 +474,7 @@ export class Scheduler {
       count,
       sample,
       promptLogprobs,
-      hiddenStates,
+      pooling,
       tokens,
       mask: hasDrafts ? undefined : mask,
       proposed,
@@ -525,7 +525,7 @@ export class Scheduler {
       this.counters.cachedTokens += start;
     }
     // One all of whose positions return something may take a step a token: no request should wait for that.
-    if (!sequence.wantsPromptLogprobs && !sequence.wantsHiddenStates) this.cache.promise(sequence, found);
+    if (!sequence.wantsPromptLogprobs && sequence.pooling !== 'none') this.cache.promise(sequence, found);
     this.queue.remove(sequence);
     this.queue.took(sequence);
     this.running.push(sequence);

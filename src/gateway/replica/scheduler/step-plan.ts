@@ -1,4 +1,5 @@
 import type { TokenMask } from '../../matching/token-constraint.js';
+import type { Pooling } from '../../request/pooling.js';
 import type { DraftMethod, Sequence } from '../../request/sequence.js';
 
 /** A slot that begins a sequence, and its block tables so far. */
@@ -36,8 +37,8 @@ export interface PlannedSlice {
   readonly sample: boolean;
   /** True if each position whose next token is in the prompt returns that token's log probability. */
   readonly promptLogprobs: boolean;
-  /** True if each position returns its hidden state. */
-  readonly hiddenStates: boolean;
+  /** Pooling of hidden states up to the end of the slice; undefined: none is returned. */
+  readonly pooling: Pooling | undefined;
   /** Tokens of a slice that states them: the last known one, and draft tokens after it. Each position is sampled then. */
   readonly tokens?: readonly number[] | undefined;
   /** Mask of a constrained sample, or a mark that it depends on a token that is under way. */

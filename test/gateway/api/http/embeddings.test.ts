@@ -2,11 +2,9 @@ import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { EmbedRequest, EmbedResponse } from '../../../../src/shared/generated/rocmforge/v1/inference.js';
 import { EmbedRequest as Request } from '../../../../src/shared/generated/rocmforge/v1/inference.js';
-import { FileByteSource } from '../../../../src/shared/gguf/byte-source.js';
-import { rowsOf } from '../../../../src/shared/gguf/matrix-rows.js';
-import { readGguf } from '../../../../src/shared/gguf/reader.js';
 import { logLevel, logSink, setLogLevel } from '../../../../src/shared/log.js';
 import type { LogLevel } from '../../../../src/shared/log-levels.js';
+import { readFloat64 } from '../../../support/float64-tensors.js';
 import { startTestGateway, type TestGateway } from '../../../support/gateway.js';
 import { ask } from '../../../support/http.js';
 import { writeRandomFamily } from '../../../support/random-model.js';
@@ -99,14 +97,10 @@ describe('embeddings', () => {
     const { json: tokenized } = await ask(server.gateway, '/tokenize', { content: text, add_special: true });
     const { json } = await embeddings({ input: [tokenized.tokens], normalize: false });
     const hidden: number[] = json.data[0].embedding;
-    const source = new FileByteSource(file);
-    const { tensors } = readGguf(source);
-    const output = tensors.get('output.weight');
-    if (output === undefined) throw new Error('the model has no output matrix');
-    const logits = rowsOf(output, source.read(output.offset, output.bytes)).map((row) =>
-      row.reduce((sum, weight, i) => sum + weight * (hidden[i] as number), 0),
+    const output = readFloat64(file).tensor('output.weight');
+    const logits = Array.from({ length: output.length / hidden.length }, (_, token) =>
+      hidden.reduce((sum, value, i) => sum + (output[token * hidden.length + i] as number) * value, 0),
     );
-    source.close();
     const total = Math.log(logits.reduce((sum, logit) => sum + Math.exp(logit), 0));
     const { json: completed } = await ask(server.gateway, '/completion', {
       ...{ prompt: tokenized.tokens, n_predict: 1, n_probs: 5, temperature: 0 },

@@ -1,12 +1,10 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { ClassificationHead } from '../../../../src/gateway/request/classification-head.js';
-import { ModelFile } from '../../../../src/gateway/request/model-file.js';
-import { pooledStates } from '../../../../src/gateway/request/pooled-states.js';
-import { readServableModel } from '../../../../src/shared/gguf/servable-model.js';
 import { float64Encoder } from '../../../support/float64-encoder.js';
+import { float64Head } from '../../../support/float64-head.js';
 import { startTestGateway, type TestGateway } from '../../../support/gateway.js';
 import { typed } from '../../../support/gguf-builder.js';
 import { ask } from '../../../support/http.js';
+import { pooledStates } from '../../../support/pooled-states.js';
 import { CLS, RANDOM_ENCODER_VOCABULARY, SEP } from '../../../support/random-encoders.js';
 import { writeRandomReranker } from '../../../support/reranker-answers.js';
 
@@ -71,11 +69,9 @@ async function rank(name: Name, body: object): Promise<readonly number[]> {
 
 /** Score of ids in double precision. */
 function expectedOf(file: string, ids: readonly number[], pooling: 'cls' | 'mean'): number {
-  const opened = new ModelFile(file);
-  const parameters = readServableModel(opened.header);
-  const states = float64Encoder(file, ids).flatMap((row) => [...row]);
-  const pooled = pooledStates(pooling, ids.length, parameters.hiddenSize).add(Float32Array.from(states))!;
-  return ClassificationHead.of(opened, parameters)!.score(pooled);
+  const states = float64Encoder(file, ids);
+  const values = Float32Array.from(states.flatMap((row) => [...row]));
+  return float64Head(file)(pooledStates(pooling, ids.length, (states[0] as Float64Array).length).add(values)!);
 }
 
 describe('scores of a reranker', () => {

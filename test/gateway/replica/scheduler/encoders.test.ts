@@ -11,7 +11,7 @@ const schedulerOf = (limits = LIMITS) => new Scheduler(limits);
 const inputOf = (tokens: number, peer = '', priority = 0): Sequence =>
   new Sequence({
     ...{ promptIds: new Uint32Array(tokens).fill(1), sampling: GREEDY, maxTokens: 1, priority, peer },
-    ...{ takesPrefix: false, returnsHidden: 'all' },
+    ...{ takesPrefix: false, returns: { pooling: 'mean' as const } },
   });
 
 /** A step's result: what it computed has ended, as the engine ends it. */
@@ -33,7 +33,8 @@ describe('a scheduler of an encoder', () => {
     expect(countsOf(second)).toEqual([20]);
     expect(countsOf(scheduler.plan())).toEqual([100]);
     expect(scheduler.plan()).toBeUndefined();
-    expect([...first.slices, ...second.slices].every(({ sample, hiddenStates }) => !sample && hiddenStates)).toBe(true);
+    for (const { sample, pooling } of [...first.slices, ...second.slices])
+      expect([sample, pooling]).toEqual([false, 'mean']);
   });
 
   it('says of inputs longer than a step that they can never run', () => {

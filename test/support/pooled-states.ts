@@ -1,6 +1,6 @@
-import type { Pooling } from './embedding.js';
+import type { Pooling } from '../../src/gateway/request/pooling.js';
+import { TokenStates } from '../../src/gateway/request/token-states.js';
 import { MeanState } from './mean-state.js';
-import { TokenStates } from './token-states.js';
 
 /** Hidden states of a prompt's tokens on their way to an embedding. */
 export interface PooledStates {
