@@ -178,7 +178,7 @@ it('a slot of a sequence whose constraint is translated is another’s that wait
     const message = ask(constraintOf(slowSchema('s')));
     const ended: string[] = [];
     const constrained = generate(client, message).finally(() => ended.push('constrained'));
-    await expect.poll(() => counts(server).maskMisses, { interval: 1 }).toBe(1);
+    await expect.poll(() => counts(server).maskMisses, { interval: 1 }).toBeGreaterThan(0);
     const free = request({ tokens: PROMPT.slice(0, 5), stop: { maxTokens: 5, ignoreEos: true } });
     await generate(client, free).finally(() => ended.push('free'));
     const { tokenIds } = await constrained;
