@@ -78,7 +78,7 @@ export const TIERS = {
     'test/executor/{tensor-split,tensor-split-families,unfused-attention,unquantized,window-eviction}.test.ts',
     'test/faults/*.test.ts',
     '!test/faults/kills.test.ts',
-    'test/gateway/{admission,constrained-streams,metrics,structured-reasoning,tool-calls}.test.ts',
+    'test/gateway/{admission,constrained-streams,first-masks,metrics,structured-reasoning,tool-calls}.test.ts',
     'test/gateway/chat/{jinja-constructs,published-templates,published-turns}.test.ts',
     'test/gateway/api/{rejected-requests,slow-readers}.test.ts',
     'test/gateway/api/grpc/{call-guard,connection-age,liveness,load-report,reflection,tls,trust}.test.ts',

@@ -60,7 +60,7 @@ export const MODEL_METRICS = {
   preemptions: byScheduler('num_preemptions_total', 'Sequences that gave up their blocks to others'),
   slotPreemptions: byScheduler(
     'slot_preemptions_total',
-    'Sequences preempted from their slot for another client, or because their client stopped reading',
+    'Sequences preempted from their slot for another client, or because their client stopped reading or their constraint is still translated',
   ),
   cachedTokens: byScheduler('prefix_cache_hit_tokens_total', 'Prompt tokens found in the prefix cache'),
   steps: byScheduler('steps_total', 'Steps planned'),

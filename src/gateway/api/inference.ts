@@ -15,7 +15,9 @@ import type { Matchers } from '../matching/matchers.js';
 import type { EncodeService } from '../request/encoding/encode-service.js';
 import type { CallContext } from '../request/encoding/text-threads.js';
 import type { GenerationSink } from '../request/generation.js';
+import { HeldSink } from '../request/held-sink.js';
 import { checkLimits, checkModelName } from '../request/limits.js';
+import { closeAll } from '../request/opened-constraints.js';
 import type { RequestRunner } from '../request/runner.js';
 import type { ServedModel } from '../request/served-model.js';
 import { runWithin } from '../request/within-streams.js';
@@ -102,7 +104,6 @@ export class Inference {
     const opened = await this.opener.open(message, client, { isUnary: false });
     if (opened === undefined) return;
     const { parameters, context, toldPrompt } = opened;
-    answer.begin?.(parameters.promptIds);
     const writer = new StreamWriter(answer, {
       requestId: context.id,
       maxHeldTokens: MAX_HELD_TOKENS,
@@ -123,7 +124,14 @@ export class Inference {
       },
       error: (error) => writer.fail(error),
     };
-    const running = this.runner.run(parameters, sink, client.signal, context);
+    if (parameters.opened === undefined) answer.begin?.(parameters.promptIds);
+    const held = parameters.opened && new HeldSink(sink);
+    const running = this.runner.run(parameters, held ?? sink, client.signal, context);
+    if (held === undefined) return;
+    const isOpened = await held.until(parameters.opened as Promise<void>, client.signal);
+    if (!isOpened) return;
+    answer.begin?.(parameters.promptIds);
+    held.release();
   }
 
   /**
@@ -155,8 +163,8 @@ export class Inference {
     onToken?: () => void,
   ): Promise<readonly GenerateResponse[] | undefined> {
     const opened = await allOrNone(
-      messages.map((message) => this.opener.open(message, client, { isUnary: true })),
-      closeConstraints,
+      messages.map((message) => this.opener.open(message, client, { isUnary: true, awaitsMasks: true })),
+      (one) => closeAll(one?.parameters),
     );
     let begun = 0;
     // Each prompt listens.
@@ -174,7 +182,7 @@ export class Inference {
       return whole.length === messages.length ? whole : undefined;
     } catch (error) {
       client.cancel();
-      for (const one of opened.slice(begun)) closeConstraints(one);
+      for (const one of opened.slice(begun)) closeAll(one?.parameters);
       throw error;
     }
   }
@@ -246,11 +254,6 @@ export class Inference {
       ...this.readiness(),
     };
   }
-}
-
-/** Gives back the constraints of a request that does not run. */
-function closeConstraints(request: OpenedRequest | undefined): void {
-  for (const constraint of request?.parameters.constraints ?? []) constraint.close();
 }
 
 /** Results of all promises; if one fails, the others' results are undone. */

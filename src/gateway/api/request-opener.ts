@@ -2,14 +2,14 @@ import { randomUUID } from 'node:crypto';
 import { asRocmForgeError } from '../../shared/errors.js';
 import type { GenerateStreamRequest } from '../../shared/generated/rocmforge/v1/inference.js';
 import { LargeRequest } from '../../shared/grpc/strict.js';
-import type { Matchers } from '../matching/matchers.js';
+import type { Matchers, OpenedConstraints } from '../matching/matchers.js';
 import { ReasoningBudgets } from '../matching/reasoning-budget.js';
 import type { RequestContext } from '../request/context.js';
 import type { EncodeService } from '../request/encoding/encode-service.js';
 import type { OpenedGeneration } from '../request/encoding/text-jobs.js';
 import type { CallContext } from '../request/encoding/text-threads.js';
 import type { GenerationParameters } from '../request/generation.js';
-import { openConstraints } from '../request/opened-constraints.js';
+import { closeAll, openConstraints } from '../request/opened-constraints.js';
 import type { RequestRunner } from '../request/runner.js';
 import type { ServedModel } from '../request/served-model.js';
 import { RequestSpans } from '../request/spans.js';
@@ -20,6 +20,12 @@ export interface RequestOpenerOptions {
   readonly speculates?: boolean;
   /** And by the model's prediction block. */
   readonly predicts?: boolean;
+}
+
+interface OpeningOptions {
+  readonly isUnary: boolean;
+  /** True if the first masks must be known; default: the prompt can be computed before. */
+  readonly awaitsMasks?: boolean;
 }
 
 /** A request with its prompt as ids. */
@@ -46,14 +52,14 @@ export class RequestOpener {
     private readonly model: Pick<ServedModel, 'name' | 'facts' | 'tokenizer'>,
     private readonly encoder: Pick<EncodeService, 'encode' | 'openGeneration' | 'detokenize'>,
     private readonly runner: Pick<RequestRunner, 'notRun'>,
-    private readonly matchers: Pick<Matchers, 'openEach'>,
+    private readonly matchers: Pick<Matchers, 'begin'>,
     private readonly options: RequestOpenerOptions = {},
   ) {
     this.budgets = new ReasoningBudgets(model.tokenizer);
   }
 
   /**
-   * Checks a request, encodes its prompt and compiles its grammar.
+   * Checks a request, encodes its prompt and has a thread compile its grammar, see `opened` of {@link GenerationParameters}.
    *
    * @returns undefined where its client has gone meanwhile, which is counted and logged
    * @throws RocmForgeError why it cannot run
@@ -61,12 +67,12 @@ export class RequestOpener {
   async open(
     message: GenerateStreamRequest | LargeRequest,
     caller: CallContext,
-    { isUnary }: { readonly isUnary: boolean },
+    options: OpeningOptions,
   ): Promise<OpenedRequest | undefined> {
     const arrivedAt = performance.now();
     const spans = RequestSpans.begin(caller, this.model.name);
     try {
-      return await this.openWith(message, caller, { isUnary, spans, arrivedAt });
+      return await this.openWith(message, caller, { ...options, spans, arrivedAt });
     } catch (error) {
       if (caller.signal.aborted) {
         spans?.end('cancelled', 0, false);
@@ -80,7 +86,7 @@ export class RequestOpener {
   private async openWith(
     message: GenerateStreamRequest | LargeRequest,
     caller: CallContext,
-    { isUnary, spans, arrivedAt }: { readonly isUnary: boolean } & Pick<RequestContext, 'spans' | 'arrivedAt'>,
+    { isUnary, awaitsMasks, spans, arrivedAt }: OpeningOptions & Pick<RequestContext, 'spans' | 'arrivedAt'>,
   ): Promise<OpenedRequest | undefined> {
     const { facts, tokenizer } = this.model;
     const { signal, principal, peer, trace, deadline, httpRequestId } = caller;
@@ -101,12 +107,15 @@ export class RequestOpener {
     const parameters = generationParameters(request, {
       ...{ facts, tokenizer, promptIds, inputField, promptText, isUnary },
     });
+    let begun: OpenedConstraints | undefined;
     try {
       const { matchers, budgets } = this;
-      const constraints = await openConstraints(request, parameters, { facts, matchers, budgets }, caller);
+      begun = await openConstraints(request, parameters, { facts, matchers, budgets }, caller);
+      if (awaitsMasks) await begun?.opened;
       const { speculates = false, predicts = false } = this.options;
-      return { parameters: { ...parameters, constraints, speculates, predicts }, context, toldPrompt };
+      return { parameters: { ...parameters, ...begun, speculates, predicts }, context, toldPrompt };
     } catch (error) {
+      closeAll(begun);
       this.runner.notRun(parameters, context, signal.aborted ? 'cancelled' : asRocmForgeError(error).reason);
       throw error;
     }

@@ -14,10 +14,15 @@ export class ConstrainedAnswer implements TokenConstraint {
   mask: TokenMask | undefined;
   ahead: readonly MaskedDraftToken[] = [];
   isClosed = false;
+  isOpening = true;
+  /** Resolves when the first mask is known or the answer is closed; rejects where it cannot be computed. */
+  readonly opened: Promise<void>;
   /** Tokens that its matcher has not accepted yet. */
   private pending: number[] = [];
   private isUnderWay = false;
   private listener: ConstraintListener | undefined;
+  private failure: Error | undefined;
+  private settle: { readonly resolve: () => void; readonly reject: (error: Error) => void } | undefined;
 
   /** The same for all answers of this form. */
   readonly form: string;
@@ -30,13 +35,19 @@ export class ConstrainedAnswer implements TokenConstraint {
     readonly client: string,
   ) {
     this.form = createHash('sha256').update(JSON.stringify(constraint)).digest('base64');
+    this.opened = new Promise((resolve, reject) => {
+      this.settle = { resolve, reject };
+    });
+    // The listener learns of it, too.
+    this.opened.catch(() => undefined);
   }
 
   /** Begins: the first mask is computed. */
   start(matcher: GrammarMatcher, source: MaskSource): void {
     this.matcher = matcher;
     this.source = source;
-    source.add(this);
+    if (this.isClosed) this.free();
+    else source.add(this);
   }
 
   accept(tokenId: number): void {
@@ -49,10 +60,13 @@ export class ConstrainedAnswer implements TokenConstraint {
 
   listen(listener: ConstraintListener): void {
     this.listener = listener;
+    const { failure } = this;
+    if (failure !== undefined) queueMicrotask(() => !this.isClosed && listener.failed(failure));
   }
 
   close(): void {
     this.isClosed = true;
+    this.settle?.resolve();
     if (!this.isUnderWay) this.free();
   }
 
@@ -82,11 +96,16 @@ export class ConstrainedAnswer implements TokenConstraint {
     if (this.isClosed || this.pending.length > 0) return;
     this.mask = mask;
     this.ahead = ahead;
+    this.isOpening = false;
+    this.settle?.resolve();
     this.listener?.ready();
   }
 
   fail(error: Error): void {
-    if (!this.isClosed) this.listener?.failed(error);
+    if (this.isClosed) return;
+    this.failure = error;
+    this.settle?.reject(error);
+    this.listener?.failed(error);
   }
 
   private free(): void {

@@ -34,11 +34,13 @@ export interface GrammarThreadsOptions {
 /** Megabytes of a thread's heap, beyond which it ends, and not the process. */
 const MAX_HEAP_MB = 512;
 /** Part of the heap for V8's young generation. */
-const YOUNG_HEAP_MB = 3;
+const YOUNG_HEAP_MB = 12;
 
 interface Waiting {
   readonly client: string;
   readonly constraint: GivenConstraint;
+  /** Called when a thread takes it. */
+  readonly begun: () => void;
   readonly resolve: (buffer: Uint8Array) => void;
   readonly reject: (error: Error) => void;
 }
@@ -58,17 +60,22 @@ export class GrammarThreads {
   /**
    * The buffer of a constraint's grammar.
    *
+   * @param begun called when a thread takes the constraint
    * @throws RocmForgeError as `grammarOf`; `QUEUE_FULL` where this client has its part of those that wait; `SHUTTING_DOWN`. The reason
    *   of the caller's signal where that is aborted while it waits
    */
-  async make(constraint: GivenConstraint, { principal: client, signal }: Caller): Promise<Uint8Array> {
+  async make(
+    constraint: GivenConstraint,
+    { principal: client, signal }: Caller,
+    begun: () => void = () => undefined,
+  ): Promise<Uint8Array> {
     if (this.isClosed) throw closed();
     signal?.throwIfAborted();
     this.admit(client);
     let leave = (): void => undefined;
     try {
       return await new Promise<Uint8Array>((resolve, reject) => {
-        const waiting = { client, constraint, resolve, reject };
+        const waiting = { client, constraint, begun, resolve, reject };
         leave = () => {
           if (this.waiting.remove(client, waiting)) reject(signal?.reason);
         };
@@ -118,6 +125,7 @@ export class GrammarThreads {
       const worker = this.idle.pop() ?? this.start();
       this.busy.set(worker, next);
       worker.postMessage(next.constraint);
+      next.begun();
     }
   }
 

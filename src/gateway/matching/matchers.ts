@@ -3,7 +3,7 @@ import type { Tokenizer } from '../tokenizer/tokenizer.js';
 import { ConstrainedAnswer } from './constrained-answer.js';
 import { GrammarCache } from './grammar-cache.js';
 import { GrammarThreads } from './grammar-threads.js';
-import { type GrammarMatcher, type MaskVocabulary, maskAddon } from './mask-addon.js';
+import { type MaskVocabulary, maskAddon } from './mask-addon.js';
 import { MaskQueue } from './mask-queue.js';
 import { MaskTime } from './mask-time.js';
 import { SlowMasks } from './slow-masks.js';
@@ -39,6 +39,16 @@ export interface GrammarCounts {
   readonly evictions: number;
 }
 
+/** Constraints of a request's completions, whose first masks may be still to come. */
+export interface OpenedConstraints {
+  readonly constraints: readonly TokenConstraint[];
+  /**
+   * Resolves when the first masks are known or their answers have ended. Rejects with a RocmForgeError as `GrammarThreads.make`;
+   * `CONSTRAINT_UNSUPPORTED`, `CONSTRAINT_TOO_SLOW` where a first mask takes too much: the answers are to be closed then, too.
+   */
+  readonly opened: Promise<void>;
+}
+
 /** Computes which tokens may come next in answers of a form. */
 export class Matchers {
   private readonly vocabulary: MaskVocabulary;
@@ -60,38 +70,37 @@ export class Matchers {
   }
 
   /**
-   * Begins an answer of a form; resolves when its first mask is known.
+   * Begins the answers of n completions; resolves when a thread translates their constraint. Their prompts can be computed meanwhile:
+   * they have no mask until then, and their listeners are told of a failure as of one in mid-answer.
    *
-   * @throws RocmForgeError as `GrammarThreads.make`; `CONSTRAINT_UNSUPPORTED`, `CONSTRAINT_TOO_SLOW` where the first mask takes too much
+   * @throws RocmForgeError as `GrammarThreads.make` before it is begun
+   */
+  async begin(constraint: GivenConstraint, n: number, caller: Caller): Promise<OpenedConstraints> {
+    const constraints = Array.from({ length: n }, () => new ConstrainedAnswer(constraint, caller.principal));
+    const opened = Promise.all(constraints.map((answer) => answer.opened)).then(() => undefined);
+    opened.catch(() => undefined);
+    await new Promise<void>((begun, failed) => {
+      this.start(constraints, caller, begun).catch((error: Error) => {
+        for (const answer of constraints) answer.fail(error);
+        failed(error);
+      });
+    });
+    return { constraints, opened };
+  }
+
+  /**
+   * As {@link begin}, for one answer; resolves when its first mask is known.
+   *
+   * @throws RocmForgeError as {@link OpenedConstraints.opened} rejects
    */
   async open(constraint: GivenConstraint, caller: Caller): Promise<TokenConstraint> {
-    const answer = new ConstrainedAnswer(constraint, caller.principal);
-    const matcher = await this.matcher(answer, caller);
-    await new Promise<void>((ready, failed) => {
-      answer.listen({ ready, failed });
-      answer.start(matcher, this.queue);
-    }).catch((error: Error) => {
+    const { constraints, opened } = await this.begin(constraint, 1, caller);
+    const [answer] = constraints as [TokenConstraint];
+    await opened.catch((error: Error) => {
       answer.close();
       throw error;
     });
     return answer;
-  }
-
-  /** As {@link open}, for each of n completions; none where nothing restricts them. */
-  async openEach(
-    constraint: GivenConstraint | undefined,
-    n: number,
-    caller: Caller,
-  ): Promise<readonly TokenConstraint[] | undefined> {
-    if (constraint === undefined) return undefined;
-    const opened: TokenConstraint[] = [];
-    try {
-      for (let i = 0; i < n; i++) opened.push(await this.open(constraint, caller));
-      return opened;
-    } catch (error) {
-      for (const each of opened) each.close();
-      throw error;
-    }
   }
 
   /** See {@link GrammarThreads.warmUp}. */
@@ -103,17 +112,17 @@ export class Matchers {
     return this.threads.close();
   }
 
-  /** A matcher of the answer's grammar, before that may be evicted. */
-  private async matcher({ form, constraint, client }: ConstrainedAnswer, caller: Caller): Promise<GrammarMatcher> {
+  /** Starts answers of one form: each has a matcher, which keeps the grammar, before the cache may evict it. */
+  private async start(answers: readonly ConstrainedAnswer[], caller: Caller, begun: () => void): Promise<void> {
     const { GrammarMatcher, MaskGrammar } = maskAddon();
+    const [{ form, constraint, client }] = answers as [ConstrainedAnswer];
     const known = this.cache.get(form);
-    if (known !== undefined) return new GrammarMatcher(known);
-    const buffer = await this.threads.make(constraint, caller);
-    const grammar = await this.vocabulary.prepare(buffer, MaskGrammar);
-    const matcher = new GrammarMatcher(grammar);
-    this.cache.add(form, client, grammar);
-    if (caller.signal?.aborted) matcher.close();
-    caller.signal?.throwIfAborted();
-    return matcher;
+    if (known !== undefined) begun();
+    const grammar =
+      known ?? (await this.vocabulary.prepare(await this.threads.make(constraint, caller, begun), MaskGrammar));
+    const isWanted = !caller.signal?.aborted;
+    if (isWanted) for (const answer of answers) answer.start(new GrammarMatcher(grammar), this.queue);
+    if (known === undefined) this.cache.add(form, client, grammar);
+    if (!isWanted) caller.signal?.throwIfAborted();
   }
 }

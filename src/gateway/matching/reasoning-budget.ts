@@ -60,6 +60,10 @@ export class ReasoningBudget implements TokenConstraint {
     return isAllowed ? this.marks.masks[this.forced] : mask;
   }
 
+  get isOpening(): boolean {
+    return this.inner.isOpening ?? false;
+  }
+
   get ahead(): readonly MaskedDraftToken[] {
     const { ahead } = this.inner;
     if (this.phase === 'over') return ahead;

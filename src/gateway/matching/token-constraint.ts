@@ -27,6 +27,8 @@ export interface ConstraintListener {
 export interface TokenConstraint {
   /** Mask of the next token; undefined while it is computed. */
   readonly mask: TokenMask | undefined;
+  /** True while its grammar or its first mask is computed: it may still be refused. Absent: never. */
+  readonly isOpening?: boolean;
   /**
    * Tokens that may follow one another, as far as they were drafted, or nothing else is allowed; none of them ends the text, and
    * none is followed by the end alone. While the mask is worked out, those that were right so far have left.
@@ -34,6 +36,7 @@ export interface TokenConstraint {
   readonly ahead: readonly MaskedDraftToken[];
   /** The answer went on by a token that the mask allowed, and that did not end it. */
   accept(tokenId: number): void;
+  /** A listener that comes behind a failure is told of it, too. */
   listen(listener: ConstraintListener): void;
   /** The answer has ended. */
   close(): void;

@@ -31,6 +31,8 @@ export interface GenerationParameters {
   readonly predicts?: boolean;
   /** Constraint on the tokens of each completion. */
   readonly constraints?: readonly TokenConstraint[] | undefined;
+  /** Settles when all first masks are known or one is refused, which ends the generation; absent: they are known. */
+  readonly opened?: Promise<void> | undefined;
   /** The prompt's text, where it comes in front of each completion's; else absent. */
   readonly promptText: string | undefined;
 }

@@ -1,10 +1,11 @@
 import { asRocmForgeError } from '../../shared/errors.js';
 import type { Logger } from '../../shared/log.js';
 import type { Tokenizer } from '../tokenizer/tokenizer.js';
-import type { Limiter } from '../trust/limiter.js';
+import type { Limiter, Usage } from '../trust/limiter.js';
 import type { LimitName } from '../trust/limits.js';
 import { logFields, type RequestContext } from './context.js';
 import { type CompletionCounts, Generation, type GenerationParameters, type GenerationSink } from './generation.js';
+import { closeAll } from './opened-constraints.js';
 
 /** Reason why a generation is paused: a slow reader, or its principal's limit of tokens a minute. */
 export type PausedBy = 'reader' | 'limit';
@@ -72,7 +73,7 @@ export class RequestRunner {
   ): RunningRequest {
     const { backend, observer, limiter } = this;
     const { arrivedAt } = context;
-    const { timeLimitMs, promptIds, isPromptOnly = false } = parameters;
+    const { timeLimitMs, promptIds, opened, isPromptOnly = false } = parameters;
     let timer: NodeJS.Timeout | undefined;
     let tokens = 0;
     let firstTokenMs = 0;
@@ -80,8 +81,7 @@ export class RequestRunner {
     let isPausedByReader = false;
     const recoveries: number[] = [];
     let limitTimer: NodeJS.Timeout | undefined;
-    const { n, stop } = parameters;
-    const usage = limiter.begin(context.principal, promptIds.length, n * stop.maxTokens, n);
+    const usage = this.reserve(parameters, context);
     const end = (outcome: string, isError = false): void => {
       clearTimeout(timer);
       clearTimeout(limitTimer);
@@ -155,8 +155,14 @@ export class RequestRunner {
       generation.abandon();
       throw error;
     }
-    observer.requestStarted(promptIds.length);
-    holdFor(usage.spend(promptIds.length));
+    /** Counts the prompt, unless the request is refused or its client leaves before its constraint is known to be allowed. */
+    const started = (): void => {
+      if (generation.done && opened !== undefined) return;
+      observer.requestStarted(promptIds.length);
+      holdFor(usage.spend(promptIds.length));
+    };
+    if (opened === undefined) started();
+    else void opened.then(started, () => undefined);
     if (timeLimitMs > 0) timer = setTimeout(() => backend.expire(generation), timeLimitMs);
     if (signal.aborted) cancel();
     else signal.addEventListener('abort', cancel, { once: true });
@@ -169,6 +175,17 @@ export class RequestRunner {
         if (limitTimer === undefined) backend.pause(generation, paused ? 'reader' : undefined);
       },
     };
+  }
+
+  /** Counts a generation for its client's limits. */
+  private reserve(parameters: GenerationParameters, { principal }: RequestContext): Usage {
+    const { promptIds, n, stop } = parameters;
+    try {
+      return this.limiter.begin(principal, promptIds.length, n * stop.maxTokens, n);
+    } catch (error) {
+      closeAll(parameters);
+      throw error;
+    }
   }
 
   /**

@@ -267,6 +267,11 @@ export class Sequence {
     return (this.pending === 0 ? constraint.mask : undefined) ?? 'pending';
   }
 
+  /** True while its constraint is translated: it may still be refused, and none of its tokens can be sampled. */
+  get isOpening(): boolean {
+    return this.options.constraint?.isOpening ?? false;
+  }
+
   /** Its mask had not come in time: the position that it was to be sampled at is computed again. */
   missed(position: number): void {
     if (!this.isLate) this.computed = position;

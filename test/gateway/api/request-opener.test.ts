@@ -2,19 +2,44 @@ import { describe, expect, it } from 'vitest';
 import { RequestOpener } from '../../../src/gateway/api/request-opener.js';
 import type { CallContext } from '../../../src/gateway/request/encoding/text-threads.js';
 import { RocmForgeError } from '../../../src/shared/errors.js';
-import type { GenerateStreamRequest } from '../../../src/shared/generated/rocmforge/v1/inference.js';
+import type { Constraint, GenerateStreamRequest } from '../../../src/shared/generated/rocmforge/v1/inference.js';
 import { LargeRequest } from '../../../src/shared/grpc/strict.js';
 import { request } from '../../support/gateway.js';
 import { smallBpe, tokenizerOf } from '../tokenizer/vocabularies.js';
 
 const tokenizer = tokenizerOf(smallBpe());
 const facts = { modelName: 'm', contextLength: 64, vocabularySize: 512, longestTokenBytes: 16, maxPriority: 0 };
+const constraint: Constraint = { kind: { $case: 'regex', value: 'a+' } };
 const PROMPT_IDS = Uint32Array.of(1, 2, 3);
 
 /** Something that is under way until a test ends it. */
 interface Work {
   finish(): void;
   fail(error: Error): void;
+}
+
+/** An answer that knows whether it was closed. */
+function answerOf() {
+  return {
+    mask: undefined,
+    ahead: [],
+    isClosed: false,
+    accept() {},
+    listen() {},
+    close() {
+      this.isClosed = true;
+    },
+  };
+}
+
+/** A promise that the test settles. */
+function deferred() {
+  let reject: (error: Error) => void = () => undefined;
+  const promise = new Promise<void>((_, fail) => {
+    reject = fail;
+  });
+  promise.catch(() => undefined);
+  return { promise, reject };
 }
 
 /** An opener whose encoding and grammar wait for the test. */
@@ -32,8 +57,10 @@ function start() {
     notRun: ({ promptIds }: { readonly promptIds: Uint32Array }, { id }: { readonly id: string }, outcome: string) =>
       void noted.push({ id, outcome, promptTokens: promptIds.length }),
   };
+  const masks = deferred();
+  const answer = answerOf();
   const opener = new RequestOpener({ name: 'm', facts, tokenizer }, encoder, runner, {
-    openEach: () => wait(undefined),
+    begin: () => wait({ constraints: [answer], opened: masks.promise }),
   });
   const abort = new AbortController();
   const caller: CallContext = {
@@ -43,13 +70,14 @@ function start() {
     deadline: Number.POSITIVE_INFINITY,
     signal: abort.signal,
   };
-  const open = (message: GenerateStreamRequest | LargeRequest) => opener.open(message, caller, { isUnary: false });
+  const open = (message: GenerateStreamRequest | LargeRequest, awaitsMasks = false) =>
+    opener.open(message, caller, { isUnary: false, awaitsMasks });
   /** The nth piece of work, when it has begun. */
   const begun = async (n: number): Promise<Work> => {
     await expect.poll(() => work.length).toBe(n);
     return work[n - 1] as Work;
   };
-  return { noted, abort, open, begun };
+  return { noted, abort, open, begun, masks, answer };
 }
 
 const gone = () => new DOMException('the client has gone', 'AbortError');
@@ -85,9 +113,9 @@ describe('a request whose client goes before it runs', () => {
     expect(noted).toEqual([{ id: 'large', outcome: 'cancelled', promptTokens: 3 }]);
   });
 
-  it('is noted once while its grammar is compiled', async () => {
+  it('is noted once while its grammar waits for a thread', async () => {
     const { noted, abort, open, begun } = start();
-    const opened = open(request({ requestId: 'mine', text: 'a' }));
+    const opened = open(request({ requestId: 'mine', text: 'a', constraint }));
     (await begun(1)).finish();
     const grammar = await begun(2);
     abort.abort();
@@ -98,13 +126,31 @@ describe('a request whose client goes before it runs', () => {
 });
 
 describe('a request whose client waits', () => {
-  it('can run once its grammar is there', async () => {
-    const { noted, open, begun } = start();
-    const opened = open(request({ requestId: 'mine', text: 'a' }));
+  it('can run once its grammar is begun, whose masks may come later', async () => {
+    const { noted, open, begun, masks, answer } = start();
+    const opened = open(request({ requestId: 'mine', text: 'a', constraint }));
     (await begun(1)).finish();
     (await begun(2)).finish();
-    expect(await opened).toMatchObject({ context: { id: 'mine' }, parameters: { promptIds: PROMPT_IDS } });
-    expect(noted).toEqual([]);
+    const { context, parameters } = (await opened) ?? {};
+    expect([context?.id, parameters?.promptIds]).toEqual(['mine', PROMPT_IDS]);
+    expect([parameters?.constraints, parameters?.opened]).toEqual([[answer], masks.promise]);
+    expect([noted, answer.isClosed]).toEqual([[], false]);
+  });
+
+  it('can run once its masks are there, if it must not be refused later', async () => {
+    const { noted, open, begun, masks, answer } = start();
+    let isOpened = false;
+    const opened = open(request({ requestId: 'mine', text: 'a', constraint }), true).finally(() => {
+      isOpened = true;
+    });
+    (await begun(1)).finish();
+    (await begun(2)).finish();
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    expect(isOpened).toBe(false);
+    masks.reject(new RocmForgeError('CONSTRAINT_UNSUPPORTED', 'no mask'));
+    await expect(opened).rejects.toMatchObject({ reason: 'CONSTRAINT_UNSUPPORTED' });
+    expect(noted).toEqual([{ id: 'mine', outcome: 'CONSTRAINT_UNSUPPORTED', promptTokens: 3 }]);
+    expect(answer.isClosed).toBe(true);
   });
 
   it('is rejected with the error of its prompt, and noted with that of its grammar', async () => {
@@ -112,7 +158,7 @@ describe('a request whose client waits', () => {
     const first = open(request({ requestId: 'prompt', text: 'a' }));
     (await begun(1)).fail(new RocmForgeError('INVALID_FIELD', 'no token'));
     await expect(first).rejects.toMatchObject({ reason: 'INVALID_FIELD' });
-    const second = open(request({ requestId: 'grammar', text: 'a' }));
+    const second = open(request({ requestId: 'grammar', text: 'a', constraint }));
     (await begun(2)).finish();
     (await begun(3)).fail(new RocmForgeError('CONSTRAINT_INVALID', 'no grammar'));
     await expect(second).rejects.toMatchObject({ reason: 'CONSTRAINT_INVALID' });

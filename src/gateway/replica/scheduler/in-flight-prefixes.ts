@@ -54,5 +54,6 @@ export class InFlightPrefixes {
 
 /** True if the blocks are not there yet but will be. */
 export function isPending({ producer, blocks }: InFlightPrefix): boolean {
-  return producer.state === 'running' && !producer.paused && producer.registeredBlocks < blocks;
+  const isIdle = producer.paused || (producer.isLate && producer.isOpening);
+  return producer.state === 'running' && !isIdle && producer.registeredBlocks < blocks;
 }

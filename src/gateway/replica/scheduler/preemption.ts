@@ -14,9 +14,15 @@ export function isProtected(sequence: Sequence): boolean {
   return sequence.preemptions >= MAX_PREEMPTIONS;
 }
 
-/** The lowest-priority sequence whose reader does not keep up: nothing is computed for it, so it can give up what it has. */
-export function unread(running: readonly Sequence[]): Sequence | undefined {
-  return running.findLast((sequence) => sequence.paused && sequence.state === 'running');
+/**
+ * The lowest-priority sequence that nothing is computed for, so that it can give up what it has: its reader does not keep up, or
+ * its constraint is still translated.
+ *
+ * @param next the one that needs it; of two whose constraints are translated none gives way
+ */
+export function idleFor(next: Sequence, running: readonly Sequence[]): Sequence | undefined {
+  const isIdle = ({ paused, isLate, isOpening }: Sequence) => paused || (isLate && isOpening && !next.isOpening);
+  return running.findLast((sequence) => sequence.state === 'running' && isIdle(sequence));
 }
 
 /**

@@ -7,7 +7,7 @@ import { BLOCK_TOKENS, BlockManager, blocksFor } from './block-manager.js';
 import { DraftPolicy, type StepTimes } from './draft-policy.js';
 import { isPending } from './in-flight-prefixes.js';
 import { byPriority, PeerQueue } from './peer-queue.js';
-import { holderOfTooMany, isProtected, unread, victimFor } from './preemption.js';
+import { holderOfTooMany, idleFor, isProtected, victimFor } from './preemption.js';
 import { type FoundPrefix, PrefixCache } from './prefix-cache.js';
 import { Slots } from './slots.js';
 import { type SnapshotRule, StateSnapshots } from './state-snapshots.js';
@@ -240,14 +240,14 @@ export class Scheduler {
     pressed ||= this.isDraining;
     while (!pressed && rows.left > 0 && this.slots.freeCount > 0 && this.spareLogits(extraLogits) > 0) {
       const budgetOf = (candidate: Sequence) => this.firstBudget(candidate, rows, slices.length === 0);
-      const sequence = this.queue.next((candidate) => this.mayStart(candidate) && budgetOf(candidate) > 0);
+      const sequence = this.nextOf((candidate) => this.mayStart(candidate) && budgetOf(candidate) > 0);
       if (sequence === undefined) break;
       const found = this.cache.find(sequence);
       if (this.waitsForPrefix(sequence, found)) continue;
       const budget = budgetOf(sequence);
       if (!this.admit(sequence, budget, found)) {
         // A stream that is not read gives up its blocks, too; if it had no step under way, they are here already.
-        if (this.yieldSlot(unread(this.running)) && !this.isDraining) continue;
+        if (this.yieldSlot(idleFor(sequence, this.running)) && !this.isDraining) continue;
         break;
       }
       sequence.beginPrediction(this.inFlight.length === 0, () => this.drafts.beginPrediction());
@@ -403,6 +403,11 @@ export class Scheduler {
     return leader.computed >= leader.options.promptIds.length;
   }
 
+  /** Sequences whose constraints are still translated begin only where no other wants to: they hold slots and compute nothing for long. */
+  private nextOf(mayStart: (candidate: Sequence) => boolean): Sequence | undefined {
+    return this.queue.next((candidate) => !candidate.isOpening && mayStart(candidate)) ?? this.queue.next(mayStart);
+  }
+
   /** Rows of logits that are left when each running sequence has one: the executor has as many as it has slots. */
   private spareLogits(extraLogits: number): number {
     return this.options.maxSequences - this.running.length - extraLogits;
@@ -548,7 +553,7 @@ export class Scheduler {
       if (this.isDraining) return false;
       // When its own steps under way have returned, windowed blocks leave it: nobody else need give up any until then.
       if (forSequence.inFlight > 0 && hasFull()) return false;
-      if (this.yieldSlot(unread(this.running))) continue;
+      if (this.yieldSlot(idleFor(forSequence, this.running))) continue;
       const victim = victimFor(forSequence, this.running, (peer) => this.queue.slotsOf(peer));
       this.counters.preemptions += 1;
       victim.preemptions += 1;
@@ -559,16 +564,18 @@ export class Scheduler {
   }
 
   /**
-   * When all slots are taken and somebody waits, a sequence gives its own up: one that nobody reads, else one of a peer
+   * When all slots are taken and somebody waits, a sequence gives its own up: one that nobody reads or whose constraint
+   * is still translated, else one of a peer
    * that holds too many. It does not count as preempted: it comes again in its turn, as often as is fair.
    */
   private makeSlot(): void {
     // All of an encoder's sequences end with their steps.
     if (this.options.isEncoder) return;
     if (this.slots.freeCount > 0 || this.ending.size > 0 || this.queue.size === 0 || this.isDraining) return;
-    const next = this.queue.next((candidate) => this.mayStart(candidate));
+    const next = this.queue.next((candidate) => !candidate.isOpening && this.mayStart(candidate));
     if (next === undefined) return;
-    const victim = unread(this.running) ?? holderOfTooMany(next, this.running, (peer) => this.queue.slotsOf(peer));
+    const victim =
+      idleFor(next, this.running) ?? holderOfTooMany(next, this.running, (peer) => this.queue.slotsOf(peer));
     if (victim !== undefined && !this.waitsForPrefix(next, this.cache.find(next))) this.yieldSlot(victim);
   }
 

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { idleFor } from '../../../../src/gateway/replica/scheduler/preemption.js';
 import { fairShare } from '../../../../src/gateway/replica/scheduler/step-rows.js';
 import type { Sequence } from '../../../../src/gateway/request/sequence.js';
 import { runs, scaled, seed } from '../../../support/run-size.js';
@@ -102,6 +103,36 @@ it('a higher priority goes first, whoever sent it, and gives no slot up for a lo
   world.drain();
   expect(world.finished).toEqual([...urgent, other]);
   expect(world.scheduler.counters.slotPreemptions).toBe(0);
+});
+
+describe('sequences whose constraints are still translated', () => {
+  /** One that has no mask yet. */
+  const opening = (from: number) => {
+    const constraint = { mask: undefined, isOpening: true };
+    const sequence = sequenceOf(ids(20, from), 20);
+    return Object.assign(sequence, { options: { ...sequence.options, constraint } });
+  };
+
+  it('begin after all others that wait', () => {
+    const world = new World({ ...roomy, maxSequences: 1 }, 1);
+    const [first, second] = [opening(1), sequenceOf(ids(20, 2), 3)];
+    for (const sequence of [first, second]) world.add(sequence, 99);
+    world.plan();
+    expect([first.state, second.state]).toEqual(['waiting', 'running']);
+    for (let i = 0; i < 4; i++) step(world);
+    expect([first.state, second.state]).toEqual(['running', 'ended']);
+  });
+
+  it('give way to others once their prompts are computed, and not to those like them', () => {
+    const [first, second, next] = [opening(1), opening(2), sequenceOf(ids(20, 3), 3)];
+    for (const sequence of [first, second]) sequence.state = 'running';
+    expect(idleFor(next, [first, second])).toBeUndefined();
+    for (const sequence of [first, second]) sequence.missed(19);
+    expect(idleFor(next, [first, second])).toBe(second);
+    expect(idleFor(opening(4), [first, second])).toBeUndefined();
+    second.options.constraint.isOpening = false;
+    expect(idleFor(next, [first, second])).toBe(first);
+  });
 });
 
 describe('sequences that nobody reads', () => {
