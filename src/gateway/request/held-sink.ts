@@ -63,10 +63,6 @@ export class HeldSink implements GenerationSink {
     this.hold(() => this.sink.recovery?.(event));
   }
 
-  hidden(state: Uint8Array): void {
-    this.hold(() => this.sink.hidden?.(state));
-  }
-
   hiddenStates(position: number, states: Uint8Array): void {
     this.hold(() => this.sink.hiddenStates?.(position, states));
   }
