@@ -11,6 +11,10 @@ import { parseArgs } from 'node:util';
 const { values: options, positionals: trees } = parseArgs({
   options: {
     hidden: { type: 'string', default: '384' },
+    layers: { type: 'string', default: '2' },
+    'head-dim': { type: 'string', default: '16' },
+    type: { type: 'string', default: 'F32' },
+    device: { type: 'string', default: 'host' },
     tokens: { type: 'string', default: '240' },
     inputs: { type: 'string', default: '64' },
     requests: { type: 'string', default: '4' },
@@ -30,7 +34,11 @@ process.chdir(first);
 const { writeRandomEncoder } = await built('test/support/random-encoders.js');
 const { writeRandomReranker } = await built('test/support/reranker-answers.js');
 const { MetricsSnapshot } = await built('src/cli/bench/prometheus.js');
-const model = options.rank ? writeRandomReranker('bert-dense', { hidden }) : writeRandomEncoder('bert', { hidden });
+const contextLength = Math.max(256, 2 ** Math.ceil(Math.log2(tokens + 2)));
+const shape = { hidden, layers: Number(options.layers), headDim: Number(options['head-dim']), type: options.type };
+const model = options.rank
+  ? writeRandomReranker('bert-dense', { ...shape, contextLength })
+  : writeRandomEncoder('bert', { ...shape, contextLength });
 
 const WORDS = ['the', 'fox', 'sea', 'and', 'ran', 'old', 'wind', 'sang', 'long', 'night', 'to'];
 const textOf = (input) => Array.from({ length: tokens }, (_, i) => WORDS[(i * 7 + input * 3) % WORDS.length]).join(' ');
@@ -42,8 +50,9 @@ const [route, body] = options.rank
 /** Serves a tree. */
 async function serve(tree, number) {
   const [http, metrics] = [20_000 + number, 20_100 + number].map((port) => `127.0.0.1:${port + (process.pid % 9000)}`);
-  const limits = ['--max-context', '256', '--max-sequences', '64', '--max-step-tokens', '4096'];
-  const served = ['serve', '--model', model, '--device', 'host', '--threads', '1', '--no-spare', ...limits];
+  const limits = ['--max-context', String(contextLength), '--max-sequences', '64', '--max-step-tokens', '4096'];
+  const device = ['--device', options.device, ...(options.device === 'host' ? ['--threads', '1'] : [])];
+  const served = ['serve', '--model', model, ...device, '--no-spare', ...limits];
   const listen = ['--listen', '127.0.0.1:0', '--http-listen', http, '--metrics-listen', metrics];
   const cwd = path.resolve(tree);
   const child = spawn(process.execPath, ['dist/cli/main.js', ...served, ...listen], { cwd, stdio: 'ignore' });

@@ -6,7 +6,7 @@ import { StepCost } from './step-cost.js';
 import { StepDurations } from './step-durations.js';
 
 /** One of so many new sequences tries predictions while they do not pay. */
-const TRIED_ONE_OF = 32;
+const TRIED_ONE_OF = 16;
 /** Weight of earlier draft tokens of all sequences, with each try; and draft tokens of them that a new sequence begins with. */
 const DECAY = 0.99;
 const SHARED_TRIED: Readonly<Record<DraftMethod, number>> = {
@@ -14,6 +14,8 @@ const SHARED_TRIED: Readonly<Record<DraftMethod, number>> = {
   // A sequence that ends its predictions does so for good: bad luck is not to end them.
   mtp: 8,
 };
+
+const NOTHING = { right: 0, tried: 0 };
 
 /** Numbers of sequences, and rows of logits. */
 export interface DraftLoad {
@@ -23,6 +25,8 @@ export interface DraftLoad {
   readonly predicting: number;
   /** Rows of logits beside one for each. */
   readonly spareLogits: number;
+  /** Sequences that wait and find slots. */
+  readonly coming: number;
 }
 
 /** Microseconds of a step; 0: not known. */
@@ -40,10 +44,10 @@ export class DraftPolicy {
   private readonly cost = new StepCost();
   private readonly durations = new StepDurations();
   private readonly prediction = new PredictionCost(this.durations);
-  /** Two of three are assumed before the first. */
+  /** Two of three are assumed before the first; of predictions for longer, as a few wrong ones would keep all sequences from trying them. */
   private readonly shared: Readonly<Record<DraftMethod, Acceptance>> = {
     lookup: new Acceptance(DECAY, 2, 3),
-    mtp: new Acceptance(DECAY, 2, 3),
+    mtp: new Acceptance(DECAY, 8, 12),
   };
 
   private untried = 0;
@@ -69,7 +73,11 @@ export class DraftPolicy {
 
   /** True if the next new sequence is to take draft tokens of the prediction block. */
   get predictsNext(): boolean {
-    return this.untried >= TRIED_ONE_OF - 1 || this.worth('mtp', { right: 0, tried: 0 }) >= 1;
+    if (this.untried >= TRIED_ONE_OF - 1) return true;
+    const { running, predicting, spareLogits, coming } = this.load();
+    // As many as there will be with the others that wait.
+    const load = { running: running + coming, predicting: predicting + coming, spareLogits: spareLogits - coming };
+    return this.predictedTokens(load, this.acceptanceOf('mtp').shared) >= 1;
   }
 
   /** A new sequence begins. @returns true if it takes draft tokens of the prediction block */
@@ -80,15 +88,25 @@ export class DraftPolicy {
   }
 
   /** Number of draft tokens of a method that pay for a sequence with such an acceptance. */
-  readonly worth = (method: DraftMethod, { right, tried }: Pick<Acceptance, 'right' | 'tried'>): number => {
+  readonly worth = (method: DraftMethod, accepted: Pick<Acceptance, 'right' | 'tried'>): number => {
+    const { own } = this.acceptanceOf(method, accepted);
+    const load = this.load();
+    if (method === 'mtp') return this.predictedTokens(load, own);
+    return this.cost.draftTokensThatPay(Math.max(1, load.running), own, MOST_DRAFT_TOKENS);
+  };
+
+  /** Probability that a draft token is right behind right ones, of all sequences and of one. */
+  private acceptanceOf(method: DraftMethod, { right, tried }: Pick<Acceptance, 'right' | 'tried'> = NOTHING) {
     const shared = this.shared[method].right / this.shared[method].tried;
     const prior = SHARED_TRIED[method];
-    const own = (right + prior * shared) / (tried + prior);
-    const { running, predicting, spareLogits } = this.load();
-    if (method === 'lookup') return this.cost.draftTokensThatPay(Math.max(1, running), own, MOST_DRAFT_TOKENS);
-    const load = { running: Math.max(1, running), predicting: Math.max(1, predicting), shared, own };
+    return { shared, own: (right + prior * shared) / (tried + prior) };
+  }
+
+  private predictedTokens(load: Omit<DraftLoad, 'coming'>, own: number): number {
+    const [running, predicting] = [Math.max(1, load.running), Math.max(1, load.predicting)];
+    const { shared } = this.acceptanceOf('mtp');
     // Each has as many, at least where some have one.
-    const share = Math.ceil(Math.max(0, spareLogits) / load.predicting);
-    return this.prediction.tokensThatPay(load, Math.min(MOST_DRAFT_TOKENS, share));
-  };
+    const share = Math.ceil(Math.max(0, load.spareLogits) / predicting);
+    return this.prediction.tokensThatPay({ running, predicting, shared, own }, Math.min(MOST_DRAFT_TOKENS, share));
+  }
 }

@@ -78,6 +78,7 @@ export class Scheduler {
     running: this.running.length,
     predicting: this.predictingCount,
     spareLogits: this.spareLogits(0),
+    coming: Math.min(this.queue.size, this.slots.freeCount),
   }));
 
   constructor(private readonly options: SchedulerOptions) {

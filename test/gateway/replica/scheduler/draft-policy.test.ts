@@ -11,8 +11,8 @@ function observe(drafts: DraftPolicy, rows: number, block?: BlockTimes): void {
 }
 
 /** A policy for a device on which a row costs a third of a step of one. */
-function policy(running = 1, spareLogits = 64): DraftPolicy {
-  const drafts = new DraftPolicy(() => ({ running, predicting: running, spareLogits }));
+function policy(running = 1, spareLogits = 64, coming = 0): DraftPolicy {
+  const drafts = new DraftPolicy(() => ({ running, predicting: running, spareLogits, coming }));
   for (let i = 0; i < 40; i++) observe(drafts, 1 + (i % 5));
   return drafts;
 }
@@ -39,17 +39,17 @@ it('drafts fewer tokens the more sequences there are, and any number before step
   const counts = [1, 4, 16, 64].map((running) => policy(running).worth('lookup', { right: 20, tried: 30 }));
   expect(counts).toEqual([...counts].sort((a, b) => b - a));
   expect(counts.at(-1)).toBe(0);
-  const unmeasured = new DraftPolicy(() => ({ running: 64, predicting: 64, spareLogits: 64 }));
+  const unmeasured = new DraftPolicy(() => ({ running: 64, predicting: 64, spareLogits: 64, coming: 0 }));
   expect(unmeasured.worth('lookup', NOTHING)).toBe(7);
 });
 
-it('has new sequences predicted while that pays, and else one of 32', () => {
+it('has new sequences predicted while that pays, and else one of 16', () => {
   const drafts = policy();
   for (let i = 0; i < 40; i++) observe(drafts, 1, { blockUs: 300, waitUs: 300 });
   expect([drafts.predictsNext, drafts.beginPrediction(), drafts.beginPrediction()]).toEqual([true, true, true]);
   for (let i = 0; i < 500; i++) drafts.learn('mtp', 0, 3);
   const begun = Array.from({ length: 96 }, () => drafts.beginPrediction());
-  expect(begun.flatMap((begins, i) => (begins ? [i] : []))).toEqual([31, 63, 95]);
+  expect(begun.flatMap((begins, i) => (begins ? [i] : []))).toEqual([15, 31, 47, 63, 79, 95]);
   for (let i = 0; i < 500; i++) drafts.learn('mtp', 3, 3);
   expect(drafts.beginPrediction()).toBe(true);
 });
@@ -64,4 +64,13 @@ it.each([
   const drafts = policy(2, spareLogits);
   for (let i = 0; i < 500; i++) drafts.learn('mtp', 3, 3);
   expect(drafts.worth('mtp', { right: 30, tried: 30 })).toBe(expected);
+});
+
+it('has no sequence predicted where it would not pay with those that come with it', () => {
+  const begins = [0, 40].map((coming) => {
+    const drafts = policy(1, 64, coming);
+    for (let i = 0; i < 40; i++) observe(drafts, 1, { blockUs: 300, waitUs: 300 });
+    return drafts.predictsNext;
+  });
+  expect(begins).toEqual([true, false]);
 });
