@@ -57,13 +57,15 @@ export class DraftPolicy {
   /**
    * A step without prompts has run.
    *
-   * @param passes of the prediction block, each of which makes a draft token of some sequences
+   * @param predicted draft tokens that the prediction block was to make for each of some sequences
    */
-  observe(rows: number, passes: number, { stepUs, rowsUs, block }: StepTimes): void {
+  observe(rows: number, predicted: readonly number[], { stepUs, rowsUs, block }: StepTimes): void {
     if (rowsUs <= 0) return;
     this.cost.observe(rows, stepUs);
     this.durations.add(rows, rowsUs);
-    if (block !== undefined && passes > 0) this.prediction.observe(passes, block);
+    const passes = Math.max(0, ...predicted);
+    if (block === undefined || passes === 0) return;
+    this.prediction.observe({ rows, predicting: predicted.length, passes, ...block });
   }
 
   /** So many of a slice's draft tokens of a method were right. */

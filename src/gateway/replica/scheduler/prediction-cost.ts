@@ -1,7 +1,4 @@
-import type { StepDurations } from './step-durations.js';
-
-/** Weight of a further step in the means. */
-const WEIGHT = 1 / 16;
+import { StepDurations } from './step-durations.js';
 
 /** Microseconds that a step with predictions takes beside its rows: of the block, and until its result came, as none was sent ahead. */
 export interface BlockTimes {
@@ -19,19 +16,27 @@ export interface PredictingLoad {
   readonly own: number;
 }
 
-/** Measured cost of draft tokens that the prediction block makes: one pass over it for each of a sequence, all sequences together. */
+/** A step with predictions. */
+export interface PredictedStep extends BlockTimes {
+  readonly rows: number;
+  /** Sequences with predictions, and passes over the block: the most draft tokens of one of them. */
+  readonly predicting: number;
+  readonly passes: number;
+}
+
+/**
+ * Measured cost of draft tokens that the prediction block makes: one pass over it for each of a sequence, all sequences together. A pass
+ * takes longer with more sequences, and so does the gateway between two steps.
+ */
 export class PredictionCost {
-  private passUs: number | undefined;
-  private waitUs = 0;
+  private readonly passes = new StepDurations();
+  private readonly waits = new StepDurations();
 
   constructor(private readonly durations: StepDurations) {}
 
-  /** A step has made up to `passes` draft tokens a sequence. */
-  observe(passes: number, { blockUs, waitUs }: BlockTimes): void {
-    const passUs = blockUs / passes;
-    const weight = this.passUs === undefined ? 1 : WEIGHT;
-    this.passUs = (this.passUs ?? 0) + weight * (passUs - (this.passUs ?? 0));
-    this.waitUs += weight * (waitUs - this.waitUs);
+  observe({ rows, predicting, passes, blockUs, waitUs }: PredictedStep): void {
+    this.passes.add(predicting, blockUs / passes);
+    this.waits.add(rows, waitUs);
   }
 
   /**
@@ -40,10 +45,11 @@ export class PredictionCost {
    */
   tokensThatPay({ running, predicting, shared, own }: PredictingLoad, most: number): number {
     const plainUs = this.durations.of(running);
-    if (this.passUs === undefined || plainUs === undefined) return most;
+    const passUs = this.passes.of(predicting);
+    if (passUs === undefined || plainUs === undefined) return most;
     const usOf = (rows: number, passes: number): number => {
       const rowsUs = this.durations.of(rows) ?? plainUs;
-      return passes === 0 ? rowsUs : rowsUs + passes * (this.passUs as number) + this.waitUs;
+      return passes === 0 ? rowsUs : rowsUs + passes * passUs + (this.waits.of(rows) ?? 0);
     };
     const others = predicting - 1;
     const together = best(most, others === 0 ? own : shared, (count, right) => {

@@ -289,8 +289,8 @@ export class Scheduler {
     const { slices } = plan;
     if (times !== undefined && slices.every((slice) => slice.count === outputsOf(slice))) {
       const rows = slices.reduce((sum, { count }) => sum + count, 0);
-      const passes = slices.reduce((most, { predictedTokens = 0 }) => Math.max(most, predictedTokens), 0);
-      this.drafts.observe(rows, passes, times);
+      const predicted = slices.flatMap(({ predictedTokens = 0 }) => (predictedTokens > 0 ? [predictedTokens] : []));
+      this.drafts.observe(rows, predicted, times);
     }
     const wanted: StepToken[] = [];
     let index = 0;

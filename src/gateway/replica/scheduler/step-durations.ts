@@ -11,8 +11,8 @@ interface Mean {
 }
 
 /**
- * Measured durations of steps without prompts, by their number of rows. A step with more rows takes longer by leaps, at sizes where
- * kernels read the weights again, so that no line describes it; and each size is remembered while steps have others.
+ * Measured durations of steps without prompts, or of parts of them, by their number of rows. A step with more rows takes longer by leaps,
+ * at sizes where kernels read the weights again, so that no line describes it; and each size is remembered while steps have others.
  */
 export class StepDurations {
   private readonly means: (Mean | undefined)[] = [];

@@ -7,7 +7,7 @@ const NOTHING = { right: 0, tried: 0 };
 /** A step of so many rows, a third of whose time is that of a row. */
 function observe(drafts: DraftPolicy, rows: number, block?: BlockTimes): void {
   const us = 2000 + 1000 * rows;
-  drafts.observe(rows, block === undefined ? 0 : 1, { stepUs: us, rowsUs: us, block });
+  drafts.observe(rows, block === undefined ? [] : [1], { stepUs: us, rowsUs: us, block });
 }
 
 /** A policy for a device on which a row costs a third of a step of one. */

@@ -4,20 +4,24 @@ import { StepDurations } from '../../../../src/gateway/replica/scheduler/step-du
 
 const MOST = 7;
 
-/** A device whose steps take so many microseconds by their rows, and a pass of the block, and the wait. */
-function measured(usOf: (rows: number) => number, passUs: number, waitUs: number): PredictionCost {
+/** A device whose steps take so many microseconds by their rows, and a pass of the block, and a gateway that takes the wait. */
+function measured(usOf: (rows: number) => number, passUs: number, waitUs: (rows: number) => number): PredictionCost {
   const durations = new StepDurations();
   for (const rows of [1, 2, 3, 4, 8, 64, 128, 192]) durations.add(rows, usOf(rows));
   const cost = new PredictionCost(durations);
   for (let i = 0; i < 200; i++) {
-    const passes = 1 + (i % 3);
-    cost.observe(passes, { blockUs: passes * passUs, waitUs });
+    const [passes, predicting, rows] = [1 + (i % 3), 1 + 63 * (i % 2), 2 + 126 * (i % 2)];
+    cost.observe({ rows, predicting, passes, blockUs: passes * passUs, waitUs: waitUs(rows) });
   }
   return cost;
 }
 
 /** Durations like those of a 27B model on a GPU: one row, few and many. */
-const large = measured((rows) => (rows === 1 ? 7600 : rows <= 8 ? 8500 : 15_000 + 120 * rows), 460, 1000);
+const large = measured(
+  (rows) => (rows === 1 ? 7600 : rows <= 8 ? 8500 : 15_000 + 120 * rows),
+  460,
+  () => 1000,
+);
 const among = (running: number, own: number, predicting = running, shared = own) =>
   large.tokensThatPay({ running, predicting, shared, own }, MOST);
 
@@ -55,6 +59,21 @@ describe('draft tokens of the prediction block', () => {
 
   it('end with those of all others', () => {
     expect(among(64, 0.95, 64, 0.1)).toBe(0);
+  });
+
+  it('are judged by what the gateway took with as many sequences, whatever it took last', () => {
+    const usOf = (rows: number): number => 15_000 + 120 * rows;
+    const [idle, busy] = [() => 1000, (rows: number) => 90 * rows].map((waitUs) => measured(usOf, 460, waitUs));
+    const counts = [idle, busy].map((cost) =>
+      [1, 64].map((running) => {
+        for (let i = 0; i < 100; i++) cost!.observe({ rows: 2, predicting: 1, passes: 1, blockUs: 460, waitUs: 200 });
+        return cost!.tokensThatPay({ running, predicting: running, shared: 0.8, own: 0.8 }, 1);
+      }),
+    );
+    expect(counts).toEqual([
+      [1, 1],
+      [1, 0],
+    ]);
   });
 
   it('do not pay for one of many, whose block and wait all others pay for', () => {
