@@ -166,7 +166,7 @@ export const ERROR_HELP: Readonly<Record<ErrorReason, ErrorHelp>> = {
   QUEUE_FULL: {
     meaning: 'Too many requests or connections are waiting.',
     remedy:
-      'Try again after the delay in the response; add replicas or raise `--max-queued-requests` if it happens often.',
+      'Try again after the delay in the response; if it happens often, raise the limit that the message names, or add replicas.',
   },
   OUT_OF_MEMORY: {
     meaning: 'The model or the request does not fit the memory of the device.',

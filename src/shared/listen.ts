@@ -1,6 +1,7 @@
 import { lookup } from 'node:dns/promises';
 import { existsSync, lstatSync, unlinkSync } from 'node:fs';
 import { connect, createServer, type Server as NetServer, type Socket } from 'node:net';
+import path from 'node:path';
 import { createServer as createTlsServer, type Server as TlsServer } from 'node:tls';
 import { RocmForgeError } from './errors.js';
 import { TLS_MIN_VERSION, type TlsMaterial } from './tls.js';
@@ -184,7 +185,10 @@ const UNUSABLE: Readonly<Record<string, string>> = {
 };
 
 function notListening(address: string, cause: Error): RocmForgeError {
-  const { code = '' } = cause as NodeJS.ErrnoException;
+  const { code: given = '' } = cause as NodeJS.ErrnoException;
+  const file = /^unix:(.+)$/.exec(address)?.[1];
+  // libuv tells of a missing folder as of one that may not be written.
+  const code = given === 'EACCES' && file !== undefined && !existsSync(path.dirname(file)) ? 'ENOENT' : given;
   const why = UNUSABLE[code];
   if (why !== undefined) {
     return new RocmForgeError('INVALID_OPTION', `cannot listen on ${address}: ${why}`, {}, { cause });

@@ -107,6 +107,10 @@ const REFUSALS: readonly (readonly [string, string])[] = [
     `serve --model ${DEMO} --device host --listen 192.0.2.1:50051`,
     'INVALID_OPTION: cannot listen on 192.0.2.1:50051: this machine does not have that address; use 127.0.0.1',
   ],
+  [
+    `serve --model ${DEMO} --device host --admin-listen unix:/nowhere/at/all.sock`,
+    'cannot listen on unix:/nowhere/at/all.sock: the folder of the socket file does not exist; create it first',
+  ],
   [`generate --address 127.0.0.1:1 --cert x hi`, '--cert and --key require --ca'],
   ['generate hi', 'give --model, to load a model for this command, or --address, to use a running gateway'],
   ['synth --shape x --type F16 -o x', '--shape x is unknown; give one of llama-3.1-8b, '],

@@ -135,6 +135,7 @@ describe('the models of a running gateway', () => {
     });
     const loaded = await command('--load-model', 'small', '--models', '--json');
     expect(JSON.parse(loaded.stdout)).toMatchObject([{ name: 'chat' }, { name: 'small', state: 'loaded' }]);
+    expect(await command('--load-model', 'small')).toEqual({ code: 0, stdout: '', stderr: 'loaded small\n' });
     expect(await command('--load-model', 'none')).toMatchObject({
       code: 1,
       stderr: expect.stringContaining('MODEL_NOT_FOUND: there is no model "none" here'),

@@ -7,7 +7,7 @@ import type { ADMIN_OPTIONS } from './operate-commands.js';
 
 export type AdminOptions = OptionValues<typeof ADMIN_OPTIONS>;
 
-/** `rocmforge admin`: loads and unloads models, changes the settings that are given, and tells all of them or the models. */
+/** `rocmforge admin`: loads and unloads models, or changes the settings that are given; prints all settings, or with `models` the models. */
 export async function admin(options: AdminOptions): Promise<void> {
   const { address, json, replaceExecutors, models, loadModel = [], unloadModel = [], ...given } = options;
   const client = new AdminClient(address);
@@ -22,6 +22,9 @@ export async function admin(options: AdminOptions): Promise<void> {
     }
     if (replaceExecutors) writeNotice(`replaced; executors started so far: ${await client.replaceExecutors()}\n`);
     const isChange = Object.values(given).some((value) => value !== undefined);
+    const hasLoaded = unloadModel.length + loadModel.length > 0;
+    // Their lines are the answer.
+    if (hasLoaded && !isChange && !models && !json) return;
     const settings = isChange ? await client.update(given) : await client.settings();
     if (models) {
       showModels(await client.models(), json);

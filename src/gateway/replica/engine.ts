@@ -122,8 +122,9 @@ export class Engine implements Backend {
       throw new RocmForgeError('PROMPT_TOO_LONG', 'prompt and max_tokens together are more than the KV cache holds');
     }
     const queue = this.scheduler?.queue ?? this.early;
+    const most = { requests: this.options.maxQueuedRequests, tokens: this.options.maxQueuedTokens };
     for (const other of roomFor(generation, queue, (sequence) => this.waitingRequest(sequence), this.options)) {
-      this.failGeneration(other, queueFull('', { sequences: queue.size, tokens: queue.tokens }));
+      this.failGeneration(other, queueFull({ sequences: queue.size, tokens: queue.tokens }, most));
     }
     for (const sequence of generation.sequences) {
       this.queuedAt.set(sequence, performance.now());

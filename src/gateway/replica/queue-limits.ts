@@ -41,7 +41,7 @@ export function roomFor<Request extends QueuedRequest>(
   const own = queue.waitingOf(peer);
   const ownTokens = (maxQueuedTokens * maxQueuedRequestsPerPeer) / maxQueuedRequests;
   if (own.sequences + adding.sequences > maxQueuedRequestsPerPeer || own.tokens > ownTokens) {
-    throw queueFull(' of this client', own);
+    throw queueFull(own, { requests: maxQueuedRequestsPerPeer, tokens: Math.floor(ownTokens), isOwn: true });
   }
   const ownPart = limits.queueShareOf?.(peer) ?? 1;
   // One alone always has its turn: a part of a small queue may be less than one request.
@@ -49,7 +49,8 @@ export function roomFor<Request extends QueuedRequest>(
   const isBeyond = !fits || own.tokens > maxQueuedTokens * ownPart;
   // A queue that one peer has filled alone is full: no limit was set for the peer.
   if (isBeyond && ownPart < 1) throw rateLimited('queue_share', ownPart, QUEUE_RETRY_MS);
-  if (isBeyond) throw queueFull(' of this client', own);
+  const most = { requests: maxQueuedRequests, tokens: maxQueuedTokens };
+  if (isBeyond) throw queueFull(own, most);
   const share = ({ sequences, tokens }: Waiting) => Math.max(sequences / maxQueuedRequests, tokens / maxQueuedTokens);
   const wanted = share({ sequences: own.sequences + adding.sequences, tokens: own.tokens + adding.tokens });
   const leaving = new Set<Request>();
@@ -59,7 +60,7 @@ export function roomFor<Request extends QueuedRequest>(
   while (left.sequences + adding.sequences > maxQueuedRequests || left.tokens > maxQueuedTokens) {
     holdings ??= new Map(queue.holdings());
     const [greediest, held] = mostOf(holdings, share);
-    if (share(held) <= wanted) throw queueFull('', all);
+    if (share(held) <= wanted) throw queueFull(all, most);
     const request = newestOf(queue.waitingSequences(greediest), newcomer.parameters.priority, leaving, waitingRequest);
     if (request === undefined) {
       holdings.delete(greediest);
@@ -84,11 +85,27 @@ export function hasRoomForMore(peer: string, n: number, queue: PeerQueue, limits
   return (fits || own.sequences === 0) && queue.size + n <= maxQueuedRequests && queue.tokens < maxQueuedTokens;
 }
 
+/** A limit of the queue, or of one client in it. */
+interface QueueLimit {
+  readonly requests: number;
+  readonly tokens: number;
+  readonly isOwn?: boolean;
+}
+
 /** Error for requests that leave a queue for others, and for those that do not get in. */
-export function queueFull(who: string, { sequences, tokens }: Waiting): RocmForgeError {
-  return new RocmForgeError('QUEUE_FULL', `${sequences} sequences${who} wait already, with ${tokens} prompt tokens`, {
-    retry_delay_ms: String(QUEUE_RETRY_MS),
-  });
+export function queueFull(
+  { sequences, tokens }: Waiting,
+  { requests, tokens: most, isOwn }: QueueLimit,
+): RocmForgeError {
+  const waiting = `${sequences} sequences${isOwn ? ' of this client' : ''} wait already, with ${tokens} prompt tokens`;
+  const option = isOwn ? 'max-queued-requests-per-peer' : 'max-queued-requests';
+  const allowed = `${requests} sequences (--${option}) and ${most} prompt tokens`;
+  const metadata = { limit: option, retry_delay_ms: String(QUEUE_RETRY_MS) };
+  return new RocmForgeError(
+    'QUEUE_FULL',
+    `${waiting}; ${isOwn ? 'a client' : 'the queue'} may have ${allowed}`,
+    metadata,
+  );
 }
 
 const NOTHING: Waiting = { sequences: 0, tokens: 0 };

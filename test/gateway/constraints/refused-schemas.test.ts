@@ -14,6 +14,13 @@ function refusalOf(value: string): { reason: string; at?: string | undefined; ke
 
 const nested = (depth: number) => `${'{"items":'.repeat(depth)}{}${'}'.repeat(depth)}`;
 
+it('names the values that its metaschema allows', () => {
+  const given = () => grammarOf({ $case: 'jsonSchema', value: '{"properties":{"a":{"type":"strng"}}}' });
+  expect(given).toThrow(
+    /\/properties\/a\/type.*one of the allowed values: array, boolean, integer, null, number, object, string/,
+  );
+});
+
 describe('a schema that is refused', () => {
   const unsupported: [string, unknown, string, string][] = [
     ['a keyword nobody knows', { properties: { a: { requird: ['x'] } } }, '/properties/a/requird', 'requird'],

@@ -77,7 +77,8 @@ function complaintOf(metaschema: string, schema: unknown) {
   }
   // No metaschema depends on digits that a double has not.
   if (ajv.validate(metaschema, roundedNumbers(schema))) return undefined;
-  const { instancePath = '', message = 'is no schema' } = ajv.errors?.[0] ?? {};
+  const { instancePath = '', message = 'is no schema', params = {} } = ajv.errors?.[0] ?? {};
+  const allowed = Array.isArray(params.allowedValues) ? `: ${params.allowedValues.join(', ')}` : '';
   const keyword = instancePath.slice(instancePath.lastIndexOf('/') + 1);
-  return invalid('json_schema', { at: instancePath, keyword }, `its metaschema says that it ${message}`);
+  return invalid('json_schema', { at: instancePath, keyword }, `its metaschema says that it ${message}${allowed}`);
 }
