@@ -63,10 +63,6 @@ export class HeldSink implements GenerationSink {
     this.hold(() => this.sink.recovery?.(event));
   }
 
-  hiddenStates(position: number, states: Uint8Array): void {
-    this.hold(() => this.sink.hiddenStates?.(position, states));
-  }
-
   prompt(logprobs: readonly PromptProbability[]): void {
     this.hold(() => this.sink.prompt(logprobs));
   }
