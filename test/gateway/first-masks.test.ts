@@ -101,7 +101,7 @@ describe('a constraint that is translated while the prompt is computed', () => {
     await isIdle();
   });
 
-  it('ends it so in every API, with its status and no stream', async () => {
+  it('ends it so in every API, with or without a stream, with its status', async () => {
     const schema = slowSchema('q', 10);
     const messages = [{ role: 'user', content: 'a' }];
     const format = { type: 'json_schema', json_schema: { name: 'a', schema } };
@@ -115,9 +115,15 @@ describe('a constraint that is translated while the prompt is computed', () => {
     };
     for (const [path, body] of Object.entries(bodies)) {
       for (const stream of [true, false]) {
+        let most = 0;
+        const watch = setInterval(() => {
+          most = Math.max(most, counts(server).running);
+        }, 1);
         const response = await askHttp(server.gateway, path, { ...body, stream });
+        clearInterval(watch);
         expect([path, response.status], JSON.stringify(response.json)).toEqual([path, 400]);
         expect(JSON.stringify(response.json)).toContain('20000 rules');
+        expect([path, stream, most]).toEqual([path, stream, 1]);
       }
     }
     await isIdle();

@@ -162,8 +162,9 @@ export class Inference {
     client: WaitingCall,
     onToken?: () => void,
   ): Promise<readonly GenerateResponse[] | undefined> {
+    const awaitsMasks = messages.length > 1;
     const opened = await allOrNone(
-      messages.map((message) => this.opener.open(message, client, { isUnary: true, awaitsMasks: true })),
+      messages.map((message) => this.opener.open(message, client, { isUnary: true, awaitsMasks })),
       (one) => closeAll(one?.parameters),
     );
     let begun = 0;

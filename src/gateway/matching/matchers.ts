@@ -49,11 +49,20 @@ export interface OpenedConstraints {
   readonly opened: Promise<void>;
 }
 
+/** A constraint on its way to a grammar. */
+interface Translation {
+  /** Resolves when a thread takes it. */
+  readonly begun: Promise<void>;
+  readonly buffer: Promise<Uint8Array>;
+}
+
 /** Computes which tokens may come next in answers of a form. */
 export class Matchers {
   private readonly vocabulary: MaskVocabulary;
   private readonly threads: GrammarThreads;
   private readonly cache = new GrammarCache();
+  /** By the signal of their call, and their form. */
+  private readonly underWay = new WeakMap<AbortSignal, Map<string, Translation>>();
   private readonly queue: MaskQueue;
 
   constructor({ tokenizer, threads = THREADS, maxWaiting = MAX_WAITING }: MatchersOptions) {
@@ -119,10 +128,31 @@ export class Matchers {
     const known = this.cache.get(form);
     if (known !== undefined) begun();
     const grammar =
-      known ?? (await this.vocabulary.prepare(await this.threads.make(constraint, caller, begun), MaskGrammar));
+      known ?? (await this.vocabulary.prepare(await this.translate(form, constraint, caller, begun), MaskGrammar));
     const isWanted = !caller.signal?.aborted;
     if (isWanted) for (const answer of answers) answer.start(new GrammarMatcher(grammar), this.queue);
     if (known === undefined) this.cache.add(form, client, grammar);
     if (!isWanted) caller.signal?.throwIfAborted();
+  }
+
+  /** The buffer of a constraint's grammar. The prompts of one call have one constraint, which is translated once. */
+  private translate(form: string, constraint: GivenConstraint, caller: Caller, begun: () => void): Promise<Uint8Array> {
+    const { signal } = caller;
+    const underWay = (signal && this.underWay.get(signal)?.get(form)) ?? this.translation(constraint, caller);
+    void underWay.begun.then(begun);
+    if (signal === undefined) return underWay.buffer;
+    const ofCall = this.underWay.get(signal) ?? new Map<string, Translation>();
+    this.underWay.set(signal, ofCall.set(form, underWay));
+    const forget = () => ofCall.delete(form);
+    underWay.buffer.then(forget, forget);
+    return underWay.buffer;
+  }
+
+  private translation(constraint: GivenConstraint, caller: Caller): Translation {
+    let begin = (): void => undefined;
+    const begun = new Promise<void>((resolve) => {
+      begin = resolve;
+    });
+    return { begun, buffer: this.threads.make(constraint, caller, begin) };
   }
 }

@@ -1,4 +1,4 @@
-import { RocmForgeError } from '../../shared/errors.js';
+import { asRocmForgeError, RocmForgeError } from '../../shared/errors.js';
 import type { EmbedInput as Input, PromptPart } from '../../shared/generated/rocmforge/v1/inference.js';
 import type { PairTokens } from '../tokenizer/pair-tokens.js';
 import { checkTokenIds, encodeInput, type PromptEncoder, type PromptInput } from '../tokenizer/prompt.js';
@@ -182,17 +182,27 @@ function promptOf(input: EmbedInput['input'], { facts, encoder, field, truncate 
       0,
     );
     if (characters > contextLength * longestTokenBytes) throw tooLong(field, `${characters} characters`, contextLength);
-    return fitting(encodeInput(input, encoder), { facts, field, truncate, keep: 0 });
+    return fitting(encodeNamed(input, encoder, field), { facts, field, truncate, keep: 0 });
   }
   const { text, addSpecial = true } = input.value;
   const mostCharacters = contextLength * longestTokenBytes;
   if (text.length > mostCharacters && !truncate) throw tooLong(field, `${text.length} characters`, contextLength);
   const given = { ...input.value, text: text.slice(0, mostCharacters) };
   // An empty text is what the model wants at its beginning and end, if anything.
-  const ids = encodeInput({ $case: 'text', value: given }, encoder);
+  const ids = encodeNamed({ $case: 'text', value: given }, encoder, field);
   const { tokenizer } = encoder;
   const endsWith = addSpecial && tokenizer.addEos && ids.at(-1) === tokenizer.eosId;
   return fitting(ids, { facts, field, truncate, keep: Number(endsWith) });
+}
+
+/** As {@link encodeInput}; a refusal says of which input it is. */
+function encodeNamed(input: PromptInput, encoder: PromptEncoder, field: string): Uint32Array {
+  try {
+    return encodeInput(input, encoder);
+  } catch (error) {
+    const { reason, message, metadata } = asRocmForgeError(error);
+    throw new RocmForgeError(reason, `${field}: ${message}`, { ...metadata, field });
+  }
 }
 
 /** The ids that fit the context: where they are cut, the last `keep` stay, whose hidden state is the embedding. */

@@ -82,6 +82,12 @@ export class RequestRunner {
     const recoveries: number[] = [];
     let limitTimer: NodeJS.Timeout | undefined;
     const usage = this.reserve(parameters, context);
+    let isPromptSpent = false;
+    /** Takes the prompt's tokens of the client's limit: from its first slot on it is computed, even if its constraint is refused. */
+    const spendPrompt = (): void => {
+      if (!isPromptSpent) usage.spend(promptIds.length);
+      isPromptSpent = true;
+    };
     const end = (outcome: string, isError = false): void => {
       clearTimeout(timer);
       clearTimeout(limitTimer);
@@ -112,7 +118,10 @@ export class RequestRunner {
         tokens += tokenIds.length;
         sink.chunk(index, tokenIds, text, logprobs, beside);
       },
-      progress: (progress) => sink.progress(progress),
+      progress: (progress) => {
+        spendPrompt();
+        sink.progress(progress);
+      },
       recovery: (event) => {
         if (event.state === 'resumed') recoveries.push(Math.round(event.ms));
         sink.recovery?.(event);
@@ -159,7 +168,8 @@ export class RequestRunner {
     const started = (): void => {
       if (generation.done && opened !== undefined) return;
       observer.requestStarted(promptIds.length);
-      holdFor(usage.spend(promptIds.length));
+      spendPrompt();
+      holdFor(usage.waitMs());
     };
     if (opened === undefined) started();
     else void opened.then(started, () => undefined);

@@ -3,6 +3,7 @@ import { afterAll, describe, expect, it, vi } from 'vitest';
 import { toolGrammar } from '../../../src/gateway/chat/answer/tool-grammar.js';
 import type { GivenConstraint } from '../../../src/gateway/constraints/grammar-of.js';
 import type { ForcedToolCalls } from '../../../src/gateway/constraints/tool-calls-grammar.js';
+import { GrammarThreads } from '../../../src/gateway/matching/grammar-threads.js';
 import { MaskTime } from '../../../src/gateway/matching/mask-time.js';
 import { Matchers } from '../../../src/gateway/matching/matchers.js';
 import type { TokenConstraint, TokenMask } from '../../../src/gateway/matching/token-constraint.js';
@@ -258,5 +259,34 @@ describe('special tokens of a grammar', () => {
   ])('are in no text of %s', async (_what, form) => {
     const along = await specialAlong(form, spelled('"'));
     for (const ids of along) expect(ids.filter((id) => id !== END)).toEqual([]);
+  });
+});
+
+describe('prompts of one call', () => {
+  const regex: GivenConstraint = { $case: 'regex', value: 'one call[a-z]{2}' };
+  const refused: GivenConstraint = { $case: 'regex', value: 'one call(' };
+
+  it('have their constraint translated once', async () => {
+    const make = vi.spyOn(GrammarThreads.prototype, 'make');
+    const caller = { principal: 'a', signal: new AbortController().signal };
+    const begun = await Promise.all([1, 2, 1].map((n) => matchers.begin(regex, n, caller)));
+    await Promise.all(begun.map(({ opened }) => opened));
+    const masks = begun.flatMap(({ constraints }) => constraints).map(({ mask }) => bytesOf((mask as TokenMask).bits));
+    expect(masks).toEqual(Array(4).fill([...Buffer.from('o')]));
+    expect(make).toHaveBeenCalledTimes(1);
+    make.mockRestore();
+    for (const { constraints } of begun) for (const each of constraints) each.close();
+  });
+
+  it('are refused together, and those of other calls by themselves', async () => {
+    const make = vi.spyOn(GrammarThreads.prototype, 'make');
+    const callers = Array.from({ length: 2 }, () => ({ principal: 'a', signal: new AbortController().signal }));
+    const opened = [...callers, ...callers].map((caller) =>
+      matchers.begin(refused, 1, caller).then(({ opened: masks }) => masks),
+    );
+    const reasons = (await Promise.allSettled(opened)).map((each) => each.status === 'rejected' && each.reason.reason);
+    expect(reasons).toEqual(Array(4).fill('CONSTRAINT_INVALID'));
+    expect(make).toHaveBeenCalledTimes(2);
+    make.mockRestore();
   });
 });

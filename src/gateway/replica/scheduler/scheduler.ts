@@ -201,8 +201,12 @@ export class Scheduler {
     const appends: PlannedAppend[] = [];
     const slices: PlannedSlice[] = [];
     const rows = new StepRows(this.options.maxStepTokens, (priority) => this.demandsAt(priority));
-    let extraLogits = 0;
     let pressed = false;
+    this.makeSlot();
+    this.askAhead();
+    // Draft tokens and prompts that return something of each position would take all rows of logits of every step.
+    const kept = Number(this.mayAdmit);
+    let extraLogits = kept;
     const add = (sequence: Sequence, count: number, draftTokens?: readonly DraftToken[]): void => {
       const slice = this.slice(sequence, count, draftTokens);
       slices.push(slice);
@@ -211,8 +215,6 @@ export class Scheduler {
       if (takesRows && !this.options.isEncoder) extraLogits += count - 1;
     };
 
-    this.makeSlot();
-    this.askAhead();
     for (const sequence of [...this.running]) {
       if (sequence.state !== 'running' || !this.mayRun(sequence)) continue;
       const budget = rows.leftFor(sequence);
@@ -237,6 +239,7 @@ export class Scheduler {
       add(sequence, count, draftTokens);
     }
 
+    extraLogits -= kept;
     // Sequences that drain wait for room themselves: admitting others now would take it from them.
     pressed ||= this.isDraining;
     while (!pressed && rows.left > 0 && this.slots.freeCount > 0 && this.spareLogits(extraLogits) > 0) {
@@ -407,6 +410,12 @@ export class Scheduler {
   /** Sequences whose constraints are still translated begin only where no other wants to: they hold slots and compute nothing for long. */
   private nextOf(mayStart: (candidate: Sequence) => boolean): Sequence | undefined {
     return this.queue.next((candidate) => !candidate.isOpening && mayStart(candidate)) ?? this.queue.next(mayStart);
+  }
+
+  /** True if a waiting sequence can have a slot. */
+  private get mayAdmit(): boolean {
+    if (this.slots.freeCount === 0 || this.queue.size === 0) return false;
+    return this.queue.next((candidate) => this.mayStart(candidate)) !== undefined;
   }
 
   /** Rows of logits that are left when each running sequence has one: the executor has as many as it has slots. */

@@ -201,6 +201,7 @@ describe('embeddings', () => {
     ['an empty list', { input: [] }, /^inputs is empty/],
     ['something else', { input: [{}] }, /^input is neither a text nor/],
     ['foreign tokens', { input: [[100_000]] }, /^token id 100000 is not below/],
+    ['invalid Unicode', { input: ['a', 'b', '\ud800'] }, /^inputs\[2\]: text has a lone surrogate/],
     ['too many dimensions', { input: 'x', dimensions: 65 }, /^dimensions is 65; the model’s embeddings have 64/],
     ['too many inputs', { input: Array(2049).fill('x') }, /^inputs has 2049 entries, more than 2048/],
     ['another format', { input: 'x', encoding_format: 'int8' }, /^encoding_format must be "float" or "base64"/],

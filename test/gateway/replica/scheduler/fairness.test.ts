@@ -54,6 +54,21 @@ describe('a flood of one peer', () => {
     expect(world.executor.rows.at(-1)).toBeGreaterThanOrEqual(roomy.maxStepTokens - 2);
   });
 
+  it('of a prompt that returns something of each position delays another peer’s first token by the steps in flight at most', () => {
+    const long = sequenceOf(ids(900), 2, { peer: 'flood', asks: true });
+    const world = new World(roomy, 2);
+    world.add(long, 99);
+    while (world.plan());
+    for (let i = 0; i < 20; i++) step(world);
+    const before = long.computed;
+    const steps = stepsToFirstToken(world, sequenceOf(ids(3, 7), 8, { peer: 'other' }));
+    expect(steps).toBeLessThanOrEqual(quiet() + 2);
+    // It goes on meanwhile, and has all rows again where nobody waits.
+    expect(long.computed).toBeGreaterThan(before);
+    step(world);
+    expect(world.executor.rows.at(-1)).toBe(roomy.maxSequences);
+  });
+
   it('costs each of its own sequences at most a turn: all end with the tokens of a plain run', () => {
     const world = flooded(12, 20, 40);
     const others = Array.from({ length: 5 }, (_, i) => sequenceOf(ids(20, 10 + i), 30, { peer: 'other' }));
