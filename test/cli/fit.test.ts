@@ -55,14 +55,14 @@ describe('inspect --fit', () => {
     expect(fit).toMatchObject({
       granted: { context: 4096, sequences: 4, kvTokens: 4 * 4096 },
       refusal: null,
-      longestContext: { sequences: 4, whole: 15_520, shared: 28_304 },
-      mostSequences: { context: 4096, whole: 21, shared: 317 },
+      longestContext: { sequences: 4, whole: 15_520, shared: 28_288 },
+      mostSequences: { context: 4096, whole: 21, shared: 316 },
     });
     expect(fit!.granted!.weightBytes).toBe(report.withoutLimit.weightBytes);
     expect(fit!.granted!.workspaceBytes).toBe(report.withoutLimit.workspaceBytes);
     const text = formatFitReport(report);
-    expect(text).toMatch(/^context +of 4 sequences: 15520 tokens if each sequence .*, 28304 if they share/m);
-    expect(text).toMatch(/^sequences +of 4096 tokens: 21 sequences if each sequence .*, 317 if they share/m);
+    expect(text).toMatch(/^context +of 4 sequences: 15520 tokens if each sequence .*, 28288 if they share/m);
+    expect(text).toMatch(/^sequences +of 4096 tokens: 21 sequences if each sequence .*, 316 if they share/m);
   });
 
   it('is text for a terminal without --json', async () => {
