@@ -120,7 +120,7 @@ for (const mode of values.modes.split(',')) {
   const begun = Math.max(...undisturbed.runs.map(({ at }) => at[0]));
   const late = undisturbed.runs.flatMap(({ at }) => at.filter((time) => time > begun));
   const perSecond = (1000 * late.length) / (Math.max(...late) - begun);
-  const gaps = [];
+  const [gaps, pauses] = [[], []];
   let steady = [];
   for (let kill = 0; kill < kills; kill++) {
     if (mode === 'spare') while ((await server.metric('executor_spares')) !== 1) await wait(20);
@@ -132,9 +132,12 @@ for (const mode of values.modes.split(',')) {
     process.kill(active, values.signal);
     await all;
     for (const [i, { ids, at, error }] of runs.entries()) {
-      // Some tokens are still on their way: the one that was waited for longest is the first of the next executor's.
+      // Some tokens are still on their way: the first that was waited for about as long as for any is of the next executor. Another may
+      // be waited for while a further spare starts.
       const waits = at.map((time, j) => (time > killedAt ? time - at[j - 1] : 0));
-      const next = at[waits.indexOf(Math.max(...waits))];
+      const longest = Math.max(...waits);
+      const next = at[waits.findIndex((wait) => wait >= longest / 2)];
+      pauses.push(longest);
       if (error !== undefined || !(next > killedAt)) console.log(`stream ${i}: ${error?.message ?? 'had ended'}`);
       else gaps.push(next - killedAt);
       isGood &&= error === undefined && ids.join() === undisturbed.runs[i].ids.join();
@@ -148,6 +151,7 @@ for (const mode of values.modes.split(',')) {
       medianMs: percentile(gaps, 0.5),
       p99Ms: percentile(gaps, 0.99),
       longestMs: Math.max(...gaps),
+      longestPauseMs: Math.max(...pauses),
     }).map(([name, value]) => [name, Math.round(10 * value) / 10]),
   );
   const [kept, recomputed] = [
