@@ -78,7 +78,7 @@ export function speedPage({ summary, predictions, tables, published }, predicted
     '',
     `${predictions.date}, \`${predictions.commit}\`, ${predictions.machine}: instructions and memory accesses of each kernel are counted and timed with a model`,
     'of the card. Tokens per second of one stream behind 512 tokens. The MI300X is given for 4 to 1 µs between two kernels of a graph, a time that',
-    'nobody has published. [How it is predicted, and how far off it was](amd-predictions.md) where it could be checked: 2 to 7 % too high for llama.cpp’s',
+    'is published nowhere. [How it is predicted, and how far off it was](amd-predictions.md) where it could be checked: 2 to 7 % too high for llama.cpp’s',
     'kernels on an RX 7900 XTX; on an H200 the predicted times of this project’s kernels were 3 to 24 % too short.',
     '',
     ...table(predictionRows(predicted)),

@@ -132,7 +132,7 @@ for (const mode of values.modes.split(',')) {
     process.kill(active, values.signal);
     await all;
     for (const [i, { ids, at, error }] of runs.entries()) {
-      // Some tokens are still on their way: the first that was waited for about as long as for any is of the next executor. Another may
+      // Some tokens are still on their way: the first that took about as long as any comes from the next executor. Another may
       // be waited for while a further spare starts.
       const waits = at.map((time, j) => (time > killedAt ? time - at[j - 1] : 0));
       const longest = Math.max(...waits);

@@ -144,7 +144,7 @@ describe('a constraint that is translated while the prompt is computed', () => {
     expect((await generate(client, ask(quick('after')))).text).toMatch(/^"after-/);
   });
 
-  it('goes on with the next executor, where that of its prompt is killed', async () => {
+  it('continues with the next executor, where that of its prompt is killed', async () => {
     const { client, gateway } = server;
     const message = ask(constraintOf(slowSchema('n')));
     const disturbed = generate(client, message);

@@ -80,7 +80,7 @@ export class Matchers {
 
   /**
    * Begins the answers of n completions; resolves when a thread translates their constraint. Their prompts can be computed meanwhile:
-   * they have no mask until then, and their listeners are told of a failure as of one in mid-answer.
+   * they have no mask until then, and their listeners receive a failure as they do later.
    *
    * @throws RocmForgeError as `GrammarThreads.make` before it is begun
    */

@@ -36,7 +36,7 @@ export interface TokenConstraint {
   readonly ahead: readonly MaskedDraftToken[];
   /** The answer went on by a token that the mask allowed, and that did not end it. */
   accept(tokenId: number): void;
-  /** A listener that comes behind a failure is told of it, too. */
+  /** A listener that is added after a failure receives it, too. */
   listen(listener: ConstraintListener): void;
   /** The answer has ended. */
   close(): void;

@@ -11,7 +11,7 @@ import { smallBpe, tokenizerOf } from '../tokenizer/vocabularies.js';
 
 const TOKENIZER = tokenizerOf(smallBpe());
 const CONTEXT = {
-  ...{ id: 'r1', arrivedAt: 0, principal: 'somebody', peer: '10.0.0.1', trace: undefined },
+  ...{ id: 'r1', arrivedAt: 0, principal: 'token:alice', peer: '10.0.0.1', trace: undefined },
   deadline: Number.POSITIVE_INFINITY,
 };
 const PROMPT = Uint32Array.of(104, 105);

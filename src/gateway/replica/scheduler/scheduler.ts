@@ -574,9 +574,9 @@ export class Scheduler {
   }
 
   /**
-   * When all slots are taken and somebody waits, a sequence gives its own up: one that nobody reads or whose constraint
-   * is still translated, else one of a peer
-   * that holds too many. It does not count as preempted: it comes again in its turn, as often as is fair.
+   * When all slots are taken and a sequence waits, another gives its slot up: one whose client does not read or whose constraint is
+   * still translated, else one of a peer that holds too many. It does not count as preempted: it comes again in its turn, as often as is
+   * fair.
    */
   private makeSlot(): void {
     // All of an encoder's sequences end with their steps.

@@ -63,7 +63,7 @@ describe('a flood of one peer', () => {
     const before = long.computed;
     const steps = stepsToFirstToken(world, sequenceOf(ids(3, 7), 8, { peer: 'other' }));
     expect(steps).toBeLessThanOrEqual(quiet() + 2);
-    // It goes on meanwhile, and has all rows again where nobody waits.
+    // It continues meanwhile, and has all rows again once no other sequence waits.
     expect(long.computed).toBeGreaterThan(before);
     step(world);
     expect(world.executor.rows.at(-1)).toBe(roomy.maxSequences);

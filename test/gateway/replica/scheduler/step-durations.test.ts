@@ -13,7 +13,7 @@ it('knows nothing before a step, and of one size alone nothing of further rows',
   expect([1, 4, 100].map((rows) => one.of(rows))).toEqual([900, 900, 900]);
 });
 
-it('is between the sizes that were measured, and goes on beyond them', () => {
+it('is between the sizes that were measured, and is extrapolated beyond them', () => {
   const three = durations([1, 1000], [3, 1200], [7, 2000]);
   expect([1, 2, 3, 5, 7].map((rows) => three.of(rows))).toEqual([1000, 1100, 1200, 1600, 2000]);
   expect(three.of(13)).toBeCloseTo(3000, 6);
