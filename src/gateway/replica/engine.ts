@@ -431,7 +431,8 @@ export class Engine implements Backend {
     // While a guilty request is searched, one step at a time: a fault then points at the step that was under way. Tokens that a
     // prediction block drafts behind a step belong to the next one.
     const isAlone = () => this.blame.isSearching || scheduler.mayPredict;
-    while (scheduler.stepsInFlight < (scheduler.stepsInFlight > 0 && isAlone() ? 1 : this.options.pipelineDepth)) {
+    const mayFollow = () => scheduler.stepsInFlight < this.options.pipelineDepth && !isAlone();
+    while (scheduler.stepsInFlight === 0 || mayFollow()) {
       const plan = scheduler.plan();
       if (plan === undefined) return;
       this.submittedAt = performance.now();
