@@ -75,8 +75,8 @@ export class KernelSources {
     const launched = deviceClasses.flatMap((deviceClass) => this.launchedOn(this.allContracts, deviceClass));
     const isCpu = deviceClasses.every((deviceClass) => deviceClass === 'host');
     const contracts = (all ? this.allContracts.filter(isOwn) : [...new Set(launched)]).filter(
-      ({ source, isCpuOnly }) =>
-        (only === undefined || only.includes(path.basename(source))) && (isCpu || isCpuOnly !== true),
+      ({ source, isCpuOnly, needsBlock }) =>
+        (only === undefined || only.includes(path.basename(source))) && (isCpu ? !needsBlock : !isCpuOnly),
     );
     const held = contracts.map(({ source }) => source);
     // A file that no contract names is one of the tests'.

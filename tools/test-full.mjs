@@ -1,9 +1,9 @@
 // Runs the full test tier: every suite below, one after the other, and appends one line to docs/evidence/full-run.md.
 //
-//   node tools/test-full.mjs [--only NAME,NAME] [--seed N] [--fresh] [--list]
+//   node tools/test-full.mjs [--only NAME,NAME] [--seed N] [--continue] [--fresh] [--list]
 //
-// A run resumes: suites that passed on this commit with this seed are not run again, unless --fresh is given. Each suite has a
-// time budget and fails when it is exceeded. The seed of generated cases is new for each commit and printed; --seed repeats
+// A run resumes: suites that passed on this commit with this seed are not run again, unless --fresh is given. With --continue those
+// that passed on an earlier commit are not, either, and the line names it. Each suite has a time budget and fails when it is exceeded. The seed of generated cases is new for each commit and printed; --seed repeats
 // an earlier one. Logs: build/full-run/<suite>.log.
 import { execFileSync, spawn } from 'node:child_process';
 import { randomInt } from 'node:crypto';
@@ -27,6 +27,7 @@ const { values: options } = parseArgs({
   options: {
     only: { type: 'string' },
     seed: { type: 'string' },
+    continue: { type: 'boolean', default: false },
     fresh: { type: 'boolean', default: false },
     list: { type: 'boolean', default: false },
   },
@@ -144,6 +145,7 @@ function treeName() {
 
 /**
  * @typedef {object} Outcome
+ * @property {string} tree the commit that it ran on
  * @property {'passed' | 'failed' | 'skipped'} status
  * @property {number} minutes
  * @property {string} detail
@@ -156,8 +158,9 @@ function readState() {
   const tree = treeName();
   /** @type {State | undefined} */
   const kept = existsSync(stateFile) ? JSON.parse(readFileSync(stateFile, 'utf8')) : undefined;
-  const resumes = kept !== undefined && !options.fresh && kept.tree === tree && !tree.endsWith('+changes');
-  if (resumes && (options.seed === undefined || options.seed === kept.seed)) return kept;
+  const isSame = kept !== undefined && kept.tree === tree && !tree.endsWith('+changes');
+  const resumes = kept !== undefined && !options.fresh && (isSame || options.continue);
+  if (resumes && (options.seed === undefined || options.seed === kept.seed)) return { ...kept, tree };
   return { tree, seed: options.seed ?? String(randomInt(1, 1_000_000_000)), outcomes: {} };
 }
 
@@ -196,12 +199,12 @@ function runCommand(command, log, seed, endsAt) {
 
 /**
  * @param {Suite} suite
- * @param {string} seed
+ * @param {State} state
  * @returns {Promise<Outcome>}
  */
-async function runSuite(suite, seed) {
+async function runSuite(suite, { tree, seed }) {
   const reason = suite.missing?.();
-  if (reason !== undefined) return { status: 'skipped', minutes: 0, detail: reason };
+  if (reason !== undefined) return { tree, status: 'skipped', minutes: 0, detail: reason };
   const logFile = path.join(folder, `${suite.name}.log`);
   const log = openSync(logFile, 'w');
   const began = Date.now();
@@ -214,6 +217,7 @@ async function runSuite(suite, seed) {
   const lines = [...readFileSync(logFile, 'utf8').matchAll(/^(\d+) passed, (\d+) failed, (\d+) skipped$/gm)];
   const sum = (/** @type {number} */ group) => lines.reduce((total, line) => total + Number(line[group]), 0);
   return {
+    tree,
     status: failure === undefined ? 'passed' : 'failed',
     minutes: (Date.now() - began) / 60_000,
     detail: failure ?? '',
@@ -234,21 +238,24 @@ function report({ tree, seed, outcomes }) {
   const skipped = all.flatMap(([name, outcome]) =>
     outcome?.status === 'skipped' ? [`${name} (${outcome.detail})`] : [],
   );
+  const earlier = all.flatMap(([name, outcome]) =>
+    outcome !== undefined && outcome.tree !== tree ? [`${name} (${outcome.tree})`] : [],
+  );
   const minutes = all.reduce((total, [, outcome]) => total + (outcome?.minutes ?? 0), 0);
   if (!existsSync(evidence)) {
     mkdirSync(path.dirname(evidence), { recursive: true });
     writeFileSync(
       evidence,
       '# Runs of the full test tier\n\nWritten by `npm run test:full`: one line for each complete run.\n\n' +
-        '| date | commit | machine | seed | passed | failed | skipped | minutes | suites that failed | suites not run |\n' +
-        '|---|---|---|---|---|---|---|---|---|---|\n',
+        '| date | commit | machine | seed | passed | failed | skipped | minutes | suites that failed | suites not run | suites of an earlier commit |\n' +
+        '|---|---|---|---|---|---|---|---|---|---|---|\n',
     );
   }
   const machine = `${os.cpus()[0]?.model.replace(/\s+/g, ' ').trim()}, ${os.availableParallelism()} threads`;
   appendFileSync(
     evidence,
     `| ${new Date().toISOString().slice(0, 10)} | ${tree} | ${machine} | ${seed} | ${counts.passed} | ${counts.failed} | ` +
-      `${counts.skipped} | ${minutes.toFixed(0)} | ${failed.join(', ') || 'none'} | ${skipped.join(', ') || 'none'} |\n`,
+      `${counts.skipped} | ${minutes.toFixed(0)} | ${failed.join(', ') || 'none'} | ${skipped.join(', ') || 'none'} | ${earlier.join(', ') || 'none'} |\n`,
   );
   console.log(`\n${counts.passed} passed, ${counts.failed} failed, ${counts.skipped} skipped`);
   return failed.length === 0;
@@ -279,7 +286,7 @@ for (const suite of SUITES) {
     console.log(`${suite.name.padEnd(22)} passed before`);
     continue;
   }
-  const outcome = await runSuite(suite, state.seed);
+  const outcome = await runSuite(suite, state);
   state.outcomes[suite.name] = outcome;
   writeFileSync(stateFile, `${JSON.stringify(state, null, 2)}\n`);
   const counts =

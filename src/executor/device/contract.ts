@@ -16,6 +16,8 @@ export interface KernelContract<A extends readonly Argument[] = readonly Argumen
   readonly on?: DeviceClass | 'gpu' | readonly DeviceClass[];
   /** True if it is written in a CPU's vector instructions: then it is built for no GPU and no simulated one, for tests neither. */
   readonly isCpuOnly?: boolean;
+  /** True if it needs the threads of a block: then it is not built for the host, for tests neither. */
+  readonly needsBlock?: boolean;
   /** Threads of a block, where they are not the device's; and LDS that is asked for at the launch. */
   readonly threads?: number;
   readonly dynamicSharedBytes?: number;

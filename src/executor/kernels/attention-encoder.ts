@@ -50,6 +50,7 @@ export const attentionEncoderTile = (headDim: number) =>
     name: `attention_encoder_tile_d${headDim}`,
     source: 'attention_encoder_tile.hip',
     on: 'gpu',
+    needsBlock: true,
     summary: 'attention_encoder of tiles of consecutive rows of one sequence',
     arguments: [
       aligned(16, qkvOf(`${headDim}`)),

@@ -44,8 +44,8 @@ export const operationOf = ({ source }: Pick<KernelContract, 'source'>): string 
   path.basename(source, '.hip').replace(/^(.+)_(?:f16|q8_0|few|unpaged)$/, '$1');
 
 /** True if this tier builds a contract's kernel for a target: only the full one builds more than what something launches. */
-function isBuilt({ source, isCpuOnly }: KernelContract, target: string): boolean {
-  if (isCpuOnly && !target.startsWith('host')) return false;
+function isBuilt({ source, isCpuOnly, needsBlock }: KernelContract, target: string): boolean {
+  if (target.startsWith('host') ? needsBlock : isCpuOnly) return false;
   if (hasAll) return true;
   const classes = target.startsWith('host') ? (['host'] as const) : (['host', 'portable'] as const);
   const sameFile = allContracts.filter((contract) => contract.source === source);
