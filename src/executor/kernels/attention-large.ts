@@ -19,6 +19,7 @@ export const attentionLarge = (headDim: number) =>
     name: `attention_large_f16_d${headDim}`,
     source: 'attention_large.hip',
     on: 'gpu',
+    needsBlock: true,
     summary: 'causal attention of each row over all of its context on matrix units',
     arguments: [
       aligned(16, qkvOf(`${headDim}`)),

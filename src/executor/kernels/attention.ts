@@ -121,6 +121,7 @@ export const attentionTileSplit = (type: TileCacheType, headDim: number) =>
     name: `attention_tile_split_${type}_d${headDim}`,
     source: `attention_${LARGE_HEAD_DIMS.includes(headDim) ? 'large' : 'tile_split'}${type === 'f16' ? '' : '_q8_0'}.hip`,
     on: 'gpu',
+    needsBlock: LARGE_HEAD_DIMS.includes(headDim),
     summary: 'attention of each row over one split of its context on matrix units, for attention_combine to combine',
     arguments: [
       aligned(16, qkvOf(`${headDim}`)),

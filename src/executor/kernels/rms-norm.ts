@@ -108,6 +108,7 @@ export const normAdd = defineKernel({
   name: 'norm_add',
   source: 'norm_add.hip',
   on: 'gpu',
+  needsBlock: true,
   summary: 'x += rms_norm(y), and the sums of the squares of its first row',
   arguments: [
     aligned(16, inout('x', 'f32', 'rows', 'hidden')),
