@@ -1,7 +1,8 @@
 // Speed of a mixture of experts whose experts lie partly in host memory, and whether tokens depend on anything: three streams
 // one after the other, eight at once, a long prompt, and a stream whose executor is killed.
 //
-//   node bench/gpu/host-experts.mjs --model M.gguf [--device cuda|hip] -- [options of serve, such as --device-memory 12GiB]
+//   node bench/gpu/host-experts.mjs --model M.gguf [--device cuda|hip] [--sequences 16] [--context 4096]
+//     -- [options of serve, such as --device-memory 12GiB]
 import { execFileSync, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import os from 'node:os';
@@ -12,14 +13,19 @@ import { executorsOf } from '../../tools/executors-of.mjs';
 
 const [TOKENS, PROMPT, LONG_PROMPT, KILLED_AFTER] = [64, 64, 2048, 20];
 const { values, positionals } = parseArgs({
-  options: { model: { type: 'string' }, device: { type: 'string', default: 'cuda' } },
+  options: {
+    model: { type: 'string' },
+    device: { type: 'string', default: 'cuda' },
+    sequences: { type: 'string', default: '16' },
+    context: { type: 'string', default: '4096' },
+  },
   allowPositionals: true,
 });
 if (values.model === undefined) throw new Error('give --model');
 
 const folder = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-'));
 const address = `unix:${path.join(folder, 'gateway.sock')}`;
-const limits = ['--max-context', '4096', '--max-sequences', '16'];
+const limits = ['--max-context', values.context, '--max-sequences', values.sequences];
 const serve = ['serve', '--model', values.model, '--device', values.device, '--listen', address, ...limits];
 const gateway = spawn(process.execPath, ['dist/cli/main.js', ...serve, ...positionals]);
 await new Promise((resolve, reject) => {

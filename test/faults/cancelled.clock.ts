@@ -75,12 +75,10 @@ describe('a request whose client leaves', () => {
     try {
       await expect.poll(() => page.evaluate("document.getElementById('model').textContent")).toBe('demo');
       const begin: Client = async () => {
-        const told = page.evaluate(
-          `document.getElementById('prompt').value = ${JSON.stringify(MESSAGES[0]?.content)}; document.getElementById('send').click();`,
-        );
-        await told;
+        await page.fill('#prompt', MESSAGES[0]?.content ?? '');
+        await page.click('#send');
         await expect.poll(() => server.gateway.replica.counts.running, { timeout: 10_000 }).toBe(1);
-        return () => page.evaluate("document.getElementById('stop').click()");
+        return () => page.click('#stop-answer');
       };
       expect(await endedAfter(begin)).toBeLessThan(MOST_MS);
     } finally {
