@@ -272,6 +272,8 @@ Napi::Value DeviceObject::create_plan(const Napi::CallbackInfo& info) {
     const std::string name = source.Get("kernel").As<Napi::String>();
     launch.on_host = source.Has("onHost") && source.Get("onHost").ToBoolean();
     if (launch.on_host && !host) throw Napi::RangeError::New(info.Env(), name + ": the plan has no host device");
+    if (source.Has("mark")) launch.mark = source.Get("mark").As<Napi::Number>();
+    if (source.Has("behindMark")) launch.behind_mark = source.Get("behindMark").As<Napi::Number>();
     DeviceObject& by = launch.on_host ? *host : *this;
     by.on_device(info.Env(), [&] { launch.kernel = by.device().kernel(name); });
     const Napi::Array grid = source.Get("grid").As<Napi::Array>();

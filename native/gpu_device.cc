@@ -69,6 +69,7 @@ GpuDevice::~GpuDevice() {
     driver_->event_destroy(flight.begun);
     driver_->event_destroy(flight.ended);
   }
+  for (auto& [mark, event] : marks_) driver_->event_destroy(event);
   for (Staging& half : staging_) {
     if (half.memory) driver_->host_free(half.memory);
     if (half.done) driver_->event_destroy(half.done);
@@ -280,6 +281,17 @@ void GpuDevice::synchronize() {
   check(driver_->stream_synchronize(stream_), "the device failed");
 }
 
+void GpuDevice::set_mark(int mark) {
+  DriverHandle& event = marks_[mark];
+  if (!event) check(driver_->event_create(&event, 0), "cannot create an event");
+  check(driver_->event_record(event, stream_), "cannot record an event");
+}
+
+void GpuDevice::wait_for_mark(int mark) {
+  const auto found = marks_.find(mark);
+  if (found != marks_.end()) check(driver_->event_synchronize(found->second), "the device failed");
+}
+
 void GpuDevice::reserve(size_t input_bytes, size_t output_bytes) {
   bind();
   for (Flight& flight : flights_) {
@@ -308,9 +320,9 @@ void GpuDevice::capture(const LaunchPlan& plan, const std::vector<int>& counts) 
   bind();
   // A graph's launches could not be logged.
   if (plan.is_logged()) return;
-  plan.each_segment([&](size_t first, size_t last, bool on_host) {
+  plan.each_segment(counts, [&](size_t first, size_t last, bool may_capture) {
     const GraphKey key = key_of(plan, counts, first);
-    if (on_host || graphs_.count(key) > 0) return;
+    if (!may_capture || graphs_.count(key) > 0) return;
     graphs_[key] = captured(plan, counts, first, last);
   });
 }
@@ -349,7 +361,7 @@ void GpuDevice::run_launches(const StepWork& work) {
   const LaunchPlan& plan = *work.plan;
   if (!work.recurring) return plan.run(*this, work.counts, 0, plan.launches.size());
   plan.run(*this, work.counts, 0, plan.capture_from);
-  plan.each_segment([&](size_t first, size_t last, bool) {
+  plan.each_segment(work.counts, [&](size_t first, size_t last, bool) {
     const auto found = graphs_.find(key_of(plan, work.counts, first));
     if (found == graphs_.end()) return plan.run(*this, work.counts, first, last);
     const std::vector<uint64_t> counts(work.counts.begin(), work.counts.end());

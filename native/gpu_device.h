@@ -45,6 +45,8 @@ class GpuDevice : public Device {
   void launch(const Kernel* kernel, Dim3 grid, void* const* params) override;
   void launch_behind(const Kernel* kernel, Dim3 grid, void* const* params) override;
   void synchronize() override;
+  void set_mark(int mark) override;
+  void wait_for_mark(int mark) override;
   void begin_step(const StepWork& work) override;
   double finish_step(const StepWork& work) override;
   bool can_reach(Device& other) override;
@@ -111,6 +113,8 @@ class GpuDevice : public Device {
     DriverHandle done = nullptr;
   } staging_[2];
   int next_staging_ = 0;
+
+  std::map<int, DriverHandle> marks_;  // events
 
   Flight flights_[STEPS_IN_FLIGHT];
   std::mutex flight_mutex_;

@@ -36,7 +36,12 @@ struct Launch {
   std::vector<void*> params;      // params[i] points at storage[i]
   std::string description;        // its arguments, when launches are logged; else empty
   bool on_host = false;           // by the plan's host device, between the device's launches
+  int mark = -1;                  // a launch on the host may wait for this one alone, and those before it
+  int behind_mark = -1;           // of one on the host: the mark that it waits for; -1: for all launches
 
+  bool is_launched(const std::vector<int>& counts) const {
+    return when_count < 0 || (counts[when_count] >= at_least && counts[when_count] <= at_most);
+  }
   bool is_logged() const { return !description.empty(); }
 };
 
@@ -73,13 +78,22 @@ struct LaunchPlan {
 
   bool is_logged() const { return !launches.empty() && launches.front().is_logged(); }
 
-  // Calls visit(first, last, on_host) for each run of launches in one place, in order, of those from capture_from on.
+  // Calls visit(first, last, may_capture) for each run of launches in one place, in order, of those from capture_from on.
+  // What these counts leave out parts no run. A run with marks is not captured: an event of a graph cannot be waited for.
   template <class Visit>
-  void each_segment(Visit visit) const {
+  void each_segment(const std::vector<int>& counts, Visit visit) const {
     for (size_t first = capture_from; first < launches.size();) {
+      bool on_host = false, is_empty = true, has_marks = false;
       size_t last = first;
-      while (last < launches.size() && launches[last].on_host == launches[first].on_host) last++;
-      visit(first, last, launches[first].on_host);
+      for (; last < launches.size(); last++) {
+        const Launch& launch = launches[last];
+        if (!launch.is_launched(counts)) continue;
+        if (!is_empty && launch.on_host != on_host) break;
+        on_host = launch.on_host;
+        is_empty = false;
+        if (launch.mark >= 0) has_marks = true;
+      }
+      if (!is_empty) visit(first, last, !on_host && !has_marks);
       first = last;
     }
   }
@@ -89,10 +103,7 @@ struct LaunchPlan {
   void each(const std::vector<int>& counts, size_t first, size_t last, Visit visit) const {
     for (size_t i = first; i < last; i++) {
       const Launch& launch = launches[i];
-      if (launch.when_count >= 0) {
-        const int count = counts[launch.when_count];
-        if (count < launch.at_least || count > launch.at_most) continue;
-      }
+      if (!launch.is_launched(counts)) continue;
       const Dim3 grid{launch.grid[0].resolve(counts), launch.grid[1].resolve(counts), launch.grid[2].resolve(counts)};
       if (grid.x <= 0 || grid.y <= 0 || grid.z <= 0) continue;
       if (launch.is_logged()) {
@@ -106,19 +117,27 @@ struct LaunchPlan {
 
   void run(Device& device, const std::vector<int>& counts, size_t first, size_t last) const {
     FaultRecord& record = FaultRecord::instance();
-    bool is_behind = false, was_on_host = false;
+    bool is_behind = false, have_ended = false;
     each(counts, first, last, [&](const Launch& launch, Dim3 grid) {
       record.launch(device.number, launch.kernel->name, grid, launch.storage.data(), launch.storage.size());
       if (launch.on_host) {
         // What the host reads is there when the device's launches have ended; its own have when the call returns.
-        if (!was_on_host) device.synchronize();
+        if (launch.behind_mark >= 0) {
+          device.wait_for_mark(launch.behind_mark);
+        } else if (!have_ended) {
+          device.synchronize();
+          have_ended = true;
+        }
         host->launch(launch.kernel, grid, launch.params.data());
-      } else if (is_behind) {
-        device.launch_behind(launch.kernel, grid, launch.params.data());
       } else {
-        device.launch(launch.kernel, grid, launch.params.data());
+        have_ended = false;
+        if (is_behind) {
+          device.launch_behind(launch.kernel, grid, launch.params.data());
+        } else {
+          device.launch(launch.kernel, grid, launch.params.data());
+        }
+        if (launch.mark >= 0) device.set_mark(launch.mark);
       }
-      was_on_host = launch.on_host;
       is_behind = !launch.is_logged() && !launch.on_host;
       // The last line of the log is then of the kernel that failed.
       if (launch.is_logged()) device.synchronize();

@@ -8,6 +8,7 @@ const NUMBERS = [
   ['positions of a split of a context', 'ATTENTION_SPLIT'],
   ['query heads of rows that a tile of attention_tile has at most', 'ATTENTION_TILE_QUERIES'],
   ['rows of a sequence that a tile of an encoder has at most', 'ENCODER_TILE_ROWS'],
+  ['words that copy_chunks copies at a time', 'COPY_CHUNK'],
   [
     'threads and bytes of LDS of a block of attention_wide, and bytes where heads are larger',
     'ATTENTION_WIDE_THREADS',

@@ -33,7 +33,7 @@ export const MEMORY_OPTIONS = grouped('Memory and batching:', {
   maxStepTokens: option(
     '<count>',
     wholeNumber(1),
-    'batched tokens per step (default: 512, or one per sequence if that is more)',
+    'batched tokens per step (default: 512, with experts in host memory 2048, or one per sequence if that is more)',
     { scope: 'model' },
   ),
   kvMemoryBytes: option(

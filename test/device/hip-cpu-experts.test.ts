@@ -16,6 +16,8 @@ if (missing !== undefined) console.log(`skipped, no HIP device of the tests: ${m
 
 /** Tokens of the prompt, over which a chunk and a decoded token have rows of several experts. */
 const PROMPT = 12;
+/** Of which experts have so many rows that their matrices are brought to the GPU. */
+const LONG_PROMPT = 33;
 const LIMITS = { maxContext: 64, maxSequences: 3, maxStepTokens: 48, kvMemoryBytes: 0, fingerprint: '' } as const;
 
 describe.skipIf(missing !== undefined)('experts in host memory beside a HIP device', { timeout: 600_000 }, () => {
@@ -65,6 +67,19 @@ describe.skipIf(missing !== undefined)('experts in host memory beside a HIP devi
     }
   });
 
+  it.each(isFull ? families : families.slice(0, 1))(
+    '%s has the same bits where a prompt brings its experts to the GPU',
+    async (family) => {
+      const file = writeQuantizedFamily(family, 'Q4_K_M');
+      const alone = await loaded(file, 0, (model) => logitsHashes(device, model, LONG_PROMPT, 0, LONG_PROMPT));
+      await loaded(file, 2, async (model) => {
+        for (const chunk of [LONG_PROMPT, 15]) {
+          expect(await logitsHashes(device, model, chunk, 0, LONG_PROMPT)).toEqual(alone);
+        }
+      });
+    },
+  );
+
   it('in F16 the host adds in another order: one hash for a placement, which the numerics fingerprint names', async () => {
     const file = writeRandomFamily('qwen3moe', { type: 'F16', layers: 2 });
     const hashes: string[] = [];
@@ -97,17 +112,22 @@ describe.skipIf(missing !== undefined)('experts in host memory beside a HIP devi
       words[argument] = change(words[argument]!);
       return { ...launch, arguments: words };
     };
-    it('of weights and of rows change the hash', async () => {
+    const isCopy = ({ kernel }: NativeLaunch) => kernel === 'copy_chunks';
+    it.each([
+      ['of weights', PROMPT, 0, (launch: NativeLaunch) => !isCopy(launch)],
+      ['of rows', PROMPT, 1, (launch: NativeLaunch) => !isCopy(launch)],
+      ['of weights that are brought to the GPU', LONG_PROMPT, 0, isCopy],
+    ] as const)('%s change the hash', async (_what, prompt, argument, isPlanted) => {
       const file = writeQuantizedFamily('qwen3moe', 'Q4_K_M');
-      const hash = () => loaded(file, 1, (model) => logitsHashes(device, model, PROMPT, 0, PROMPT));
+      const hash = () => loaded(file, 1, (model) => logitsHashes(device, model, prompt, 0, prompt));
       const right = await hash();
-      for (const argument of [0, 1]) {
-        plant((launch) => (launch.onHost === true ? word(launch, argument, (address) => address + 4n) : launch));
-        try {
-          expect(await hash()).not.toEqual(right);
-        } finally {
-          delete (native() as { createPlan?: unknown }).createPlan;
-        }
+      plant((launch) =>
+        launch.onHost === true && isPlanted(launch) ? word(launch, argument, (address) => address + 4n) : launch,
+      );
+      try {
+        expect(await hash()).not.toEqual(right);
+      } finally {
+        delete (native() as { createPlan?: unknown }).createPlan;
       }
     });
   });

@@ -8,6 +8,7 @@ import { synth } from '../../src/cli/synth/synth.js';
 import { logitsHashes } from '../../src/cli/verify/invariance.js';
 import type { NativeLaunch } from '../../src/executor/device/addon.js';
 import { Device } from '../../src/executor/device/device.js';
+import { copyChunks } from '../../src/executor/kernels/index.js';
 import type { LoadOptions } from '../../src/executor/load/load-options.js';
 import { loadModel } from '../../src/executor/load/loaded-model.js';
 import { openDevice } from '../../src/executor/load/open-device.js';
@@ -66,9 +67,14 @@ describe('experts in host memory', () => {
       native.recorded.length = 0;
       (await load(device, { cpuExperts })).release();
       const [plan = []] = native.recorded.slice(-1);
-      const places = plan.flatMap(({ onHost }, i) => (onHost === true ? [i / plan.length] : []));
-      // Gate and up, and down.
+      const onHost = (copies: boolean) =>
+        plan.flatMap((one, i) =>
+          one.onHost === true && (one.kernel === copyChunks.name) === copies ? [i / plan.length] : [],
+        );
+      const places = onHost(false);
+      // Gate and up, and down; each is multiplied by the host, or copied for the GPU.
       expect(places.length).toBe(3 * cpuExperts);
+      expect(onHost(true).length).toBe(3 * cpuExperts);
       if (cpuExperts === 1) expect(Math.min(...places)).toBeGreaterThan(1 - 1.5 / LAYERS);
       expect(device.usedBytes).toBe(0);
     }

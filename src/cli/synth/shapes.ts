@@ -110,6 +110,21 @@ const QWEN35_LARGE: ModelShape = {
   nets: { keyHeads: 16, valueHeads: 48, dim: 128 },
 };
 
+/** @param experts in each layer */
+function gptOss(layers: number, experts: number): ModelShape {
+  return {
+    ...{ architecture: 'gpt-oss', context: 131_072, vocabulary: 201_088, ropeBase: 150_000, preTokenizer: 'llama-bpe' },
+    ...{ layers, hidden: 2880, ffn: 2880, heads: 64, kvHeads: 8, headDim: 64, tied: false },
+    experts: { count: experts, used: 4, ffn: 2880 },
+    parts: {
+      norms: ['attn_norm', 'post_attention_norm'],
+      biases: ['attn_q', 'attn_k', 'attn_v', 'attn_output'],
+      hasSinks: true,
+      keys: { 'attention.sliding_window': 128, expert_feed_forward_length: 2880 },
+    },
+  };
+}
+
 /** Published models' shapes, from their config.json, and two small ones for tests. */
 export const SHAPES: Readonly<Record<string, ModelShape>> = {
   'llama-3.1-8b': {
@@ -208,17 +223,8 @@ export const SHAPES: Readonly<Record<string, ModelShape>> = {
     parts: { joined: ['qkv', 'gate_up'], keys: { 'rope.dimension_count': 96 } },
   },
   // Without yarn.
-  'gpt-oss-20b': {
-    ...{ architecture: 'gpt-oss', context: 131_072, vocabulary: 201_088, ropeBase: 150_000, preTokenizer: 'llama-bpe' },
-    ...{ layers: 24, hidden: 2880, ffn: 2880, heads: 64, kvHeads: 8, headDim: 64, tied: false },
-    experts: { count: 32, used: 4, ffn: 2880 },
-    parts: {
-      norms: ['attn_norm', 'post_attention_norm'],
-      biases: ['attn_q', 'attn_k', 'attn_v', 'attn_output'],
-      hasSinks: true,
-      keys: { 'attention.sliding_window': 128, expert_feed_forward_length: 2880 },
-    },
-  },
+  'gpt-oss-20b': gptOss(24, 32),
+  'gpt-oss-120b': gptOss(36, 128),
   'glm-4-9b-0414': {
     ...{ architecture: 'glm4', context: 32_768, vocabulary: 151_552, ropeBase: 10_000, preTokenizer: 'llama-bpe' },
     ...{ layers: 40, hidden: 4096, ffn: 13_696, heads: 32, kvHeads: 2, headDim: 128, tied: false },

@@ -205,6 +205,10 @@ export interface NativeLaunch {
   readonly grid: readonly [NativeGridDim, NativeGridDim, NativeGridDim];
   /** Launched on the plan's host device, when the launches before it have ended. Default: false. */
   readonly onHost?: boolean;
+  /** Names this launch, so that launches on the host can wait for it and those before it. */
+  readonly mark?: number;
+  /** Of a launch on the host: it waits for the latest launch of this name alone, in this step or before; for none if there is none. */
+  readonly behindMark?: number;
   /** One word an argument, its bytes at the low end. */
   readonly arguments: BigUint64Array;
   /** Its arguments for people to read. When there, the launch is logged on stderr before it runs. */

@@ -12,4 +12,19 @@ export const copyWords = defineKernel({
   tolerance: moved,
 });
 
-export const copyWordsContracts: readonly KernelContract[] = [copyWords];
+/** Words that {@link copyChunks} copies at a time. */
+export const COPY_CHUNK = 1 << 18;
+
+/** Copies within the host's memory, by its threads. */
+export const copyChunks = defineKernel({
+  name: 'copy_chunks',
+  source: 'copy_chunks.hip',
+  on: 'host',
+  isCpuOnly: true,
+  summary: "y[i] = x[i] in the host's memory",
+  arguments: [input('x', 'i32', 'count'), output('y', 'i32', 'count'), i32('count')],
+  grid: [{ of: 'count', per: COPY_CHUNK }],
+  tolerance: moved,
+});
+
+export const copyWordsContracts: readonly KernelContract[] = [copyWords, copyChunks];

@@ -128,7 +128,8 @@ export const matmulPackedExperts = (type: PackedType, rows: PackedRows) => {
   return defineKernel({
     name: `matmul_packed_experts_${packedInfix(rows)}${type}`,
     source: 'matmul_packed.hip',
-    on: 'portable',
+    // Hopper's take matrices that stream from the host so, a row alone never.
+    on: rows === 'one' ? 'portable' : 'gpu',
     summary: PACKED_SUMMARY,
     arguments: packedArguments,
     grid: [{ of: 'out', per: MATMUL_PACKED_ROWS }, { of: 'rows', per: rowsAtOnce(rows) }, { of: 'runs' }],
@@ -145,7 +146,7 @@ export const matmulPackedExpertsTile = (type: PackedType) => {
   return defineKernel({
     name: `matmul_packed_experts_tile_${type}`,
     source: 'matmul_packed_tile.hip',
-    on: 'portable',
+    on: 'gpu',
     summary: PACKED_SUMMARY,
     arguments: packedArguments,
     grid: [{ of: 'rows', per: PACKED_TILE }, { of: 'out', per: PACKED_TILE }, { of: 'runs' }],

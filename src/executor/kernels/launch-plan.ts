@@ -85,16 +85,28 @@ export class LaunchPlanRecorder {
    * Adds a launch of a host kernel: it begins when the launches before it have ended, and those behind it wait for it. All its buffers are
    * in the host's memory.
    *
+   * @param options.when as in {@link launch}
+   * @param options.behindMark it waits for launches up to the latest with this {@link mark} alone
    * @throws as {@link launch}
    */
   launchOnHost<const A extends readonly Argument[]>(
     contract: KernelContract<A>,
     values: LaunchArguments<A>,
     dimensions: Readonly<Record<string, number | StepCount>> = {},
-    when?: LaunchCondition,
+    { when, behindMark }: { readonly when?: LaunchCondition | undefined; readonly behindMark?: number } = {},
   ): void {
     if (this.host === undefined) throw new Error(`${contract.name}: the plan has no host device`);
     this.record(this.host, contract, values, dimensions, when);
+    if (behindMark !== undefined) this.amend({ behindMark });
+  }
+
+  /** Marks the latest launch, for launches on the host that wait for no later one. */
+  mark(mark: number): void {
+    this.amend({ mark });
+  }
+
+  private amend(fields: Partial<NativeLaunch>): void {
+    this.launches.push({ ...(this.launches.pop() as NativeLaunch), ...fields });
   }
 
   private record<const A extends readonly Argument[]>(

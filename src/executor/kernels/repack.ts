@@ -22,7 +22,7 @@ export const repack = (type: PackedType) => {
   return defineKernel({
     name: `repack_${type}`,
     source: 'repack.hip',
-    on: 'portable',
+    on: 'gpu',
     summary: 'weights from the blocks of their file to planes that GPUs read by 16 bytes',
     arguments: [
       input('source', 'u8', 'out', 'blocks', `${blockBytes}`),

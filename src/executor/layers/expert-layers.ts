@@ -5,11 +5,11 @@ import type { Limits } from '../model/limits.js';
 import type { Matrix } from '../model/matrix.js';
 import type { StepTables } from '../model/step-tables.js';
 import type { VectorRef } from '../model/tensors.js';
-import { type Experts, gateUpColumns } from '../model/values.js';
+import { type Experts, expertMatrices, gateUpColumns } from '../model/values.js';
 import type { Weights } from '../model/weights.js';
 import { columnsOfExperts } from './expert-columns.js';
 import { type ColumnTiles, type Fusion, GATED_FUSIONS } from './fusions.js';
-import { HostExperts } from './host-experts.js';
+import { HostExperts, streamedFrom } from './host-experts.js';
 import { type Activation, asEncoding, Products, type SentRows, type Target } from './products.js';
 import type { NormedRow, SingleToken } from './single-token.js';
 
@@ -94,10 +94,12 @@ export class ExpertLayers {
     this.placed = new Products(device, memory, plan, room, Math.max(hidden, ffn), tables.saturated);
     this.gated = this.placed.roomInBoth(memory, room, ffn);
     this.columnTiledRows = this.placed.roomForColumnTiles(memory, room, hidden);
-    if (values.some((value) => site.weights.isOnHost(value))) {
-      const sizes = { places: this.places, runs: runsOf(experts, used) };
+    const onHost = values.filter((value) => site.weights.isOnHost(value));
+    if (onHost.length > 0) {
+      const sizes = { places: this.places, runs: runsOf(experts, used), stepRows: rows };
       const widest = { inputs: Math.max(hidden, ffn), outputs: Math.max(hidden, 2 * ffn) };
-      this.onHost = new HostExperts(memory, plan, { ...sizes, ...widest });
+      const streamed = onHost.filter(({ router }) => streamedFrom(router.weight.rows, router.used) <= rows);
+      this.onHost = new HostExperts(memory, plan, { ...sizes, ...widest }, streamed.flatMap(expertMatrices));
     }
   }
 

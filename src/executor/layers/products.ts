@@ -121,14 +121,7 @@ export class Products {
   }
 
   private site(within?: LaunchCondition) {
-    return { launch: this.launchWithin(within), columns: this.columns };
-  }
-
-  private launchWithin(within: LaunchCondition | undefined): Launch {
-    return (contract, values, sizes, when) => {
-      const both = intersection(when, within);
-      if (both !== 'never') this.plan.launch(contract, values, sizes, both);
-    };
+    return { launch: launchWithin(this.plan, within), columns: this.columns };
   }
 
   /** The form in which a matrix takes its input. */
@@ -204,6 +197,14 @@ export function bothOf(a?: LaunchCondition, b?: LaunchCondition): LaunchConditio
   const both = intersection(a, b);
   if (both === 'never') throw new Error('no step meets both conditions');
   return both;
+}
+
+/** Launches in steps that meet a condition, beside those of their own. */
+export function launchWithin(plan: LaunchPlanRecorder, within: LaunchCondition | undefined): Launch {
+  return (contract, values, sizes, when) => {
+    const both = intersection(when, within);
+    if (both !== 'never') plan.launch(contract, values, sizes, both);
+  };
 }
 
 /** The steps that meet both conditions, which are of the same count. */

@@ -56,6 +56,8 @@ export interface LoadOptions {
 
 /** Rows of a step where nobody says otherwise: a longer one would hold up those that generate. */
 export const STEP_TOKENS = 512;
+/** The same with experts in host memory, which cross the bus once a step, for as many tokens as memory allows. */
+export const STREAMED_STEP_TOKENS = 2048;
 
 /**
  * Sequences at once where nobody says how many: on the host few, for which it has the processors; on a GPU the first of

@@ -41,7 +41,7 @@ import {
   snapshotsFor,
 } from './load-options.js';
 import type { LoadedModel, OpenedModel } from './loaded-model.js';
-import { placeExperts, type TriedLoad, tensorsOnHost } from './placement.js';
+import { type Placement, placeExperts, type TriedLoad, tensorsOnHost } from './placement.js';
 import { rankPlaces, type StageLoad, stageLoads } from './stage-loads.js';
 import { StepGraphs } from './step-graphs.js';
 
@@ -62,6 +62,7 @@ export class ModelLoader {
   private wantsSpare = false;
   /** True if another process has loaded the model with these limits, and its KV blocks are there. */
   private takesOver = false;
+  private placement: Placement = { layers: 0, stepTokens: STEP_TOKENS };
   /** Tensors that are in the host's memory alone. */
   private onHost: ReadonlySet<GgufTensor> = new Set();
 
@@ -90,9 +91,9 @@ export class ModelLoader {
     const blocks = new BlockBudget(options, kvLayers(graph), windows);
     const stages = stageLoads(memory, options, graph, blocks, windows);
     const tried: TriedLoad = (scope, ...how) => new ModelLoader([scope], ...how).load(() => undefined);
-    const cpuExperts = await placeExperts(memory, this.opened, options, graph, tried);
+    this.placement = await placeExperts(memory, this.opened, options, graph, tried);
     if (!isHost) {
-      this.onHost = tensorsOnHost(graph, cpuExperts);
+      this.onHost = tensorsOnHost(graph, this.placement.layers);
       for (const stage of stages) if (!hasWeights(stage.device)) refuseWhatCannotFit(file, stage, own, this.onHost);
     }
     const brought = await this.bring(stages, own.maxContext, onProgress);
@@ -167,7 +168,7 @@ export class ModelLoader {
       prediction: predicting && { forward: predicting, plan: predicting.finish() },
       pipeline,
       splits,
-      cpuExperts: isHost ? 0 : cpuExperts,
+      cpuExperts: isHost ? 0 : this.placement.layers,
       hostDevice: this.onHost.size > 0 ? memory[0]?.device.host : undefined,
       weights: (brought.get(stages.at(-1) as StageLoad) as Brought).weights,
       hasRoomForSpare: this.hasRoomForSpare,
@@ -214,7 +215,7 @@ export class ModelLoader {
     const { recurrent } = traits;
     if (traits.isEncoder) return encoderLimits(this.options, hiddenSize, sequences);
     const states = recurrent && { isRecurrent: true, ...(draftTokens > 0 && canReplay(recurrent) && { draftTokens }) };
-    return { ...limitsFor(this.options, sequences), ...states };
+    return { ...limitsFor(this.options, sequences, this.placement.stepTokens), ...states };
   }
 
   /** Limits of the process that allocated what is kept, else those that are granted now: there is less memory left. */

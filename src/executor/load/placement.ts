@@ -5,7 +5,7 @@ import { keepsNumerics } from '../layers/host-experts.js';
 import { type Experts, expertMatrices, type StageGraph, valuesOf } from '../model/values.js';
 import { CountingDevice, UNREAD } from './counting-device.js';
 import { largest } from './largest.js';
-import type { LoadOptions } from './load-options.js';
+import { type LoadOptions, STEP_TOKENS, STREAMED_STEP_TOKENS } from './load-options.js';
 import type { LoadedModel, OpenedModel } from './loaded-model.js';
 
 /** A load, to be tried on a device that counts. */
@@ -28,7 +28,7 @@ export function changesNumerics(device: Device, graph: StageGraph, layers: numbe
   return onHost.some((matrix) => !keepsNumerics(device, matrix));
 }
 
-/** Note of the number of layers that the process before this one chose. */
+/** Note of the placement that the process before this one chose. */
 const NOTE = 'cpu-experts';
 /**
  * Memory that a GPU's driver takes for itself during a load, and that is not counted: for code objects a share, and the most; for the graphs
@@ -40,9 +40,18 @@ const MOST_DRIVER_BYTES = 512 << 20;
 const PART_BYTES = 16 << 20;
 const PARTS_SHARE = 1 / 8;
 
+/** Experts in the host's memory, and steps with them. */
+export interface Placement {
+  /** Layers, the last that have any, whose routed experts stay in the host's memory. */
+  readonly layers: number;
+  /** Batched tokens per step where no number is given. */
+  readonly stepTokens: number;
+}
+
 /**
- * Number of layers, the last that have any, whose routed experts stay in the host's memory. For auto it is the smallest with which a load
- * without weights on a device that counts is granted: none where the model fits, and where nothing helps, so that the load says why.
+ * Places routed experts. For auto their layers in the host's memory are the fewest with which a load without weights on a device that counts
+ * is granted: none where the model fits, and where nothing helps, so that the load says why. Steps are long with experts on the host where
+ * there is memory for such steps.
  *
  * @param memory of the load
  * @param load on a device that counts
@@ -54,27 +63,37 @@ export async function placeExperts(
   options: LoadOptions,
   graph: StageGraph,
   load: TriedLoad,
-): Promise<number> {
-  const { cpuExperts = 0 } = options;
+): Promise<Placement> {
+  const { cpuExperts = 0, maxStepTokens, maxSequences } = options;
   const [{ device }] = memory as readonly [DeviceScope];
   const isSplit = memory.length > 1;
-  if (cpuExperts !== 'auto') {
-    checkLayers(cpuExperts, expertLayers(graph).length, isSplit);
-    return cpuExperts;
-  }
+  const allOnDevice = { layers: 0, stepTokens: STEP_TOKENS };
+  if (cpuExperts !== 'auto') checkLayers(cpuExperts, expertLayers(graph).length, isSplit);
   const count = isSplit || device.isHost ? 0 : expertLayers(graph).length;
-  if (count === 0) return 0;
+  if (count === 0 || cpuExperts === 0) return allOnDevice;
   const noted = device.kept?.noted(NOTE);
-  if (noted !== undefined) return Number(noted);
-  const fits = (layers: number) => isGranted(device, opened, { ...options, cpuExperts: layers }, load);
-  // One more on the host leaves more room: the most on the device.
-  const onDevice = (await fits(0))
-    ? count
-    : (await fits(count))
-      ? await largest((n) => fits(count - n), count - 1)
-      : count;
-  await device.kept?.note(NOTE, String(count - onDevice));
-  return count - onDevice;
+  if (noted !== undefined) return JSON.parse(noted) as Placement;
+  const fits = (layers: number, stepTokens: number) => {
+    const tried = { cpuExperts: layers, maxStepTokens: maxStepTokens || Math.max(maxSequences, stepTokens) };
+    return isGranted(device, opened, { ...options, ...tried }, load);
+  };
+  let placement: Placement = allOnDevice;
+  if (cpuExperts !== 'auto') {
+    placement = { layers: cpuExperts, stepTokens: STEP_TOKENS };
+    // Loads that are tried give a number of tokens.
+    const isLong = maxStepTokens === 0 && (await fits(cpuExperts, STREAMED_STEP_TOKENS));
+    if (isLong) placement = { ...placement, stepTokens: STREAMED_STEP_TOKENS };
+  } else if (!(await fits(0, STEP_TOKENS))) {
+    for (const stepTokens of [STREAMED_STEP_TOKENS, STEP_TOKENS]) {
+      if (!(await fits(count, stepTokens))) continue;
+      // One more on the host leaves more room: the most on the device.
+      const onDevice = await largest((n) => fits(count - n, stepTokens), count - 1);
+      placement = { layers: count - onDevice, stepTokens };
+      break;
+    }
+  }
+  await device.kept?.note(NOTE, JSON.stringify(placement));
+  return placement;
 }
 
 function checkLayers(layers: number, count: number, isSplit: boolean): void {
