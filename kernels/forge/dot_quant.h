@@ -39,11 +39,9 @@ __attribute__((noinline)) void multiply_rows(const uint8_t* __restrict weight, s
     }
     return;
   }
-  for (int row = first; row < last; row++) {
-    for (int t = 0; t < count; t++) {
-      const uint8_t* const weights = weight + row * row_bytes;
-      target[static_cast<size_t>(t) * y_stride + row] = dot_quant<F, PARTIALS>(weights, inputs[t], in);
-    }
+  for (int t = 0; t < count; t++) {
+    float* const own = target + static_cast<size_t>(t) * y_stride;
+    dot_rows<F, PARTIALS>(weight, row_bytes, in, inputs[t], own, first, last);
   }
 }
 

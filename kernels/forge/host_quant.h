@@ -40,15 +40,27 @@ struct PaddedInput {
   alignas(32) int8_t quants[GROUP_ELEMENTS] = {};
   alignas(32) float scales[GROUP_BLOCKS] = {};
   alignas(32) int16_t sums[2 * GROUP_BLOCKS] = {};
+  // All bits of the blocks that there are.
+  alignas(32) int32_t present[GROUP_BLOCKS] = {};
+  PaddedInput() = default;
   PaddedInput(const Q8Input& x, int blocks) {
     std::memcpy(quants, x.quants, static_cast<size_t>(blocks) * Q8_BLOCK);
     std::memcpy(scales, x.scales, static_cast<size_t>(blocks) * sizeof(float));
     std::memcpy(sums, x.sums, static_cast<size_t>(blocks) * 2 * sizeof(int16_t));
+    std::memset(present, 0xff, static_cast<size_t>(blocks) * sizeof(int32_t));
   }
   Q8Input input() const { return {quants, scales, sums}; }
+  // Sums of the blocks that there are; the others as before.
+  Floats kept(Floats added, Floats before) const {
+    return _mm256_blendv_ps(before, added, _mm256_castsi256_ps(load_bytes(present)));
+  }
 };
 DEVICE Q8Input advance(const Q8Input& x, int groups) {
   return {x.quants + groups * GROUP_ELEMENTS, x.scales + groups * GROUP_BLOCKS, x.sums + groups * 2 * GROUP_BLOCKS};
+}
+// The last group of a row of so many elements, where it is a shorter one.
+DEVICE PaddedInput tail_of(const Q8Input& x, int in) {
+  return PaddedInput(advance(x, in / GROUP_ELEMENTS), in % GROUP_ELEMENTS / Q8_BLOCK);
 }
 
 // Adds, in each 32-bit lane, the products of four unsigned bytes below 2^BITS and four signed ones.
@@ -130,23 +142,43 @@ DEVICE float sum_of_partials(Floats v) {
   return _mm_cvtss_f32(_mm_add_ss(r, _mm_movehdup_ps(r)));
 }
 
-// The partial sums of a wave's lanes, eight in a vector.
-template <int VECTORS>
-DEVICE float sum_of_lanes(Floats (&sums)[VECTORS]) {
-  constexpr int IN_ORDER = 4;
-  for (int v = IN_ORDER; v < VECTORS; v++) sums[v - IN_ORDER] = _mm256_add_ps(sums[v - IN_ORDER], sums[v]);
-  alignas(32) float lanes[IN_ORDER * GROUP_BLOCKS];
-  for (int v = 0; v < IN_ORDER; v++) _mm256_store_ps(lanes + v * GROUP_BLOCKS, sums[v]);
-  float sum = lanes[0];
-  for (int l = 1; l < IN_ORDER * GROUP_BLOCKS; l++) sum += lanes[l];
-  return sum;
+// Rows whose lanes are added side by side: each in order, which alone would wait for one addition after the other.
+constexpr int LANE_ROWS = 8, LANES_IN_ORDER = 32;
+
+// sums[r] = the sum of lanes[r], in order.
+DEVICE void add_lanes(const float (&lanes)[LANE_ROWS][LANES_IN_ORDER], float (&sums)[LANE_ROWS]) {
+  Floats sum = _mm256_setzero_ps();
+  for (int first = 0; first < LANES_IN_ORDER; first += GROUP_BLOCKS) {
+    Floats rows[LANE_ROWS], pairs[LANE_ROWS], quads[LANE_ROWS];
+#pragma GCC unroll 8
+    for (int r = 0; r < LANE_ROWS; r++) rows[r] = _mm256_load_ps(lanes[r] + first);
+#pragma GCC unroll 4
+    for (int r = 0; r < LANE_ROWS; r += 2) {
+      pairs[r] = _mm256_unpacklo_ps(rows[r], rows[r + 1]);
+      pairs[r + 1] = _mm256_unpackhi_ps(rows[r], rows[r + 1]);
+    }
+#pragma GCC unroll 2
+    for (int r = 0; r < LANE_ROWS; r += 4) {
+      quads[r] = _mm256_shuffle_ps(pairs[r], pairs[r + 2], 0x44);
+      quads[r + 1] = _mm256_shuffle_ps(pairs[r], pairs[r + 2], 0xee);
+      quads[r + 2] = _mm256_shuffle_ps(pairs[r + 1], pairs[r + 3], 0x44);
+      quads[r + 3] = _mm256_shuffle_ps(pairs[r + 1], pairs[r + 3], 0xee);
+    }
+    // Lane `first` + l of all rows: the low halves have the first four, the high ones the others.
+#pragma GCC unroll 8
+    for (int l = 0; l < LANE_ROWS; l++) {
+      const Floats lane = _mm256_permute2f128_ps(quads[l % 4], quads[l % 4 + 4], l < 4 ? 0x20 : 0x31);
+      sum = first + l == 0 ? lane : _mm256_add_ps(sum, lane);
+    }
+  }
+  _mm256_storeu_ps(sums, sum);
 }
 
-// sum_k weight[k] * x[k] over `in` elements, in so many partial sums: 8, or the lanes of a wave.
-template <class F, int PARTIALS = GROUP_BLOCKS>
-DEVICE float dot_quant(const uint8_t* weight, const Q8Input& x, int in) {
-  constexpr int VECTORS = PARTIALS / GROUP_BLOCKS;
-  Floats sums[VECTORS];
+// Adds weight[k] * x[k] over `in` elements to partial sums, eight in a vector. `tail`: tail_of x; `is_followed`: rows
+// lie behind this one, of which a whole group may be read.
+template <class F, int VECTORS>
+DEVICE void add_row(Floats (&sums)[VECTORS], const uint8_t* weight, const Q8Input& x, const PaddedInput& tail, int in,
+                    bool is_followed) {
   for (int v = 0; v < VECTORS; v++) sums[v] = _mm256_setzero_ps();
   const int groups = in / GROUP_ELEMENTS;
   for (int first = 0; first < groups; first += VECTORS) {
@@ -160,15 +192,46 @@ DEVICE float dot_quant(const uint8_t* weight, const Q8Input& x, int in) {
     }
   }
   if (const int rest = in % GROUP_ELEMENTS / Q8_BLOCK; F::ELEMENTS == Q8_BLOCK && rest > 0) {
-    const PaddedWeights<F> w(weight + static_cast<size_t>(groups) * GROUP_BYTES<F>, rest);
-    const PaddedInput padded(advance(x, groups), rest);
+    const uint8_t* const p = weight + static_cast<size_t>(groups) * GROUP_BYTES<F>;
     Floats& sum = sums[groups % VECTORS];
-    sum = add_group<F>(sum, w.bytes, padded.input());
+    if (is_followed) {
+      sum = tail.kept(add_group<F>(sum, p, tail.input()), sum);
+    } else {
+      const PaddedWeights<F> w(p, rest);
+      sum = add_group<F>(sum, w.bytes, tail.input());
+    }
   }
-  if constexpr (VECTORS == 1) {
-    return sum_of_partials(sums[0]);
+}
+
+// y[row] = sum_k weight[row][k] * x[k] for rows first .. last - 1, in so many partial sums: 8, or the lanes of a wave.
+template <class F, int PARTIALS>
+DEVICE void dot_rows(const uint8_t* weight, size_t row_bytes, int in, const Q8Input& x, float* y, int first, int last) {
+  const PaddedInput tail = tail_of(x, in);
+  const auto add = [&](auto& sums, int row) {
+    const bool is_followed = (last - 1 - row) * row_bytes >= GROUP_BYTES<F>;
+    add_row<F>(sums, weight + row * row_bytes, x, tail, in, is_followed);
+  };
+  if constexpr (PARTIALS == GROUP_BLOCKS) {
+    for (int row = first; row < last; row++) {
+      Floats sums[1];
+      add(sums, row);
+      y[row] = sum_of_partials(sums[0]);
+    }
   } else {
-    return sum_of_lanes(sums);
+    constexpr int VECTORS = PARTIALS / GROUP_BLOCKS, IN_ORDER = LANES_IN_ORDER / GROUP_BLOCKS;
+    for (int from = first; from < last; from += LANE_ROWS) {
+      alignas(32) float lanes[LANE_ROWS][LANES_IN_ORDER] = {};
+      const int count = min_of(LANE_ROWS, last - from);
+      for (int r = 0; r < count; r++) {
+        Floats sums[VECTORS];
+        add(sums, from + r);
+        for (int v = IN_ORDER; v < VECTORS; v++) sums[v - IN_ORDER] = _mm256_add_ps(sums[v - IN_ORDER], sums[v]);
+        for (int v = 0; v < IN_ORDER; v++) _mm256_store_ps(lanes[r] + v * GROUP_BLOCKS, sums[v]);
+      }
+      float sums[LANE_ROWS];
+      add_lanes(lanes, sums);
+      std::memcpy(y + from, sums, sizeof(float) * count);
+    }
   }
 }
 
