@@ -22,7 +22,7 @@ constexpr size_t PAGE_BYTES = 4 << 10, LINE_BYTES = 64;
 constexpr size_t STACK_BYTES = 33 * PAGE_BYTES, GUARD_BYTES = PAGE_BYTES;
 constexpr size_t stack_offset(int fiber) { return fiber * 7 * LINE_BYTES % PAGE_BYTES; }
 
-#if defined(FORGE_TILE_DOTS)
+#if defined(FORGE_TILE_DOTS) || FORGE_WAVE == 64
 constexpr size_t LDS_BYTES = 64 << 10;  // AMD's alone
 #else
 constexpr size_t LDS_BYTES = 48 << 10;

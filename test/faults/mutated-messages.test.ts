@@ -22,6 +22,8 @@ import { Random } from '../support/random.js';
 import { writeRandomModel } from '../support/random-model.js';
 import { runs, seed } from '../support/run-size.js';
 
+/** Share of mutated messages that still decode, so that not only the decoder is tested: it is about 0.3. */
+const LEAST_WELL_FORMED = 0.25;
 const MESSAGES = runs(10_000);
 const CONCURRENT = 32;
 
@@ -67,7 +69,7 @@ it(`the public API takes ${MESSAGES} mutated messages and loses nothing`, async 
     };
     await Promise.all(Array.from({ length: CONCURRENT }, worker));
     console.log('public API: status codes', Object.fromEntries(codes), 'well-formed', wellFormed);
-    expect(wellFormed / MESSAGES).toBeGreaterThanOrEqual(0.3);
+    expect(wellFormed / MESSAGES).toBeGreaterThanOrEqual(LEAST_WELL_FORMED);
     expect([...codes.values()].reduce((a, b) => a + b, 0)).toBeGreaterThanOrEqual(MESSAGES);
     await expect.poll(() => server.gateway.replica.active).toBe(0);
     const scheduler = server.gateway.replica.scheduler;
@@ -152,7 +154,7 @@ it(`an executor takes ${MESSAGES} mutated frames and runs the next good one`, as
       if (await play(frames)) answers += 1;
     }
     console.log('executor: well-formed', wellFormed, 'streams with an answer', answers);
-    expect(wellFormed / MESSAGES).toBeGreaterThanOrEqual(0.3);
+    expect(wellFormed / MESSAGES).toBeGreaterThanOrEqual(LEAST_WELL_FORMED);
     const encoded = (frame: ExecuteRequest) => Buffer.from(ExecuteRequest.encode(frame).finish());
     await load();
     expect(await play([encoded({ ...goodFrame(), epoch: epoch - 1n })])).toBe(false);

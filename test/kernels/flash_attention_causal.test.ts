@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { attentionPaged, flashAttentionCausal as contractOf, FLASH_QUERIES } from '../../src/executor/kernels/index.js';
 import { flashAttentionCausal } from './reference/flash_attention_causal.js';
 import { expectClose } from './support/compare.js';
-import { PagedStep, pagedCases, type Row, tilesOf } from './support/paged-cases.js';
+import { type PagedCase, PagedStep, pagedCases, type Row, tilesOf } from './support/paged-cases.js';
 import { onEachTarget, type Target } from './support/targets.js';
 import type { Random } from './support/values.js';
 
@@ -15,6 +15,9 @@ const chunks =
       const count = Math.min(end, 1 + random.below(longest));
       return Array.from({ length: count }, (_, i) => ({ slot, position: end - count + i }));
     });
+
+/** Heads of 512 in f32 are more than the LDS of a block holds: this reference kernel has them on the host alone. */
+const fitsLds = ({ type, headDim }: PagedCase): boolean => type === 'f16' || headDim <= 256;
 
 async function run(target: Target, step: PagedStep, most: number): Promise<Float32Array> {
   const { cache, qkv, rows, scale, placement, dimensions } = step;
@@ -29,7 +32,7 @@ async function run(target: Target, step: PagedStep, most: number): Promise<Float
 
 onEachTarget('flash_attention_causal', (target) => {
   it('is causal attention of prompt chunks, with what came before in the cache, as attention_paged is row by row', () =>
-    target.check(pagedCases(target.simulated ? 60 : 300), async (shape) => {
+    target.check(pagedCases(target.simulated ? 60 : 300).filter(fitsLds), async (shape) => {
       const step = new PagedStep(shape, chunks(target.simulated ? 20 : 40));
       const expected = flashAttentionCausal(step.qkv, step.cache, step.rows, step.heads, step.scale);
       const contract = contractOf(shape.type, shape.headDim);

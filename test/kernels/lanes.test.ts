@@ -66,7 +66,7 @@ describe('the lanes target', () => {
       ['half_a_wave_multiplies', /a product of tiles that \d+ of \d+ lanes reach/],
       ['multiplies_at_two_places', /a product of tiles that \d+ of \d+ lanes reach, or reach at different places/],
       ['past_the_end', /LDS index 255 outside 0 .. 254/],
-      ['too_much', /more than 48 KiB of LDS/],
+      ['too_much', /more than (48|64) KiB of LDS/],
     ])('finds the mistake of %s', async (name, message) => {
       await expect(run(name)).rejects.toThrow(message);
     });

@@ -1,7 +1,11 @@
 import { expect } from 'vitest';
 import { isJsonObject, jsonText, parseJson } from '../../src/shared/exact-json.js';
-import type { Constraint, GenerateResponse } from '../../src/shared/generated/rocmforge/v1/inference.js';
-import { GenerateRequest as VllmRequest } from '../../src/shared/generated/vllm/inference.js';
+import {
+  type Constraint,
+  FinishReason,
+  type GenerateResponse,
+} from '../../src/shared/generated/rocmforge/v1/inference.js';
+import { FinishInfo_FinishReason, GenerateRequest as VllmRequest } from '../../src/shared/generated/vllm/inference.js';
 import type { FakeGateway } from './fake-gateway.js';
 import { generate, request } from './gateway.js';
 import { API_SERVICE, ask, baseOf } from './http.js';
@@ -27,10 +31,18 @@ export const eventsOf = (text: string): unknown[] =>
 const joined = (events: readonly unknown[], ...path: readonly (string | number)[]) =>
   events.map((event) => at(event, ...path) ?? '').join('');
 
-/** Sends a body to a path. @throws the test's error where it is not answered */
+/** An answer that its limit of tokens ended: random logits may repeat the zeros of a fraction for ever. */
+export class CutAnswer extends Error {}
+
+/** The end of an answer that its limit of tokens ended, as each HTTP API tells it. */
+const CUT =
+  /"(finish_reason|stop_reason|done_reason)":\s*"(length|max_tokens)"|"status":\s*"incomplete"|"stop_type":\s*"limit"|FINISH_REASON_LENGTH/;
+
+/** Sends a body to a path. @throws CutAnswer, or the test's error where it is not answered */
 async function answered(server: FakeGateway, path: string, fields: string): Promise<string> {
   const answer = await ask(server.gateway, path, `{${fields}}`, {});
   expect(answer.status, `${path} ${fields}: ${answer.text}`).toBe(200);
+  if (CUT.test(answer.text)) throw new CutAnswer(answer.text.slice(-200));
   return answer.text;
 }
 
@@ -76,7 +88,9 @@ async function overVllm(server: FakeGateway, schema: string, prompt = 'q'): Prom
   try {
     const whole = await unary(clients.inference.generate.bind(clients.inference), message);
     const streamed = await messagesOf(clients.inference.generateStream(message));
-    return [vllmGenerated([whole as never]).text, vllmGenerated(streamed).text];
+    const { text, finishes } = vllmGenerated([whole as never]);
+    if (finishes.some(({ finishReason }) => finishReason === FinishInfo_FinishReason.LENGTH)) throw new CutAnswer();
+    return [text, vllmGenerated(streamed).text];
   } finally {
     clients.close();
   }
@@ -110,6 +124,7 @@ async function overGrpc(server: FakeGateway, schema: string, prompt = 'q'): Prom
       error ? reject(error) : resolve(response as GenerateResponse),
     );
   });
+  if (unary.completions[0]?.finishReason === FinishReason.LENGTH) throw new CutAnswer();
   return [unary.completions[0]?.text ?? '', (await generate(server.client, message)).text];
 }
 

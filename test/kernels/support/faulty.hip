@@ -99,7 +99,7 @@ KERNEL(past_the_end, float* __restrict out) {
 }
 
 KERNEL(too_much, float* __restrict out) {
-  SHARED(float, parts, 13000);
+  SHARED(float, parts, 17000);
   parts[thread_id()] = 1.0f;
   out[thread_id()] = parts[thread_id()];
 }
