@@ -208,9 +208,9 @@ describe('inspect --fit', () => {
     'grants %s what a load with its weights is granted',
     async (family) => {
       const file = writeRandomFamily(family);
-      const { devices, context } = await fitReport(file, { memory: 290 * MIB, kvCacheType: 'f16' });
+      const { devices, context } = await fitReport(file, { memory: 310 * MIB, kvCacheType: 'f16' });
       const limits = { maxContext: context, maxSequences: 0, maxStepTokens: 0, kvMemoryBytes: 0 };
-      const gpu = fakeGpu(new FakeNativeDevice(290 * MIB));
+      const gpu = fakeGpu(new FakeNativeDevice(310 * MIB));
       // As a gateway loads it that drafts tokens, which is the default.
       const drafts = { draftTokens: MOST_DRAFT_TOKENS };
       const options = { path: file, kvCacheType: 'f16', fingerprint: '', ...drafts, ...limits } as const;

@@ -53,7 +53,7 @@ describe('kernels/*.hip is what runs', () => {
   });
 
   it('one line of forge/swiglu.h changed is refused by the self-test', async () => {
-    await changed('forge/swiglu.h', 'activation(to_float(gate[i]))', 'activation(-to_float(gate[i]))', async () => {
+    await changed('forge/swiglu.h', 'element(to_float(gate[i]),', 'element(-to_float(gate[i]),', async () => {
       const refusal = expect.stringMatching(/KERNELS_INVALID: the self-test of swiglu/);
       await expect(tokens('--kernels', output)).rejects.toMatchObject({ stderr: refusal });
     });

@@ -36,7 +36,10 @@ onEachTarget('attention_split', (target) => {
 
       const combined = await target.launch(
         attentionCombine,
-        { parts: parts as Float32Array, row_position: placement.row_position, heads, head_dim: headDim, splits },
+        {
+          ...{ parts: parts as Float32Array, row_position: placement.row_position },
+          ...{ sinks: step.sinks, heads, head_dim: headDim, splits, window: 0 },
+        },
         dimensions,
       );
       const whole = await target.launch(

@@ -32,22 +32,25 @@ async function run(target: Target, step: PagedStep, most: number): Promise<Float
 
 onEachTarget('flash_attention_causal', (target) => {
   it('is causal attention of prompt chunks, with what came before in the cache, as attention_paged is row by row', () =>
-    target.check(pagedCases(target.simulated ? 60 : 300).filter(fitsLds), async (shape) => {
-      const step = new PagedStep(shape, chunks(target.simulated ? 20 : 40));
-      const expected = flashAttentionCausal(step.qkv, step.cache, step.rows, step.heads, step.scale);
-      const contract = contractOf(shape.type, shape.headDim);
-      const out = await run(target, step, FLASH_QUERIES);
-      expectClose(contract, out, expected, {});
+    target.check(
+      pagedCases(target.simulated ? 60 : 300).filter((shape) => !target.simulated || fitsLds(shape)),
+      async (shape) => {
+        const step = new PagedStep(shape, chunks(target.simulated ? 20 : 40));
+        const expected = flashAttentionCausal(step.qkv, step.cache, step.rows, step.heads, step.scale);
+        const contract = contractOf(shape.type, shape.headDim);
+        const out = await run(target, step, FLASH_QUERIES);
+        expectClose(contract, out, expected, {});
 
-      const { placement, cache, qkv, scale, dimensions } = step;
-      const rowByRow = await target.launch(
-        attentionPaged(shape.type, shape.headDim),
-        { ...placement, qkv, k_cache: cache.k, v_cache: cache.v, window: 0, scale, softcap: 0 },
-        dimensions,
-      );
-      const values = Float64Array.from(rowByRow.out!);
-      expectClose(contract, out, { values, magnitudes: expected.magnitudes }, {});
-    }));
+        const { placement, cache, qkv, scale, dimensions } = step;
+        const rowByRow = await target.launch(
+          attentionPaged(shape.type, shape.headDim),
+          { ...placement, qkv, k_cache: cache.k, v_cache: cache.v, window: 0, scale, softcap: 0 },
+          dimensions,
+        );
+        const values = Float64Array.from(rowByRow.out!);
+        expectClose(contract, out, { values, magnitudes: expected.magnitudes }, {});
+      },
+    ));
 
   it('gives a row the same bits in any tile', async () => {
     const shape = { type: 'f16', headDim: 64, kvHeads: 1, group: 2, lengths: [70], kind: 'normal', start: 1 } as const;

@@ -24,7 +24,8 @@ onEachTarget('flash_attention_nocausal', (target) => {
         fc.record({
           kvHeads: fc.integer({ min: 1, max: 2 }),
           group: fc.integer({ min: 1, max: 3 }),
-          headDim: fc.constantFrom(...HEAD_DIMS),
+          // Heads of 512 in f32 are more than the LDS of a block holds.
+          headDim: fc.constantFrom(...HEAD_DIMS.filter((headDim) => !target.simulated || headDim <= 256)),
         }),
         fills('normal', 'zeros', 'ones', 'denormal'),
         seed,

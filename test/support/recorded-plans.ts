@@ -9,6 +9,7 @@ import type { NativeLaunch } from '../../src/executor/device/addon.js';
 import type { DeviceClass } from '../../src/executor/device/contract.js';
 import { Device } from '../../src/executor/device/device.js';
 import {
+  convert,
   copyWords,
   HEAD_DIMS,
   KV_CACHE_TYPES,
@@ -21,6 +22,7 @@ import { loadModel } from '../../src/executor/load/loaded-model.js';
 import { selfTest } from '../../src/executor/load/self-test.js';
 import type { TensorTypeName } from '../../src/shared/gguf/tensor-types.js';
 import { FakeNativeDevice } from '../doubles/native-device.js';
+import { RANDOM_ENCODER_NAMES, writeRandomEncoder } from './random-encoders.js';
 import { RANDOM_FAMILIES, RANDOM_FAMILY_NAMES, type RandomFamilyName } from './random-families.js';
 import { layersOf, randomModel, writeRandomModel } from './random-model.js';
 
@@ -110,13 +112,20 @@ function writeExperts(folder: string, family: RandomFamilyName, type: TensorType
 }
 
 /** A model with latent attention as real ones have it, of few heads, whose matrices of the heads are of a type. */
-function writeLatents(folder: string, type: TensorTypeName): string {
-  const latents = { rank: 512, plain: 256, rotated: 64, valueDim: 32 };
+function writeLatents(folder: string, type: TensorTypeName, valueDim: number): string {
+  const latents = { rank: 512, plain: 256, rotated: 64, valueDim };
   const builder = randomModel({ family: 'deepseek2', layers: 2, latents });
   for (const { name } of builder.read().tensors.values()) if (/attn_[kv]_b/.test(name)) builder.retype(name, type);
-  const file = path.join(folder, `latents-${type}.gguf`);
+  const file = path.join(folder, `latents-${type}-${valueDim}.gguf`);
   writeFileSync(file, builder.build());
   return file;
+}
+
+/** Of an encoder: the fewest columns that are whole heads, and a multiple of 64. */
+function widthOf(headDim: number): number {
+  let width = headDim;
+  while (width % 64 !== 0) width += headDim;
+  return width;
 }
 
 /**
@@ -145,8 +154,11 @@ export async function launchedKernels(types: 'all' | 'families'): Promise<Readon
   files.push(...plain, ...sinks);
   // Experts with GELU.
   files.push(...(['F16', 'BF16'] as const).map((type) => writeExperts(folder, 'gemma4-experts', type)));
-  const latents = (types === 'all' ? UNIFORM_TYPES : ['Q4_K']).map((type) =>
-    writeLatents(folder, type as TensorTypeName),
+  // And without a gate.
+  files.push(...(['F16', 'BF16'] as const).map((type) => writeExperts(folder, 'nemotron_h_moe', type)));
+  // Those of whole tiles, and others.
+  const latents = (types === 'all' ? UNIFORM_TYPES : ['Q4_K']).flatMap((type) =>
+    [32, 24].map((valueDim) => writeLatents(folder, type as TensorTypeName, valueDim)),
   );
   files.push(...latents);
   for (const file of [...sinks, ...latents]) quantizable.add(file);
@@ -157,6 +169,12 @@ export async function launchedKernels(types: 'all' | 'families'): Promise<Readon
     writeRandomModel({ family, layers: layersOf(family), predicts: family !== 'lfm2' }),
   );
   const shards = writeRandomModel({ type: 'F16', hidden: 256, headDim: 64 });
+  const encoders = [
+    ...RANDOM_ENCODER_NAMES.map((name) => writeRandomEncoder(name)),
+    ...(types === 'all' ? HEAD_DIMS : []).map((headDim) =>
+      writeRandomEncoder('bert', { headDim, hidden: widthOf(headDim), layers: 1 }),
+    ),
+  ];
   for (const { kind, ...sizes } of DEVICES) {
     const target = 'target' in sizes ? sizes.target : 'double';
     const native = new RecordingDevice(sizes);
@@ -181,6 +199,10 @@ export async function launchedKernels(types: 'all' | 'families'): Promise<Readon
       }
       for (const kernel of native.onHost) launched.host.add(kernel);
     }
+    for (const path of encoders) {
+      const how = { ...options, maxContext: 256, maxStepTokens: 256, path, kvCacheType: 'f16' } as const;
+      (await loadModel(device, how, () => undefined)).release();
+    }
     // Rows that recurrent models keep for draft tokens, and blocks that predict tokens.
     for (const path of drafting) {
       const how = { ...options, path, kvCacheType: 'f16', draftTokens: 4, predicts: true } as const;
@@ -196,8 +218,8 @@ export async function launchedKernels(types: 'all' | 'families'): Promise<Readon
     await selfTest(device).catch(() => undefined);
     await readBandwidth(device, { onHost: { bytes: 1 << 20, address: 2 ** 30 } });
     for (const kernel of native.launched) launched[device.deviceClass].add(kernel);
-    // Launches of native code around each step.
-    if (!device.isHost) launched[device.deviceClass].add(copyWords.name);
+    // Launches of native code around each step, and of `verify --beside-host`.
+    launched[device.deviceClass].add(device.isHost ? convert('f16').name : copyWords.name);
   }
   rmSync(folder, { recursive: true });
   return launched;

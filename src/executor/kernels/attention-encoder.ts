@@ -32,6 +32,8 @@ export const attentionEncoder = (headDim: number) =>
   defineKernel({
     name: `attention_encoder_d${headDim}`,
     source: 'attention_encoder.hip',
+    // GPUs have tiles for the others.
+    ...(ENCODER_TILE_HEAD_DIMS.includes(headDim) && { on: 'host' as const }),
     summary:
       'out = softmax(scale · q kᵀ - slope · |distance|) v over the positions of the row’s sequence, or those within reach',
     arguments: [qkvOf(`${headDim}`), output('out', 'f32', 'tokens', 'heads', `${headDim}`), ...sequenceArguments],

@@ -47,6 +47,8 @@ export const attentionPaged = (type: KvCacheType, headDim: number) =>
   defineKernel({
     name: `attention_paged_${type}_d${headDim}`,
     source: 'attention_paged.hip',
+    // GPUs have matrix units for the others.
+    ...(type === 'f16' && LARGE_HEAD_DIMS.includes(headDim) && { on: 'host' as const }),
     summary:
       'out = softmax(scale · q kᵀ) v over positions 0 .. row_position, or the last `window` of them; scores softcapped',
     arguments: [

@@ -160,6 +160,11 @@ function breaksRule(body: Members): boolean {
     differ ||
     // The window of penalties is the whole context here.
     (penalizes && body.repeat_last_n !== undefined && body.repeat_last_n !== -1) ||
-    (Array.isArray(prompt) && prompt.length > 1 && stream === true && 'n_predict' in body)
+    (Array.isArray(prompt) && prompt.length > 1 && stream === true && 'n_predict' in body) ||
+    // More log probabilities than one answer has.
+    (Array.isArray(prompt) &&
+      prompt.length > 1 &&
+      body.logprobs !== undefined &&
+      [max_tokens, body.n_predict].includes(-1))
   );
 }

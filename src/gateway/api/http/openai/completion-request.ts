@@ -144,6 +144,9 @@ function checkLogprobsOfAll({ n, stop, output }: GenerateStreamRequest, prompts:
   if (prompts === 1 || output?.logprobs === undefined) return;
   const count = prompts * (n ?? 1) * (stop?.maxTokens ?? Number.POSITIVE_INFINITY) * (output.logprobs + 1);
   if (count <= MAX_LOGPROBS_OF_MESSAGE) return;
-  const what = `asks for ${count} log probabilities of ${prompts} prompts, more than the ${MAX_LOGPROBS_OF_MESSAGE}`;
-  fields.refuse('prompt', `${what} of one answer; limit the tokens, or ask for one after the other`);
+  const asked = Number.isFinite(count)
+    ? `asks for ${count} log probabilities of ${prompts} prompts`
+    : `asks for log probabilities of ${prompts} prompts without a limit of tokens`;
+  const most = `one answer has at most ${MAX_LOGPROBS_OF_MESSAGE}`;
+  fields.refuse('prompt', `${asked}; ${most}: lower max_tokens, or send one prompt after the other`);
 }
