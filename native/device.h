@@ -106,7 +106,8 @@ class Device {
   virtual void launch_behind(const Kernel* kernel, Dim3 grid, void* const* params) { launch(kernel, grid, params); }
   // Returns when everything launched has ended.
   virtual void synchronize() = 0;
-  // Marks what has been launched so far; wait_for_mark returns when that has ended, at once where nothing was marked so.
+  // Marks what has been launched so far; wait_for_mark returns when that has ended, at once where nothing was marked
+  // so.
   virtual void set_mark(int) {}
   virtual void wait_for_mark(int) { synchronize(); }
 

@@ -23,6 +23,7 @@ export const MAY_PARSE = {
   'src/executor/keeper/client.ts': "the keeper's answers",
   'src/executor/keeper/keeper.ts': "executors' requests to the keeper",
   'src/executor/load/model-loader.ts': "another executor's limits, which are small numbers",
+  'src/executor/load/placement.ts': "another executor's limits, which are small numbers",
   'src/executor/model/noted-weights.ts': "another executor's checksums, which are texts",
   'src/cli/admin/report.ts': "the gateway's own options and faults",
   'src/cli/verify/predicted-speeds.ts': 'a file of the package',

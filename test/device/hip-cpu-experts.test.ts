@@ -16,7 +16,7 @@ if (missing !== undefined) console.log(`skipped, no HIP device of the tests: ${m
 
 /** Tokens of the prompt, over which a chunk and a decoded token have rows of several experts. */
 const PROMPT = 12;
-/** Of which experts have so many rows that their matrices are brought to the GPU. */
+/** Long enough that experts' matrices are brought to the GPU. */
 const LONG_PROMPT = 33;
 const LIMITS = { maxContext: 64, maxSequences: 3, maxStepTokens: 48, kvMemoryBytes: 0, fingerprint: '' } as const;
 

@@ -121,7 +121,7 @@ function writeLatents(folder: string, type: TensorTypeName, valueDim: number): s
   return file;
 }
 
-/** Of an encoder: the fewest columns that are whole heads, and a multiple of 64. */
+/** The fewest columns of an encoder that are whole heads, and a multiple of 64. */
 function widthOf(headDim: number): number {
   let width = headDim;
   while (width % 64 !== 0) width += headDim;

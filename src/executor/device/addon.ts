@@ -207,7 +207,7 @@ export interface NativeLaunch {
   readonly onHost?: boolean;
   /** Names this launch, so that launches on the host can wait for it and those before it. */
   readonly mark?: number;
-  /** Of a launch on the host: it waits for the latest launch of this name alone, in this step or before; for none if there is none. */
+  /** A launch on the host waits for the latest launch of this name alone, in this step or before; for none if there is none. */
   readonly behindMark?: number;
   /** One word an argument, its bytes at the low end. */
   readonly arguments: BigUint64Array;

@@ -47,7 +47,6 @@ export const attentionPaged = (type: KvCacheType, headDim: number) =>
   defineKernel({
     name: `attention_paged_${type}_d${headDim}`,
     source: 'attention_paged.hip',
-    // GPUs have matrix units for the others.
     ...(type === 'f16' && LARGE_HEAD_DIMS.includes(headDim) && { on: 'host' as const }),
     summary:
       'out = softmax(scale · q kᵀ) v over positions 0 .. row_position, or the last `window` of them; scores softcapped',
@@ -114,16 +113,12 @@ export const TILE_TOLERANCE: Tolerance = {
 /** Element types of a KV cache that attention on matrix units reads. */
 export type TileCacheType = Exclude<KvCacheType, 'f32'>;
 
-/**
- * attention_split on matrix units, all query heads of a KV head in one block; attention_combine combines its parts. The
- * bits are those of attention_tile.
- */
+/** attention_split on matrix units, all query heads of a KV head in one block, with the bits of attention_tile; attention_combine follows. */
 export const attentionTileSplit = (type: TileCacheType, headDim: number) =>
   defineKernel({
     name: `attention_tile_split_${type}_d${headDim}`,
     source: `attention_${LARGE_HEAD_DIMS.includes(headDim) ? 'large' : 'tile_split'}${type === 'f16' ? '' : '_q8_0'}.hip`,
-    on: 'gpu',
-    needsBlock: LARGE_HEAD_DIMS.includes(headDim),
+    ...({ on: 'gpu', needsBlock: LARGE_HEAD_DIMS.includes(headDim) } as const),
     summary: 'attention of each row over one split of its context on matrix units, for attention_combine to combine',
     arguments: [
       aligned(16, qkvOf(`${headDim}`)),

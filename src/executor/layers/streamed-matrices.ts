@@ -3,22 +3,22 @@ import * as kernels from '../kernels/index.js';
 import type { LaunchCondition, LaunchPlanRecorder } from '../kernels/launch-plan.js';
 import type { Matrix } from '../model/matrix.js';
 
-/** Bytes of a matrix that cross the bus at a time, through pinned pieces of memory that take turns. */
-const PIECE_BYTES = 32 << 20;
-const PIECES = 2;
+/** Bytes of a matrix that cross the bus at a time, through pinned chunks of memory that take turns. */
+const CHUNK_BYTES = 32 << 20;
+const CHUNKS = 2;
 
 /** A matrix in blocks that a GPU can have in planes. */
 export type PackableMatrix = Matrix & { readonly type: kernels.PackedType };
 
 /**
- * Matrices in host memory that a GPU multiplies in steps of many rows. The CPU copies a piece to pinned memory while the GPU brings and
+ * Matrices in host memory that a GPU multiplies in steps of many rows. The CPU copies a chunk to pinned memory while the GPU brings and
  * packs the one before it; the whole matrix is then multiplied as any other of its layout.
  */
 export class StreamedMatrices {
-  private readonly pieces: readonly DeviceBuffer[];
+  private readonly chunks: readonly DeviceBuffer[];
   private readonly raw: DeviceBuffer;
   private readonly planes: DeviceBuffer;
-  private readonly pieceBytes: number;
+  private readonly chunkBytes: number;
   private next = 0;
 
   /** @param matrices all that it will bring */
@@ -28,9 +28,9 @@ export class StreamedMatrices {
     matrices: readonly Pick<PackableMatrix, 'type' | 'rows' | 'columns' | 'experts'>[],
   ) {
     const bytes = matrices.map(({ type, rows, columns, experts = 1 }) => experts * rows * fileRowBytes(type, columns));
-    this.pieceBytes = Math.min(PIECE_BYTES, Math.max(...bytes));
-    const words = Math.ceil(this.pieceBytes / Int32Array.BYTES_PER_ELEMENT);
-    this.pieces = Array.from({ length: PIECES }, () => memory.allocatePinned('i32', words));
+    this.chunkBytes = Math.min(CHUNK_BYTES, Math.max(...bytes));
+    const words = Math.ceil(this.chunkBytes / Int32Array.BYTES_PER_ELEMENT);
+    this.chunks = Array.from({ length: CHUNKS }, () => memory.allocatePinned('i32', words));
     this.raw = memory.allocate('i32', words);
     const sizes = matrices.map(
       ({ type, rows, columns, experts = 1 }) => experts * rows * kernels.packedRowBytes(type, columns),
@@ -45,17 +45,17 @@ export class StreamedMatrices {
     const rowBytes = fileRowBytes(type, columns);
     const row_bytes = kernels.packedRowBytes(type, columns);
     const rows = matrix.rows * (matrix.experts ?? 1);
-    // Of even bytes each, so that an even number of them is whole words.
-    const atOnce = 2 * Math.floor(this.pieceBytes / (2 * rowBytes));
+    // A row has an even number of bytes: an even number of rows is whole words.
+    const atOnce = 2 * Math.floor(this.chunkBytes / (2 * rowBytes));
     if (atOnce === 0) throw new RangeError(`a row of ${rowBytes} bytes`);
     for (let row = 0; row < rows; row += atOnce) {
       const out = Math.min(atOnce, rows - row);
       const count = Math.ceil((out * rowBytes) / Int32Array.BYTES_PER_ELEMENT);
       const source = { address: buffer.address + row * rowBytes, dtype: 'i32', elements: count } as const;
-      const slot = this.next++ % PIECES;
-      const piece = this.pieces[slot] as DeviceBuffer;
-      this.plan.launchOnHost(kernels.copyChunks, { x: source, y: piece, count }, {}, { when, behindMark: slot });
-      this.plan.launch(kernels.copyWords, { x: piece, y: this.raw, count }, {}, when);
+      const slot = this.next++ % CHUNKS;
+      const chunk = this.chunks[slot] as DeviceBuffer;
+      this.plan.launchOnHost(kernels.copyChunks, { x: source, y: chunk, count }, {}, { when, behindMark: slot });
+      this.plan.launch(kernels.copyWords, { x: chunk, y: this.raw, count }, {}, when);
       this.plan.mark(slot);
       const raw = { address: this.raw.address, dtype: 'u8', elements: out * rowBytes } as const;
       const target = bufferFrom(this.planes, row * row_bytes);
