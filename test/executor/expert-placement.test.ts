@@ -136,6 +136,18 @@ describe('experts in host memory', () => {
     });
   });
 
+  it.each([
+    ['long where memory suffices', 2 ** 30, 1, 2048],
+    ['as ever where it does not', 290 * MIB, 'auto', 512],
+    ['as ever with all experts on the GPU', 2 ** 30, 0, 512],
+    ['as ever where the model fits', 2 ** 30, 'auto', 512],
+  ] as const)('steps are %s', async (_what, bytes, cpuExperts, stepTokens) => {
+    const model = await load(gpu(bytes).device, { cpuExperts, maxStepTokens: 0 });
+    expect(model.forward.limits.maxStepTokens).toBe(stepTokens);
+    expect(model.cpuExperts > 0).toBe(stepTokens === 2048 || bytes < 2 ** 30);
+    model.release();
+  });
+
   it('inspect --fit shows them', async () => {
     const fit = { memory: 290 * MIB, context: 64, sequences: 2, kvCacheType: 'f16' } as const;
     const report = await fitReport(file, fit);

@@ -29,7 +29,7 @@ export function changesNumerics(device: Device, graph: StageGraph, layers: numbe
 }
 
 /** Note of the placement that the process before this one chose. */
-const NOTE = 'cpu-experts';
+const NOTE = 'placement';
 /**
  * Memory that a GPU's driver takes for itself during a load, and that is not counted: for code objects a share, and the most; for the graphs
  * of each part of a step between experts on the host, too (on an H100 some 12 MiB, as two loads that were too large suggest), and at most a share
@@ -71,8 +71,9 @@ export async function placeExperts(
   if (cpuExperts !== 'auto') checkLayers(cpuExperts, expertLayers(graph).length, isSplit);
   const count = isSplit || device.isHost ? 0 : expertLayers(graph).length;
   if (count === 0 || cpuExperts === 0) return allOnDevice;
-  const noted = device.kept?.noted(NOTE);
-  if (noted !== undefined) return JSON.parse(noted) as Placement;
+  const note = device.kept?.noted(NOTE);
+  const noted = note === undefined ? undefined : (JSON.parse(note) as Placement);
+  if (noted !== undefined && (cpuExperts === 'auto' || cpuExperts === noted.layers)) return noted;
   const fits = (layers: number, stepTokens: number) => {
     const tried = { cpuExperts: layers, maxStepTokens: maxStepTokens || Math.max(maxSequences, stepTokens) };
     return isGranted(device, opened, { ...options, ...tried }, load);
