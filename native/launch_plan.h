@@ -79,8 +79,8 @@ struct LaunchPlan {
   bool is_logged() const { return !launches.empty() && launches.front().is_logged(); }
 
   // Calls visit(first, last, may_capture) for each run of launches in one place, in order, of those from capture_from
-  // on. Launches that these counts leave out part no run. A run with marks is not captured: nobody can wait for an
-  // event of a graph.
+  // on. Launches that these counts leave out part no run. A run with marks is not captured: the event of a mark would
+  // belong to the graph.
   template <class Visit>
   void each_segment(const std::vector<int>& counts, Visit visit) const {
     for (size_t first = capture_from; first < launches.size();) {

@@ -23,8 +23,8 @@ export interface HostExpertSizes {
 }
 
 /**
- * Rows that an expert has on average from which on its matrices are brought to the GPU: on 16 threads and an H100 a row's products
- * took as long as a tenth of bringing the matrices.
+ * Rows that an expert has on average from which on its matrices are brought to the GPU. By the prompts of qwen3-30b-a3b in
+ * docs/evidence/gpu-speed.md (H200, 16 threads) both ways take as long at about nine.
  */
 const STREAMED_ROWS = 8;
 
