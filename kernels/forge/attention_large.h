@@ -70,7 +70,7 @@ DEVICE void attend_chunk(const Lds& lds, const TileCache<T>& cache, int start, c
       }
     }
     Fragment<half_t> query;
-    load_strip(query, lds.queries + d / STRIP_DEPTHS * QUERY_STRIP, 0, d % STRIP_DEPTHS * TILE_DEPTH);
+    load_strip(query, lds.queries + d / STRIP_DEPTHS * QUERY_STRIP, 0, d % STRIP_DEPTHS * TILE_DEPTH, lane_id_anew());
     multiply_scores(scores, 0, query, keys[d % ASKED]);
   }
 
@@ -127,7 +127,7 @@ DEVICE void attend_chunk(const Lds& lds, const TileCache<T>& cache, int start, c
     clear(values[0]);
     UNROLL
     for (int k = 0; k < KEY_TILES; k++) {
-      const ValueTile value[1] = {load_value_tile(lds.values, TRANSPOSED_PITCH, k * TILE, c * TILE)};
+      const ValueTile value[1] = {load_value_tile(lds.values, TRANSPOSED_PITCH, k * TILE, c * TILE, lane_id_anew())};
       multiply_values(values, lds.weights[k * WAVE + lane_id()], value);
     }
     attended(s * STRIP_COLUMNS / WAVES, s * STRIP_COLUMNS + c, values[0]);

@@ -309,10 +309,10 @@ DEVICE void bring_queries(Lds strips, int count, RowOf row_of) {
 
 // The fragment of TILE_DEPTH elements of sixteen rows, keys or queries, of a strip in LDS.
 template <class Lds>
-DEVICE void load_strip(Fragment<half_t>& fragment, Lds strip, int row, int element) {
+DEVICE void load_strip(Fragment<half_t>& fragment, Lds strip, int row, int element, int lane) {
   UNROLL
   for (int p = 0; p < FRAGMENT_PIECES; p++) {
-    fragment.pieces[p] = strip[strip_slot(row + piece_row(p), (element + piece_k(p)) / PIECE)];
+    fragment.pieces[p] = strip[strip_slot(row + piece_row(p, lane), (element + piece_k(p, lane)) / PIECE)];
   }
 }
 

@@ -6,7 +6,9 @@
 // and attention_combine.
 #pragma once
 
+#if FORGE_WAVE == 32
 #define FORGE_DOTS_WRITTEN_OUT
+#endif
 #include "attention_tile.h"
 
 namespace forge {
@@ -26,12 +28,17 @@ constexpr int ITEMS = ALL_PARTS / PARTS<HEAD_DIM>;
 constexpr int STRIP_STAGES = HOLDS_QUERIES ? FETCH_STAGES - 1 : 1;
 constexpr int AHEAD = STRIP_STAGES > 1 ? STRIP_STAGES - 1 : 1;
 // Tiles of keys whose products are one run of instructions, left out as one where no query attends to them: as many as
-// gfx1100 has registers for.
+// gfx1100 has registers for, by clang 19 and by clang 22.
+#if defined(__clang_major__) && __clang_major__ < 22
+constexpr int Q8_KEY_GROUP = 1;
+#else
+constexpr int Q8_KEY_GROUP = 4;
+#endif
 template <int HEAD_DIM, class T>
 constexpr int KEY_GROUP = HOLDS_QUERIES || HEAD_DIM <= 64 ? 2
-                          : sizeof(T) == sizeof(half_t)   ? 4
-                          : HEAD_DIM == 128               ? 1
-                                                          : 2;
+                          : sizeof(T) == sizeof(half_t)   ? (HEAD_DIM == 256 ? 1 : 4)
+                          : HEAD_DIM == 256               ? 2
+                                                          : Q8_KEY_GROUP;
 static_assert(OWNED * WAVES == ALL_PARTS && KEY_TILES % 4 == 0, "whole items, whole groups");
 
 // Keys that sixteen queries of a wave attend to.
@@ -79,17 +86,18 @@ DEVICE void score_strip(TileSum (&scores)[KEY_TILES], const Item<HEAD_DIM>& item
   UNROLL
   for (int c = 0; c < KEY_TILES; c += GROUP) {
     if (c >= tiles) continue;
+    const int lane = lane_id_anew();
     UNROLL
     for (int d = 0; d < STRIP / TILE_DEPTH; d++) {
       if (strip * STRIP + d * TILE_DEPTH >= HEAD_DIM) continue;
       Fragment<half_t> key[GROUP];
       UNROLL
-      for (int g = 0; g < GROUP; g++) load_strip(key[g], keys, (c + g) * TILE, d * TILE_DEPTH);
+      for (int g = 0; g < GROUP; g++) load_strip(key[g], keys, (c + g) * TILE, d * TILE_DEPTH, lane);
       if constexpr (HOLDS_QUERIES) {
         multiply_scores(scores, c, item.query[strip * (STRIP / TILE_DEPTH) + d], key);
       } else {
         Fragment<half_t> query;
-        load_strip(query, queries + strip * QUERY_STRIP, 0, d * TILE_DEPTH);
+        load_strip(query, queries + strip * QUERY_STRIP, 0, d * TILE_DEPTH, lane);
         multiply_scores(scores, c, query, key);
       }
     }
@@ -134,11 +142,13 @@ DEVICE void combine_strip(Item<HEAD_DIM>& item, const WeightTile (&weights)[KEY_
   UNROLL
   for (int c = 0; c < KEY_TILES; c += GROUP) {
     if (c >= tiles) continue;
+    const int lane = lane_id_anew();
     UNROLL
     for (int g = 0; g < GROUP; g++) {
       ValueTile value[COLUMNS];
       UNROLL
-      for (int e = 0; e < COLUMNS; e++) value[e] = load_value_tile(values, TRANSPOSED_PITCH, (c + g) * TILE, e * TILE);
+      for (int e = 0; e < COLUMNS; e++)
+        value[e] = load_value_tile(values, TRANSPOSED_PITCH, (c + g) * TILE, e * TILE, lane);
       multiply_values(sums, weights[c + g], value);
     }
   }

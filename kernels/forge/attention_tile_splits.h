@@ -131,7 +131,7 @@ DEVICE void attention_tile_split(Dim3 block, const Row& prepared, const Out& out
       ask_keys(d);
     }
     Fragment<half_t> query;
-    load_strip(query, query_strips + d / STRIP_DEPTHS * QUERY_STRIP, 0, d % STRIP_DEPTHS * TILE_DEPTH);
+    load_strip(query, query_strips + d / STRIP_DEPTHS * QUERY_STRIP, 0, d % STRIP_DEPTHS * TILE_DEPTH, lane_id_anew());
     multiply_scores(scores, 0, query, keys[d % ASKED]);
   }
   UNROLL
@@ -211,7 +211,8 @@ DEVICE void attention_tile_split(Dim3 block, const Row& prepared, const Out& out
       clear(sums[0]);
       UNROLL
       for (int c = 0; c < KEY_TILES; c++) {
-        const ValueTile value[1] = {load_value_tile(strip, TRANSPOSED_PITCH, c * TILE, column % STRIP_COLUMNS * TILE)};
+        const ValueTile value[1] = {
+            load_value_tile(strip, TRANSPOSED_PITCH, c * TILE, column % STRIP_COLUMNS * TILE, lane_id_anew())};
         multiply_values(sums, weights[c * WAVE + lane_id()], value);
       }
       if constexpr (Out::IS_WHOLE) {

@@ -42,6 +42,12 @@ constexpr int WAVES = BLOCK / WAVE;
 constexpr float LOWEST = -3.0e38f;
 
 DEVICE int lane_id() { return WAVE == 1 ? 0 : thread_id() % WAVE; }
+// See thread_id_anew: addresses of LDS that are computed of it are no registers that a loop holds. nvcc holds few.
+#if defined(__CUDACC__)
+DEVICE int lane_id_anew() { return lane_id(); }
+#else
+DEVICE int lane_id_anew() { return WAVE == 1 ? 0 : thread_id_anew() % WAVE; }
+#endif
 DEVICE int wave_id() { return WAVE == 1 ? 0 : same_in_wave(thread_id() / WAVE); }
 
 // A number that a template can take from an argument's type.

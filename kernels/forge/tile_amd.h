@@ -19,20 +19,20 @@ struct alignas(sizeof(Element) * N) VectorOf {
 #if defined(__GFX11__)
 // Lanes l and l + 16 both hold row l % 16, sixteen elements an instruction.
 constexpr int FRAGMENT_PIECES = 4, TILE_VALUES = 8, PRODUCT_ELEMENTS = 16;
-DEVICE int piece_row(int) { return thread_id_anew() % 16; }
-DEVICE int piece_k(int p) { return p * PIECE; }
+DEVICE int piece_row(int, int lane = lane_id_anew()) { return lane % 16; }
+DEVICE int piece_k(int p, int = 0) { return p * PIECE; }
 DEVICE int value_row(int i) { return 2 * i + lane_id() / 16; }
 #elif defined(__GFX12__) || (defined(FORGE_TILE_DOTS) && WAVE == 32)
 // The first sixteen lanes hold eight of the sixteen elements of an instruction, the others the other eight.
 constexpr int FRAGMENT_PIECES = 2, TILE_VALUES = 8, PRODUCT_ELEMENTS = 8;
-DEVICE int piece_row(int) { return thread_id_anew() % 16; }
-DEVICE int piece_k(int p) { return (2 * p + lane_id() / 16) * PIECE; }
+DEVICE int piece_row(int, int lane = lane_id_anew()) { return lane % 16; }
+DEVICE int piece_k(int p, int lane = lane_id()) { return (2 * p + lane / 16) * PIECE; }
 DEVICE int value_row(int i) { return i + lane_id() / 16 * 8; }
 #else
 // Each sixteen lanes hold eight elements of all rows; one instruction takes the first four of each eight.
 constexpr int FRAGMENT_PIECES = 1, TILE_VALUES = 4, PRODUCT_ELEMENTS = 4;
-DEVICE int piece_row(int) { return thread_id_anew() % 16; }
-DEVICE int piece_k(int) { return lane_id() / 16 * PIECE; }
+DEVICE int piece_row(int, int lane = lane_id_anew()) { return lane % 16; }
+DEVICE int piece_k(int, int lane = lane_id()) { return lane / 16 * PIECE; }
 DEVICE int value_row(int i) { return lane_id() / 16 * 4 + i; }
 #endif
 constexpr int FRAGMENT_ROWS = 1, TILE_COLUMN_LANES = 16;
@@ -167,8 +167,8 @@ DEVICE VectorOf<half_t, 16> weight_operand(const WeightTile& weights) {
   for (int i = 0; i < 4; i++) {
     const uint32_t own = weights.words[i], other = others(own);
     const uint32_t even = is_odd ? other : own, odd = is_odd ? own : other;
-    words[2 * i] = (even & 0xffffu) | odd << 16;
-    words[2 * i + 1] = even >> 16 | (odd & 0xffff0000u);
+    words[2 * i] = pick_bytes(even, odd, 0x05040100u);
+    words[2 * i + 1] = pick_bytes(even, odd, 0x07060302u);
   }
   return __builtin_bit_cast(VectorOf<half_t, 16>, words);
 }
@@ -202,10 +202,8 @@ DEVICE void multiply_scores(TileSum (&scores)[N], int first, const Fragment<half
 }
 
 template <class Lds>
-DEVICE ValueTile load_value_tile(Lds transposed, int transposed_pitch, int key, int element) {
-  const int row = element + thread_id_anew() % 16, group = WAVE == 64              ? lane_id() / 32
-                                                           : PRODUCT_ELEMENTS == 8 ? lane_id() / 16
-                                                                                   : 0;
+DEVICE ValueTile load_value_tile(Lds transposed, int transposed_pitch, int key, int element, int lane) {
+  const int row = element + lane % 16, group = WAVE == 64 ? lane / 32 : PRODUCT_ELEMENTS == 8 ? lane / 16 : 0;
   ValueTile tile;
   UNROLL
   for (int p = 0; p < (PRODUCT_ELEMENTS + PIECE - 1) / PIECE; p++) {
@@ -215,7 +213,7 @@ DEVICE ValueTile load_value_tile(Lds transposed, int transposed_pitch, int key, 
     const Piece piece = transposed[row * transposed_pitch + key / PIECE + group + p];
     const auto* from = reinterpret_cast<const char*>(&piece);
 #endif
-    if (WAVE == 64) from += lane_id() / 16 % 2 * sizeof(tile);
+    if (WAVE == 64) from += lane / 16 % 2 * sizeof(tile);
     __builtin_memcpy(reinterpret_cast<char*>(&tile) + p * sizeof(Piece), __builtin_assume_aligned(from, 8),
                      min_of(sizeof(tile), sizeof(Piece)));
   }

@@ -25,8 +25,8 @@ DEVICE void transpose(Piece (&pieces)[4], const ValueCorner<Four>& corner) {
     UNROLL
     for (int pair = 0; pair < 2; pair++) {
       const uint32_t even = even_position.w[pair], odd = odd_position.w[pair];
-      pieces[2 * pair].words[word] = (even & 0xffffu) | odd << 16;
-      pieces[2 * pair + 1].words[word] = even >> 16 | (odd & 0xffff0000u);
+      pieces[2 * pair].words[word] = pick_bytes(even, odd, 0x05040100u);
+      pieces[2 * pair + 1].words[word] = pick_bytes(even, odd, 0x07060302u);
     }
   }
 }

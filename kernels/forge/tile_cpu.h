@@ -6,20 +6,20 @@ namespace forge {
 
 #if WAVE == 1
 constexpr int FRAGMENT_PIECES = TILE * ROW_PIECES, FRAGMENT_ROWS = TILE;
-DEVICE int piece_row(int p) { return p / ROW_PIECES; }
-DEVICE int piece_k(int p) { return p % ROW_PIECES * PIECE; }
+DEVICE int piece_row(int p, int = 0) { return p / ROW_PIECES; }
+DEVICE int piece_k(int p, int = 0) { return p % ROW_PIECES * PIECE; }
 DEVICE int value_row(int i) { return i / TILE; }
 DEVICE int value_column(int i) { return i % TILE; }
 #elif WAVE == 32
 constexpr int FRAGMENT_PIECES = 2, FRAGMENT_ROWS = 2;
-DEVICE int piece_row(int p) { return lane_id() / 4 + 8 * p; }
-DEVICE int piece_k(int) { return lane_id() % 4 * PIECE; }
+DEVICE int piece_row(int p, int lane = lane_id()) { return lane / 4 + 8 * p; }
+DEVICE int piece_k(int, int lane = lane_id()) { return lane % 4 * PIECE; }
 DEVICE int value_row(int i) { return lane_id() / 4 + i / 2 % 2 * 8; }
 DEVICE int value_column(int i) { return i / 4 * 8 + lane_id() % 4 * 2 + i % 2; }
 #else
 constexpr int FRAGMENT_PIECES = 1, FRAGMENT_ROWS = 1;
-DEVICE int piece_row(int) { return lane_id() % 16; }
-DEVICE int piece_k(int) { return lane_id() / 16 * PIECE; }
+DEVICE int piece_row(int, int lane = lane_id()) { return lane % 16; }
+DEVICE int piece_k(int, int lane = lane_id()) { return lane / 16 * PIECE; }
 DEVICE int value_row(int i) { return lane_id() / 16 * 4 + i; }
 DEVICE int value_column(int) { return lane_id() % 16; }
 #endif
@@ -139,7 +139,7 @@ DEVICE WeightTile to_weights(const TileSum& scores) {
   return weights;
 }
 template <class Lds>
-DEVICE ValueTile load_value_tile(Lds strip, int transposed_pitch, int key, int element) {
+DEVICE ValueTile load_value_tile(Lds strip, int transposed_pitch, int key, int element, int) {
   ValueTile tile;
   for (int i = 0; i < TILE_VALUES; i++) {
     const int k = key + score_key(i), e = element + score_query(i);

@@ -5,8 +5,8 @@
 namespace forge {
 
 constexpr int FRAGMENT_PIECES = 2, FRAGMENT_ROWS = 2, TILE_VALUES = 8, TILE_COLUMN_LANES = 4;
-DEVICE int piece_row(int p) { return lane_id() / 4 + 8 * p; }
-DEVICE int piece_k(int) { return lane_id() % 4 * PIECE; }
+DEVICE int piece_row(int p, int lane = lane_id()) { return lane / 4 + 8 * p; }
+DEVICE int piece_k(int, int lane = lane_id()) { return lane % 4 * PIECE; }
 DEVICE int value_row(int i) { return lane_id() / 4 + i / 2 % 2 * 8; }
 DEVICE int value_column(int i) { return i / 4 * 8 + lane_id() % 4 * 2 + i % 2; }
 
@@ -116,8 +116,7 @@ struct ValueTile {
   uint32_t words[4];
 };
 // Values of positions key .. key + 15 and elements element .. element + 15 of a strip.
-DEVICE ValueTile load_value_tile(const Piece* strip, int, int key, int element) {
-  const int lane = lane_id();
+DEVICE ValueTile load_value_tile(const Piece* strip, int, int key, int element, int lane) {
   const Piece* from = strip + strip_slot(key + lane % 16, element / PIECE + lane / 16);
   const uint32_t at = static_cast<uint32_t>(__cvta_generic_to_shared(from));
   ValueTile tile;
