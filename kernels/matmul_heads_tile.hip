@@ -93,7 +93,8 @@ DEVICE void matmul_heads_tile(Dim3 block, const uint8_t* __restrict weight, cons
       for (int a = 0; a < ASKED; a++) {
         if (d + a >= depths) continue;
         Fragment<half_t> weights[1];
-        load_strip(weights[0], strips + (d + a) / STRIP_DEPTHS * WEIGHT_STRIP, 0, (d + a) % STRIP_DEPTHS * TILE_DEPTH);
+        load_strip(weights[0], strips + (d + a) / STRIP_DEPTHS * WEIGHT_STRIP, 0, (d + a) % STRIP_DEPTHS * TILE_DEPTH,
+                   lane_id_anew());
         multiply_scores(sums, 0, own[a], weights);
       }
       UNROLL
