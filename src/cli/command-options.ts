@@ -53,6 +53,11 @@ export const INSPECT_OPTIONS = {
     byteCount,
     'with --fit: free memory of an assumed GPU, such as 24GiB (default: each GPU of this machine)',
   ),
+  deviceMemory: option(
+    '<bytes>',
+    byteCount,
+    'with --fit: memory of each GPU to use, such as 16GiB (default: what is free)',
+  ),
   kvCacheType,
   stateSnapshots,
   cpuExperts,

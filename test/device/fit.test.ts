@@ -2,7 +2,7 @@ import pathOf from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { FitReport } from '../../src/cli/inspect/fit.js';
 import type { Device } from '../../src/executor/device/device.js';
-import { countingGpu, type Fit, fitModel, presentGpu } from '../../src/executor/load/fit.js';
+import { countingGpu, type Fit, fitModel, grantOn, presentGpu } from '../../src/executor/load/fit.js';
 import { type LoadedModel, loadModel } from '../../src/executor/load/loaded-model.js';
 import { openDevice } from '../../src/executor/load/open-device.js';
 import { blocksFor } from '../../src/executor/model/slot-layout.js';
@@ -11,6 +11,7 @@ import { ModelFiles } from '../../src/shared/gguf/model-files.js';
 import { packageRoot } from '../../src/shared/package.js';
 import { runProgram } from '../support/command-line.js';
 import { doubleIsMissing, HipDouble } from '../support/hip-double.js';
+import { writeQuantizedFamily } from '../support/quantized-family.js';
 import { writeRandomModel } from '../support/random-model.js';
 
 const missing = doubleIsMissing();
@@ -115,6 +116,29 @@ describe.skipIf(missing !== undefined)('what inspect --fit promises of a GPU', (
     const { longestContext, mostSequences } = seen[0]!;
     const told = { freeBytes: MEMORY_MIB * MIB, refusal: null, longestContext, mostSequences };
     expect(devices[0]).toMatchObject(told);
+  });
+
+  it.each([1, 2])(
+    'grants a load with the experts of %i layers in host memory, which runs a step',
+    async (cpuExperts) => {
+      const files = new ModelFiles(writeQuantizedFamily('qwen3moe', 'Q4_K_M'));
+      const question = { model: files.model, kvCacheType: 'f16', context: 64, sequences: 1, cpuExperts } as const;
+      const used = device.usedBytes;
+      expect(await grantOn(presentGpu(device), question)).toMatchObject({ cpuExperts, context: 64, sequences: 1 });
+      expect(device.usedBytes).toBe(used);
+      files.close();
+    },
+  );
+
+  it('counts memory that loads may take, and what a driver takes beside it', async () => {
+    const files = new ModelFiles(path);
+    const question = { model: files.model, kvCacheType: 'f16', context: 512, sequences: 2 } as const;
+    const limited = presentGpu(device, 293 * MIB);
+    expect(limited.freeBytes).toBe(293 * MIB);
+    const { granted } = await fitModel(limited, question);
+    expect(granted).toEqual({ ...seen[3]!.granted, driverBytes: granted!.driverBytes });
+    expect(granted!.driverBytes).toBeLessThan(MIB);
+    files.close();
   });
 
   it('and of one that has no kernels, why it is not used', async () => {

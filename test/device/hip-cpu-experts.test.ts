@@ -18,6 +18,8 @@ if (missing !== undefined) console.log(`skipped, no HIP device of the tests: ${m
 const PROMPT = 12;
 /** Long enough that experts' matrices are brought to the GPU. */
 const LONG_PROMPT = 33;
+/** Too few for matrices to be brought to the GPU, and for the memory that this takes. */
+const FEW_ROWS = { maxStepTokens: 16 };
 const LIMITS = { maxContext: 64, maxSequences: 3, maxStepTokens: 48, kvMemoryBytes: 0, fingerprint: '' } as const;
 
 describe.skipIf(missing !== undefined)('experts in host memory beside a HIP device', { timeout: 600_000 }, () => {
@@ -32,8 +34,10 @@ describe.skipIf(missing !== undefined)('experts in host memory beside a HIP devi
     path: string,
     cpuExperts: LoadOptions['cpuExperts'],
     use: (model: LoadedModel) => Promise<T>,
+    limits: Partial<LoadOptions> = {},
   ) {
-    const model = await loadModel(device, { ...LIMITS, path, kvCacheType: 'f16', cpuExperts }, () => undefined);
+    const options = { ...LIMITS, path, kvCacheType: 'f16', cpuExperts, ...limits } as const;
+    const model = await loadModel(device, options, () => undefined);
     try {
       return await use(model);
     } finally {
@@ -47,23 +51,33 @@ describe.skipIf(missing !== undefined)('experts in host memory beside a HIP devi
   it.each(families)('%s in Q4_K_M has one hash of logits, wherever its experts are', async (family) => {
     const file = writeQuantizedFamily(family, 'Q4_K_M');
     const graphs = device.native.graphs();
-    const [alone, arithmetic, used] = await loaded(file, 0, async (model) => {
-      const hashes = await logitsHashes(device, model, PROMPT, 0, PROMPT);
-      return [hashes, arithmeticOf(device, model), device.usedBytes] as const;
-    });
+    const [alone, arithmetic, used] = await loaded(
+      file,
+      0,
+      async (model) => {
+        const hashes = await logitsHashes(device, model, PROMPT, 0, PROMPT);
+        return [hashes, arithmeticOf(device, model), device.usedBytes] as const;
+      },
+      FEW_ROWS,
+    );
     const whole = device.native.graphs() - graphs;
     expect(new Set(alone).size).toBe(4);
     for (const cpuExperts of [1, 2]) {
       const before = device.native.graphs();
-      await loaded(file, cpuExperts, async (model) => {
-        // One before and one behind each product on the host: of gate and up, and of down.
-        expect(device.native.graphs() - before).toBe((1 + 2 * cpuExperts) * whole);
-        expect(used - device.usedBytes).toBeGreaterThan(cpuExperts * 100_000);
-        expect(model.cpuExperts).toBe(cpuExperts);
-        expect(await logitsHashes(device, model, PROMPT, 0, PROMPT)).toEqual(alone);
-        expect(await logitsHashes(device, model, 5, 2, PROMPT)).toEqual(alone);
-        expect(arithmeticOf(device, model)).toBe(arithmetic);
-      });
+      await loaded(
+        file,
+        cpuExperts,
+        async (model) => {
+          // One before and one behind each product on the host: of gate and up, and of down.
+          expect(device.native.graphs() - before).toBe((1 + 2 * cpuExperts) * whole);
+          expect(used - device.usedBytes).toBeGreaterThan(cpuExperts * 100_000);
+          expect(model.cpuExperts).toBe(cpuExperts);
+          expect(await logitsHashes(device, model, PROMPT, 0, PROMPT)).toEqual(alone);
+          expect(await logitsHashes(device, model, 5, 2, PROMPT)).toEqual(alone);
+          expect(arithmeticOf(device, model)).toBe(arithmetic);
+        },
+        FEW_ROWS,
+      );
     }
   });
 

@@ -33,9 +33,11 @@ export class ExecutorLoop {
   private stepId = 0n;
   private readonly windowed: WindowedBlocks;
 
-  private constructor(
+  /** @param sampling default: greedy */
+  constructor(
     private readonly device: Device,
     readonly model: LoadedModel,
+    private readonly sampling = NEUTRAL_SAMPLING,
   ) {
     requireDecoder(model.forward.limits);
     this.runner = new StepRunner(device, model, 1n);
@@ -103,7 +105,7 @@ export class ExecutorLoop {
       tokenIds: Buffer.from(Uint32Array.from(prompt).buffer),
       promptTokens: prompt.length,
       blockIds: Buffer.from(Uint32Array.from({ length: blocksFor(limits.maxContext) }, (_, i) => i + 1).buffer),
-      sampling: encodeSampling(NEUTRAL_SAMPLING),
+      sampling: encodeSampling(this.sampling),
     };
     this.windowed.open(0);
     await this.step(sliceOf(0, prompt.length), { opens: [open] });

@@ -13,7 +13,7 @@ import {
 } from '../../executor/load/fit.js';
 import { openDevice } from '../../executor/load/open-device.js';
 import { RocmForgeError } from '../../shared/errors.js';
-import { ModelFiles, type ModelHeaders } from '../../shared/gguf/model-files.js';
+import { ModelFiles, type ModelHeaders, type ModelPart } from '../../shared/gguf/model-files.js';
 import { readServableModel } from '../../shared/gguf/servable-model.js';
 import type { OptionValues } from '../../shared/option-table.js';
 import { DEFAULT_CONTEXT } from '../../shared/step-limits.js';
@@ -21,12 +21,19 @@ import type { INSPECT_OPTIONS } from '../command-options.js';
 import { formatBytes } from '../common/bytes.js';
 import { checkSplit } from '../common/options.js';
 import { alignColumns } from './inspect.js';
+import { trialSpeed } from './trial-speed.js';
 
 /** More than any GPU has. */
 const ENDLESS_BYTES = 2 ** 50;
 
 /** Options of `inspect` that `--fit` reads. */
 export type FitOptions = OptionValues<Omit<typeof INSPECT_OPTIONS, 'fit' | 'json'>>;
+
+/** Limits of a model on a GPU, and of one that is there the speed, unless the model is split, an encoder or not on this machine. */
+export interface FitWithSpeed extends Fit {
+  /** Tokens a second of one sequence: see `trialSpeed`. */
+  readonly tokensPerSecond?: number | undefined;
+}
 
 /** Result of `rocmforge inspect --fit`; plain data that survives JSON. */
 export interface FitReport {
@@ -35,7 +42,7 @@ export interface FitReport {
   readonly kvCacheType: FitOptions['kvCacheType'];
   /** On a GPU with more memory than is needed; sizes are those of any but Hopper's. */
   readonly withoutLimit: Grant;
-  readonly devices: readonly Fit[];
+  readonly devices: readonly FitWithSpeed[];
   /** GPUs that are here and cannot be used, and why. */
   readonly unusable: readonly string[];
 }
@@ -56,15 +63,25 @@ function inTermsOfFit(error: unknown): unknown {
 export async function fitReport(file: string, options: FitOptions): Promise<FitReport> {
   const files = new ModelFiles(file);
   try {
-    return await fitHeaders(file, files, options);
+    return await fitHeaders(file, files, options, files.parts);
   } finally {
     files.close();
   }
 }
 
-/** {@link fitReport} of headers that were read. @param name of the model in the report */
-export async function fitHeaders(name: string, { model }: ModelHeaders, options: FitOptions): Promise<FitReport> {
-  const { kvCacheType, stateSnapshots, gpus: numbers, split, tensorSplit: shares } = options;
+/**
+ * {@link fitReport} of headers that were read.
+ *
+ * @param name of the model in the report
+ * @param parts files of the model; absent if only its headers are here
+ */
+export async function fitHeaders(
+  name: string,
+  { model }: ModelHeaders,
+  options: FitOptions,
+  parts?: readonly ModelPart[],
+): Promise<FitReport> {
+  const { kvCacheType, stateSnapshots, gpus: numbers, split, tensorSplit: shares, deviceMemory } = options;
   checkSplit(options);
   try {
     const parameters = readServableModel(model);
@@ -74,10 +91,13 @@ export async function fitHeaders(name: string, { model }: ModelHeaders, options:
     const withoutLimit = await grantOn(countingGpu('any', '', ENDLESS_BYTES), all);
     const question = { ...all, cpuExperts };
     const unusable: string[] = [];
-    const gpus = options.memory === undefined ? presentGpus(unusable, numbers) : imagined(options.memory);
-    const devices: Fit[] = [];
+    const gpus = options.memory === undefined ? presentGpus(unusable, numbers, deviceMemory) : imagined(options.memory);
+    const devices: FitWithSpeed[] = [];
     for (const gpu of numbers === undefined ? gpus : groupsOf(gpus, numbers.length, options.memory !== undefined)) {
-      devices.push(await fitModel(gpu, { ...question, split, shares }));
+      const fit = await fitModel(gpu, { ...question, split, shares });
+      const { device } = gpu;
+      const isTried = device !== undefined && numbers === undefined && parts !== undefined && fit.granted !== null;
+      devices.push(isTried ? { ...fit, tokensPerSecond: await trialSpeed(device, parts, question, fit.granted) } : fit);
     }
     return { path: name, context, kvCacheType, withoutLimit, devices, unusable };
   } catch (error) {
@@ -108,7 +128,8 @@ export function formatFitReport(report: FitReport): string {
   );
 }
 
-function describeFit({ device, freeBytes, granted, refusal, longestContext, mostSequences }: Fit): [string, string][] {
+function describeFit(fit: FitWithSpeed): [string, string][] {
+  const { device, freeBytes, granted, refusal, longestContext, mostSequences, tokensPerSecond } = fit;
   const most = ({ whole, shared }: Most, unit: string): string =>
     shared === 0
       ? 'none'
@@ -127,6 +148,9 @@ function describeFit({ device, freeBytes, granted, refusal, longestContext, most
               `${formatBytes(workspaceBytes)} besides`,
           ]),
         ] satisfies [string, string][])),
+    ...(tokensPerSecond === undefined
+      ? []
+      : ([['speed', `about ${tokensPerSecond.toFixed(0)} tokens/s of one sequence`]] satisfies [string, string][])),
     [`context`, `of ${longestContext.sequences} sequences: ${most(longestContext, 'tokens')}`],
     ['sequences', `of ${mostSequences.context} tokens: ${most(mostSequences, 'sequences')}`],
   ];
@@ -176,8 +200,11 @@ export function roomOnGpus(): readonly { readonly description: string; readonly 
   return presentGpus([]).map(({ description, freeBytes }) => ({ description, freeBytes }));
 }
 
-/** @param numbers which of the first platform that has any; default: all of all platforms */
-function presentGpus(unusable: string[], numbers?: readonly number[]): readonly FitDevice[] {
+/**
+ * @param numbers which of the first platform that has any; default: all of all platforms
+ * @param memoryBytes of each that loads may take
+ */
+function presentGpus(unusable: string[], numbers?: readonly number[], memoryBytes?: number): readonly FitDevice[] {
   const gpus: FitDevice[] = [];
   for (const platform of ['hip', 'cuda'] as const) {
     const all = found(platform);
@@ -186,7 +213,7 @@ function presentGpus(unusable: string[], numbers?: readonly number[]): readonly 
     if (numbers !== undefined && gpus.length > 0) break;
     for (const { ordinal, name } of wanted) {
       try {
-        gpus.push(presentGpu(openDevice({ kind: platform, gpu: ordinal })));
+        gpus.push(presentGpu(openDevice({ kind: platform, gpu: ordinal }), memoryBytes));
       } catch (error) {
         unusable.push(`${platform} ${ordinal}, ${name}: ${(error as Error).message}`);
       }

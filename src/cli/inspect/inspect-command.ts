@@ -11,6 +11,7 @@ const OPTIONS_OF_FIT = [
   'context',
   'sequences',
   'memory',
+  'deviceMemory',
   'stateSnapshots',
   'cpuExperts',
   'split',

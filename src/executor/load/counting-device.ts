@@ -139,10 +139,19 @@ export const UNREAD: ModelContent = {
 const actual = new WeakMap<NativeDevice, NativeDevice>();
 const actualOf = (native: NativeDevice): NativeDevice => actual.get(native) ?? native;
 
-/** The same device with weights that take their room, are never brought and read as ones. */
-export function withoutWeights(native: NativeDevice): NativeDevice {
+/**
+ * The same device with weights that take their room, are not brought and read as ones.
+ *
+ * @param isBrought by its address in the host's memory, true of what is brought all the same
+ */
+export function withoutWeights(
+  native: NativeDevice,
+  isBrought: (hostAddress: number) => boolean = () => false,
+): NativeDevice {
   const unread: Partial<NativeDevice> = {
-    upload: () => undefined,
+    upload: (address, hostAddress, ...rest) => {
+      if (isBrought(hostAddress)) native.upload(address, hostAddress, ...rest);
+    },
     read: (_address, bytes) => ones(bytes),
     canReach: (other) => native.canReach(actualOf(other)),
     linkTo: (other, options) => native.linkTo(actualOf(other), options),

@@ -2,7 +2,7 @@ import { RocmForgeError } from '../../shared/errors.js';
 import type { GgufModel } from '../../shared/gguf/reader.js';
 import { readServableModel } from '../../shared/gguf/servable-model.js';
 import { MOST_DRAFT_TOKENS, MOST_SEQUENCES } from '../../shared/step-limits.js';
-import { Device } from '../device/device.js';
+import { Device, DeviceScope } from '../device/device.js';
 import { KV_BLOCK_TOKENS } from '../kernels/index.js';
 import type { Limits } from '../model/limits.js';
 import { blocksFor, stateCopies } from '../model/slot-layout.js';
@@ -36,8 +36,8 @@ export interface FitQuestion {
 export interface FitDevice {
   readonly description: string;
   readonly freeBytes: number;
-  /** True if it is there, or memory is only counted. */
-  readonly isPresent: boolean;
+  /** GPU that is there, of several the first; undefined if memory is only counted. */
+  readonly device?: Device | undefined;
   /** For each load: they are given back empty. */
   devices(): readonly Device[];
   /** The same with so much less memory, that counts only. */
@@ -107,7 +107,6 @@ export function countingGpu(description: string, target: string, freeBytes: numb
   return {
     description,
     freeBytes,
-    isPresent: false,
     devices: () => [counted(new Device(new CountingDevice(freeBytes), 'hip', target))],
     counting: (taken) => countingGpu(description, target, freeBytes - taken),
   };
@@ -124,27 +123,38 @@ export function gpuGroup(gpus: readonly FitDevice[]): FitDevice {
   return {
     description: gpus.map(({ description }) => description).join(' + '),
     freeBytes: gpus.reduce((sum, { freeBytes }) => sum + freeBytes, 0),
-    isPresent: gpus.every(({ isPresent }) => isPresent),
+    device: gpus[0]?.device,
     devices: () => gpus.flatMap((gpu) => gpu.devices()),
     counting: (taken) => gpuGroup(gpus.map((gpu) => gpu.counting(taken / gpus.length))),
   };
 }
 
-/** A GPU that is there: what fits is tried on it, without weights, so that its driver's own needs are counted too. */
-export function presentGpu(device: Device): FitDevice {
-  const { kind, target, description } = device;
-  const { freeBytes } = device.native.memory();
+/**
+ * A GPU that is there: what fits is tried on it, without weights, so that its driver's own needs are counted too.
+ *
+ * @param memoryBytes that loads may take of it; default: what is free
+ */
+export function presentGpu(device: Device, memoryBytes = Number.POSITIVE_INFINITY): FitDevice {
+  const { target, description } = device;
+  const freeBytes = Math.min(device.native.memory().freeBytes, memoryBytes);
   return {
     description,
     freeBytes,
-    isPresent: true,
+    device,
     devices: () => {
-      const empty = new Device(withoutWeights(device.native), kind, target);
-      empty.opensHost = () => device.host;
+      const empty = emptyDevice(device);
+      if (Number.isFinite(memoryBytes)) empty.limitMemory(memoryBytes);
       return [empty];
     },
     counting: (taken) => countingGpu(description, target, freeBytes - taken),
   };
+}
+
+/** See {@link withoutWeights}. */
+export function emptyDevice(device: Device, isBrought?: (hostAddress: number) => boolean): Device {
+  const empty = new Device(withoutWeights(device.native, isBrought), device.kind, device.target);
+  empty.opensHost = () => device.host;
+  return empty;
 }
 
 /**
@@ -171,7 +181,7 @@ export async function fitModel(gpu: FitDevice, question: FitQuestion): Promise<F
   const sequences = question.sequences || (granted?.sequences ?? 1);
   // Counting is quick and right but for what the driver takes: where to begin on a GPU that is there.
   const counted = await answers(gpu.counting(granted?.driverBytes ?? 0), question, sequences);
-  const { contexts, counts } = gpu.isPresent ? await answers(gpu, question, sequences, counted) : counted;
+  const { contexts, counts } = gpu.device ? await answers(gpu, question, sequences, counted) : counted;
   const { contextLength } = readServableModel(question.model);
   const tokens = (blocks: number): number => Math.min(blocks * KV_BLOCK_TOKENS, contextLength);
   return {
@@ -223,6 +233,8 @@ function holdsWindows(limits: Limits): boolean {
   return windowed === undefined || windowed.blocks > workingWindowBlocks(windowed.window, limits, maxSequences);
 }
 
+const sum = (numbers: readonly number[]): number => numbers.reduce((total, one) => total + one, 0);
+
 type Attempt =
   | { readonly granted: Grant; readonly refusal: null }
   | { readonly granted: null; readonly refusal: RocmForgeError };
@@ -244,8 +256,13 @@ async function attempt(gpu: FitDevice, question: FitQuestion, context: number, s
     ...limits,
   };
   const devices = gpu.devices();
+  const host = gpu.device && new DeviceScope(gpu.device.host);
+  const experts = host?.allocate('u8', Math.max(1, ...expertBytes(model))).address ?? 0;
+  const content = { ...UNREAD, address: () => experts };
+  const freeOnAll = (): number => sum(devices.map(({ native }) => native.memory().freeBytes));
+  const freeBefore = freeOnAll();
   try {
-    const loaded = await loadOpened(devices, { model, content: UNREAD, fingerprint: '' }, options, () => undefined);
+    const loaded = await loadOpened(devices, { model, content, fingerprint: '' }, options, () => undefined);
     const { kvBytes, stateBytes, pipeline, graph, cpuExperts: layers } = loaded;
     const onHost = tensorsOnHost(graph, layers);
     const { limits } = loaded.forward;
@@ -254,11 +271,9 @@ async function attempt(gpu: FitDevice, question: FitQuestion, context: number, s
       const workspaceBytes = device.usedBytes - weightBytes - cache.bytes;
       return { device: device.description, weightBytes, kvBytes: cache.bytes, workspaceBytes };
     });
-    const sum = (numbers: readonly number[]): number => numbers.reduce((total, one) => total + one, 0);
     const caches = pipeline.stages.map(({ forward: { cache } }) => cache);
     const used = sum(devices.map(({ usedBytes }) => usedBytes));
     const weightBytes = sum(stages.map((stage) => stage.weightBytes));
-    const freeBytes = sum(devices.map(({ native }) => native.memory().freeBytes));
     const granted: Grant = {
       context,
       sequences: limits.maxSequences,
@@ -274,7 +289,7 @@ async function attempt(gpu: FitDevice, question: FitQuestion, context: number, s
       cpuExperts: layers,
       hostBytes: sum([...onHost].map(({ bytes }) => bytes)),
       workspaceBytes: used - weightBytes - kvBytes - stateBytes,
-      driverBytes: gpu.isPresent ? gpu.freeBytes - freeBytes - used : null,
+      driverBytes: gpu.device ? freeBefore - freeOnAll() - used : null,
       ...(stages.length > 1 && { stages }),
     };
     loaded.release();
@@ -282,5 +297,11 @@ async function attempt(gpu: FitDevice, question: FitQuestion, context: number, s
   } catch (error) {
     if (error instanceof RocmForgeError) return { granted: null, refusal: error };
     throw error;
+  } finally {
+    host?.release();
   }
 }
+
+/** Bytes of each tensor that may stay in the host's memory, where the step that a load runs reads it: memory of that size is enough. */
+const expertBytes = ({ tensors }: GgufModel): number[] =>
+  [...tensors.values()].filter(({ dims }) => dims.length === 3).map(({ bytes }) => bytes);
