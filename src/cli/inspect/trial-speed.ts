@@ -7,7 +7,7 @@ import { ExecutorLoop } from '../bench/executor-loop.js';
 
 /** Tokens of the prompt, generated before time is taken, and generated in each of some runs. */
 const TOKENS = { prompt: 16, warm: 32, timed: 64, runs: 3 };
-/** Of one sequence, whose steps of one token are timed. */
+/** Limits for one sequence, whose steps of one token are timed. */
 const LIMITS = { maxContext: 256, maxSequences: 1, maxStepTokens: 64, kvMemoryBytes: 0, stateSnapshots: 0 };
 /** Tokens differ, and so do the experts that they are sent to. */
 const SAMPLING = { ...NEUTRAL_SAMPLING, temperature: 1 };

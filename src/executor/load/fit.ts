@@ -202,9 +202,19 @@ interface Answers {
 
 async function answers(gpu: FitDevice, question: FitQuestion, sequences: number, hint?: Answers): Promise<Answers> {
   const { contextLength } = readServableModel(question.model);
-  const withBlocks = (blocks: number) =>
-    attempt(gpu, question, Math.min(blocks * KV_BLOCK_TOKENS, contextLength), sequences);
-  const withSequences = (count: number) => attempt(gpu, question, question.context, count);
+  const attempts = new Map<string, Attempt>();
+  let likely: number | undefined;
+  const tried = async (context: number, count: number): Promise<Attempt> => {
+    const key = `${context} ${count}`;
+    const known = attempts.get(key);
+    if (known !== undefined) return known;
+    const made = await attempt(gpu, question, context, count, likely);
+    likely = made.granted?.cpuExperts ?? likely;
+    attempts.set(key, made);
+    return made;
+  };
+  const withBlocks = (blocks: number) => tried(Math.min(blocks * KV_BLOCK_TOKENS, contextLength), sequences);
+  const withSequences = (count: number) => tried(question.context, count);
   return {
     contexts: await most(withBlocks, blocksFor(contextLength), hint?.contexts),
     counts: await most(withSequences, MOST_SEQUENCES, hint?.counts),
@@ -239,8 +249,14 @@ type Attempt =
   | { readonly granted: Grant; readonly refusal: null }
   | { readonly granted: null; readonly refusal: RocmForgeError };
 
-/** Loads the model without its weights, and lets it go. */
-async function attempt(gpu: FitDevice, question: FitQuestion, context: number, sequences: number): Promise<Attempt> {
+/** Loads the model without its weights, and lets it go. @param likelyCpuExperts see `LoadOptions` */
+async function attempt(
+  gpu: FitDevice,
+  question: FitQuestion,
+  context: number,
+  sequences: number,
+  likelyCpuExperts?: number,
+): Promise<Attempt> {
   const { model, kvCacheType, stateSnapshots, split, shares, cpuExperts = 'auto' } = question;
   const limits = { maxContext: context, maxSequences: sequences, maxStepTokens: 0, kvMemoryBytes: 0 };
   const draftTokens = MOST_DRAFT_TOKENS;
@@ -252,6 +268,7 @@ async function attempt(gpu: FitDevice, question: FitQuestion, context: number, s
     split,
     shares,
     cpuExperts,
+    likelyCpuExperts,
     fingerprint: '',
     ...limits,
   };

@@ -36,6 +36,8 @@ export interface LoadOptions {
    * the model fit. Default: none.
    */
   readonly cpuExperts?: number | 'auto' | undefined;
+  /** Likely number of layers where `cpuExperts` is auto: few loads are tried if it is near the answer. */
+  readonly likelyCpuExperts?: number | undefined;
   /** Memory of each GPU that the load may take; absent or 0: what is free. */
   readonly deviceMemoryBytes?: number | undefined;
   /** Refuse a file with another content identity; empty: take any. */

@@ -64,7 +64,7 @@ export async function placeExperts(
   graph: StageGraph,
   load: TriedLoad,
 ): Promise<Placement> {
-  const { cpuExperts = 0, maxStepTokens, maxSequences } = options;
+  const { cpuExperts = 0, maxStepTokens, maxSequences, likelyCpuExperts } = options;
   const [{ device }] = memory as readonly [DeviceScope];
   const isSplit = memory.length > 1;
   const allOnDevice = { layers: 0, stepTokens: STEP_TOKENS };
@@ -85,10 +85,11 @@ export async function placeExperts(
     const isLong = maxStepTokens === 0 && (await fits(cpuExperts, STREAMED_STEP_TOKENS));
     if (isLong) placement = { ...placement, stepTokens: STREAMED_STEP_TOKENS };
   } else if (!(await fits(0, STEP_TOKENS))) {
+    const likely = likelyCpuExperts === undefined ? undefined : count - likelyCpuExperts;
     for (const stepTokens of [STREAMED_STEP_TOKENS, STEP_TOKENS]) {
       if (!(await fits(count, stepTokens))) continue;
       // One more on the host leaves more room: the most on the device.
-      const onDevice = await largest((n) => fits(count - n, stepTokens), count - 1);
+      const onDevice = await largest((n) => fits(count - n, stepTokens), count - 1, likely);
       placement = { layers: count - onDevice, stepTokens };
       break;
     }

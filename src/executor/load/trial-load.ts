@@ -13,7 +13,7 @@ import { tensorsOnHost } from './placement.js';
 
 /** Largest tensor that is brought: norms, biases and routers are smaller. */
 const MOST_BROUGHT_BYTES = 16 << 20;
-/** Of mapped memory. Lower ones are offsets in a tensor that has no address. */
+/** Least address of mapped memory. Lower ones are offsets in a tensor that has no address. */
 const LEAST_ADDRESS = 2 ** 40;
 /**
  * Matrices of experts in host memory that are read for all of one type and size: together larger than a processor's cache, and few, so that
