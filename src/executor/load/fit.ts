@@ -80,7 +80,10 @@ export interface Grant {
   readonly stages?: readonly StageGrant[];
 }
 
-/** The most of something with which the model loads: one more and it does not. 0: not even one. */
+/**
+ * The most of something with which the model loads. 0: not even one. One more does not load; with experts in host memory on a GPU that is there
+ * it may, where the driver takes less than in the load that was asked for.
+ */
 export interface Most {
   /** When all sequences may have their whole context at once. */
   readonly whole: number;
@@ -222,7 +225,13 @@ async function answers(gpu: FitDevice, question: FitQuestion, sequences: number,
 }
 
 async function most(trial: (n: number) => Promise<Attempt>, limit: number, hint?: Most): Promise<Most> {
-  const shared = await largest(async (n) => (await trial(n)).granted !== null, limit, hint?.shared);
+  const nearest: typeof largest = async (holds, limit, hint) => {
+    const isLikely = hint !== undefined && hint > 0 && hint <= limit;
+    // With experts in host memory a load takes seconds, and what counting says is near enough if it loads.
+    const isEnough = isLikely && (await holds(hint)) && ((await trial(hint)).granted?.cpuExperts ?? 0) > 0;
+    return isEnough ? hint : largest(holds, limit, hint);
+  };
+  const shared = await nearest(async (n) => (await trial(n)).granted !== null, limit, hint?.shared);
   const isWhole = async (n: number): Promise<boolean> => {
     const { granted } = await trial(n);
     return (
@@ -230,7 +239,7 @@ async function most(trial: (n: number) => Promise<Attempt>, limit: number, hint?
       granted.kvTokens >= granted.sequences * blocksFor(granted.context) * KV_BLOCK_TOKENS
     );
   };
-  return { shared, whole: await largest(isWhole, shared, hint?.whole) };
+  return { shared, whole: await nearest(isWhole, shared, hint?.whole) };
 }
 
 /** Windowed blocks that each slot has for itself. */
