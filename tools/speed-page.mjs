@@ -47,10 +47,27 @@ export function speedPage({ summary, predictions, tables, published }, predicted
     predicted.find((one) => one.target === target && one.shape === 'llama-3.1-8b' && one.type === 'Q4_K_M');
   const cited = (/** @type {string} */ text, /** @type {string} */ source) =>
     source === '' ? text : `${text} (${source})`;
+  const expectedOf = (/** @type {string} */ target, /** @type {string | undefined} */ expected) => {
+    const speeds = range(eightB(target)?.speeds ?? []);
+    return expected === undefined ? speeds : `${expected} (predicted ${speeds})`;
+  };
   const rows = summary.map(
-    (/** @type {any} */ { card, target, kind, tokensPerSecond, error, llamaCpp, llamaCppSource, vllm, vllmSource }) => [
+    (
+      /** @type {any} */ {
+        card,
+        target,
+        kind,
+        tokensPerSecond,
+        expected,
+        error,
+        llamaCpp,
+        llamaCppSource,
+        vllm,
+        vllmSource,
+      },
+    ) => [
       `${card}, \`${target}\``,
-      kind === 'measured' ? tokensPerSecond : kind === 'predicted' ? range(eightB(target)?.speeds ?? []) : '–',
+      kind === 'measured' ? tokensPerSecond : kind === 'predicted' ? expectedOf(target, expected) : '–',
       kind === 'measured' ? 'measured' : kind === 'predicted' ? `**predicted**. Error: ${error}` : error,
       cited(llamaCpp, llamaCppSource),
       cited(vllm, vllmSource),
@@ -79,7 +96,7 @@ export function speedPage({ summary, predictions, tables, published }, predicted
     `${predictions.date}, \`${predictions.commit}\`, ${predictions.machine}: instructions and memory accesses of each kernel are counted and timed with a model`,
     'of the card. Tokens per second of one stream behind 512 tokens. The MI300X is given for 4 to 1 µs between two kernels of a graph, a time that',
     'is published nowhere. [How it is predicted, and how far off it was](amd-predictions.md) where it could be checked: 2 to 7 % too high for llama.cpp’s',
-    'kernels on an RX 7900 XTX; on an H200 the predicted times of this project’s kernels were 3 to 24 % too short.',
+    'kernels on an RX 7900 XTX, and 3 to 24 % too high for this project’s kernels on an H200 on 2026-11-24; later changes of launches were not checked.',
     '',
     ...table(predictionRows(predicted)),
     ...tables.flatMap((/** @type {any} */ { title, run, head, rows: body, note, command }) => [

@@ -114,7 +114,8 @@ function executorsOf(options: Options): readonly Executor[] {
   }
   if (gpus && replicas > 1 && replicas !== gpus.length)
     refuse(`--replicas is ${replicas}, but --gpus names ${gpus.length}; leave --replicas out`);
-  if (gpus && device === 'host') refuse('--gpus cannot be combined with --device host');
+  if (gpus && device === 'host')
+    refuse('--gpus cannot be combined with --device host, except with --split; --replicas 2 runs two on the CPU');
   const serving = gpus?.length ?? replicas;
   // Threads of several that each took all processors would wait for one another.
   const models = 1 + (options.moreModels ?? []).length;
