@@ -102,6 +102,12 @@ function beamSearchOff(fields: Fields): void {
   fields.mustBeEmpty('logits_processors');
 }
 
+/** Choices of which the best would be returned: as many as are. @param n number of them, if it is given */
+export function bestOf(fields: Fields, n: number | undefined): void {
+  const best = fields.integer('best_of', 1, 64);
+  if (best !== undefined && best !== (n ?? 1)) fields.refuse('best_of', 'must equal n');
+}
+
 /** A seed of 64 bits, with or without a sign; a negative one is its two's complement. */
 export function seedOf(fields: Fields): bigint | undefined {
   const seed = fields.bigint('seed', -(2n ** 63n), 2n ** 64n - 1n);

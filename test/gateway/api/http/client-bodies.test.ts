@@ -29,6 +29,7 @@ describe('a known field that would change the answer and cannot be honoured', ()
     ['chat', chat({ documents: [{ text: 'd' }] }), 'documents'],
     ['chat', chat({ bad_words: ['x'] }), 'bad_words'],
     ['chat', chat({ use_beam_search: true }), 'use_beam_search'],
+    ['chat', chat({ n: 2, best_of: 4 }), 'best_of'],
     ['completion', { prompt: 'a', logits_processors: ['x'] }, 'logits_processors'],
     ['llama', { prompt: 'a', image_data: [{}] }, 'image_data'],
     ['chat', chat({ dry_multiplier: 0.5 }), 'dry_multiplier'],

@@ -4,7 +4,7 @@ import { effortOf, effortVariables, thinkingSwitch, variablesJson } from '../eff
 import type { FieldPolicy } from '../field-policy.js';
 import { Fields } from '../fields.js';
 import type { FormDefaults, JsonGeneration } from '../request.js';
-import { maxTokensOf, messageOf, samplingOf, stopOf } from '../sampling-fields.js';
+import { bestOf, maxTokensOf, messageOf, samplingOf, stopOf } from '../sampling-fields.js';
 import { separatorOf } from '../text-parts.js';
 import { streamOf } from './stream-fields.js';
 import { chosenTools, toolsOf } from './tool-fields.js';
@@ -33,6 +33,7 @@ export function chatRequest(body: unknown, policy: FieldPolicy, defaults: FormDe
     stop: stopOf(fields, maxTokensOf(fields, 'max_completion_tokens', 'max_tokens', 'n_predict')),
     output: { logprobs, promptText: fields.boolean('verbose') ?? defaults.verbose },
   });
+  bestOf(fields, message.n);
   textAlone(fields);
   legacyFunctions(fields);
   // Billing metadata, and hints for other servers' caches.

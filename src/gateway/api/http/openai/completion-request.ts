@@ -4,7 +4,7 @@ import type { FieldPolicy } from '../field-policy.js';
 import { areIds, Fields } from '../fields.js';
 import { fillInInput } from '../fill-in.js';
 import type { FormDefaults, JsonGeneration } from '../request.js';
-import { anyMaxTokensOf, messageOf, samplingOf, stopOf } from '../sampling-fields.js';
+import { anyMaxTokensOf, bestOf, messageOf, samplingOf, stopOf } from '../sampling-fields.js';
 import { streamOf } from './stream-fields.js';
 
 /** Default number of tokens of OpenAI's completions. */
@@ -31,8 +31,7 @@ export function completionRequest(body: unknown, policy: FieldPolicy, defaults: 
     stop: stopOf(fields, limitOf(fields)),
     output: { logprobs, echo, promptLogprobs: echo ? logprobs : undefined },
   });
-  const best = fields.integer('best_of', 1, 64);
-  if (best !== undefined && best !== (message.n ?? 1)) fields.refuse('best_of', 'must equal n');
+  bestOf(fields, message.n);
   if (suffix !== '') fields.mustBe('echo', false);
   fields.ignore('user');
   fields.mustBe('return_token_ids', false);
