@@ -88,7 +88,7 @@ async function apiPage() {
     '## Limits',
     '',
     'Larger values are rejected with `INVALID_FIELD` (token ids: `PROMPT_TOO_LONG`) before any work. Characters are UTF-16',
-    'units. Fields that are not listed are bounded by the size of the message. A `text` with more characters than the context’s tokens',
+    'units. Fields that are not listed are bounded by the size of the message. A `text` (without `parse_special`) with more characters than the context’s tokens',
     'could have, each as long as the longest of the vocabulary, is `PROMPT_TOO_LONG` before it is tokenized.',
     '',
     '| field | at most | |',

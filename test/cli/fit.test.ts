@@ -262,6 +262,11 @@ describe('inspect --fit', () => {
     [['--fit', `${path}.missing`], 'MODEL_FILE_UNREADABLE'],
     [['--fit', writeRandomModel({ metadata: { 'general.architecture': 'mamba' } })], 'MODEL_UNSUPPORTED'],
     [[path, '--memory', '1G'], 'INVALID_OPTION: --memory requires --fit'],
+    [[path, '--device-memory', '1G'], 'INVALID_OPTION: --device-memory requires --fit'],
+    [
+      ['--fit', path, '--memory', '1G', '--device-memory', '1G'],
+      'INVALID_OPTION: --memory assumes a GPU, and cannot be combined with --device-memory',
+    ],
     [[path, '--state-snapshots', '1'], 'INVALID_OPTION: --state-snapshots requires --fit'],
     [
       ['--fit', small, '--state-snapshots', '1'],

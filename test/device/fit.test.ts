@@ -116,6 +116,7 @@ describe.skipIf(missing !== undefined)('what inspect --fit promises of a GPU', (
     const { longestContext, mostSequences } = seen[0]!;
     const told = { freeBytes: MEMORY_MIB * MIB, refusal: null, longestContext, mostSequences };
     expect(devices[0]).toMatchObject(told);
+    expect(devices[0]!.tokensPerSecond).toBeGreaterThan(0);
   });
 
   it.each([1, 2])(

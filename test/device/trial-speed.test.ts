@@ -37,7 +37,7 @@ describe.skipIf(missing !== undefined)('speed that inspect --fit reports', { tim
     },
   );
 
-  it('is of a plan as a load has it, and of routers and experts that are read', async () => {
+  it('has the launches of a load, and reads routers and norms', async () => {
     const files = new ModelFiles(path);
     const options = { path, kvCacheType: 'f16', fingerprint: '', cpuExperts: 1, ...LIMITS } as const;
     const tried = await loadForTrial(device, files.parts, files.model, options);

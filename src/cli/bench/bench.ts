@@ -5,6 +5,7 @@ import type { BENCH_OPTIONS } from './bench-commands.js';
 import { type ClientRun, runClient } from './client-run.js';
 import { ExecutorLoop, type LoopRun } from './executor-loop.js';
 import { connectToProcess } from './gateway-process.js';
+import { median, quantile, tokenRate } from './rates.js';
 
 export interface BenchOptions extends OptionValues<typeof BENCH_OPTIONS> {
   readonly model: string;
@@ -96,7 +97,7 @@ export async function measure(options: BenchOptions): Promise<BenchReport> {
       clientRuns.push(await runClient(connection, promptOf(run), tokens));
     }
     const tokenMs = loopRuns.flatMap((run) => run.tokenMs);
-    const decode = median(loopRuns.map((run) => (1000 * tokens) / sum(run.tokenMs)));
+    const decode = median(loopRuns.map((run) => tokenRate(run.tokenMs)));
     const prefillMs = median(loopRuns.map((run) => run.prefillMs));
     const read = Math.max(...bandwidths);
     const clientRates = clientRuns.flatMap((run) => run.tokensPerSecond ?? []);
@@ -189,17 +190,4 @@ function formatStats({ before, after, throttled }: Pick<BenchReport, 'before' | 
     ...(throttled === undefined ? [] : [`throttled: ${throttled ? 'yes' : 'no'}`]),
   ];
   return told.length === 0 ? '' : `${told.join(', ')}\n`;
-}
-
-function sum(values: readonly number[]): number {
-  return values.reduce((total, value) => total + value, 0);
-}
-
-function quantile(values: readonly number[], q: number): number {
-  const sorted = [...values].sort((a, b) => a - b);
-  return sorted[Math.min(sorted.length - 1, Math.floor(q * sorted.length))] ?? Number.NaN;
-}
-
-function median(values: readonly number[]): number {
-  return quantile(values, 0.5);
 }

@@ -83,6 +83,10 @@ export async function fitHeaders(
 ): Promise<FitReport> {
   const { kvCacheType, stateSnapshots, gpus: numbers, split, tensorSplit: shares, deviceMemory } = options;
   checkSplit(options);
+  if (options.memory !== undefined && deviceMemory !== undefined) {
+    const message = '--memory assumes a GPU, and cannot be combined with --device-memory';
+    throw new RocmForgeError('INVALID_OPTION', message, { option: 'memory' });
+  }
   try {
     const parameters = readServableModel(model);
     const context = options.context ?? Math.min(parameters.contextLength, DEFAULT_CONTEXT);
@@ -96,7 +100,7 @@ export async function fitHeaders(
     for (const gpu of numbers === undefined ? gpus : groupsOf(gpus, numbers.length, options.memory !== undefined)) {
       const fit = await fitModel(gpu, { ...question, split, shares });
       const { device } = gpu;
-      const isTried = device !== undefined && numbers === undefined && parts !== undefined && fit.granted !== null;
+      const isTried = device !== undefined && split === undefined && parts !== undefined && fit.granted !== null;
       devices.push(isTried ? { ...fit, tokensPerSecond: await trialSpeed(device, parts, question, fit.granted) } : fit);
     }
     return { path: name, context, kvCacheType, withoutLimit, devices, unusable };

@@ -4,6 +4,7 @@ import { loadForTrial } from '../../executor/load/trial-load.js';
 import type { ModelPart } from '../../shared/gguf/model-files.js';
 import { NEUTRAL_SAMPLING } from '../../shared/sampling-schema.js';
 import { ExecutorLoop } from '../bench/executor-loop.js';
+import { median, tokenRate } from '../bench/rates.js';
 
 /** Tokens of the prompt, generated before time is taken, and generated in each of some runs. */
 const TOKENS = { prompt: 16, warm: 32, timed: 64, runs: 3 };
@@ -37,9 +38,9 @@ export async function trialSpeed(
     const rates: number[] = [];
     for (let i = 0; i < tokens.runs; i++) {
       const { tokenMs } = await loop.run(prompt, tokens.timed);
-      rates.push((1000 * tokens.timed) / tokenMs.reduce((total, ms) => total + ms, 0));
+      rates.push(tokenRate(tokenMs));
     }
-    return rates.sort((a, b) => a - b)[tokens.runs >> 1];
+    return median(rates);
   } finally {
     loaded.release();
   }

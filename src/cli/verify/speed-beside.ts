@@ -4,6 +4,7 @@ import path from 'node:path';
 import { openDevice } from '../../executor/load/open-device.js';
 import { RocmForgeError } from '../../shared/errors.js';
 import { ExecutorLoop } from '../bench/executor-loop.js';
+import { tokenRate } from '../bench/rates.js';
 import type { ModelOptionValues } from '../common/options.js';
 import { SHAPES } from '../synth/shapes.js';
 import { synth } from '../synth/synth.js';
@@ -73,7 +74,7 @@ export async function speedBesidePrediction({
     for (let i = 0; i < REPEATS; i++) {
       read = Math.max(read, await loop.readBandwidth());
       const { tokenMs } = await loop.run(prompt, TOKENS);
-      tokensPerSecond = Math.max(tokensPerSecond, (1000 * TOKENS) / tokenMs.reduce((sum, ms) => sum + ms, 0));
+      tokensPerSecond = Math.max(tokensPerSecond, tokenRate(tokenMs));
     }
     const kernels = await loop.profile(prompt);
     const ofModel = predictedSpeeds().filter((one) => one.shape === shape && one.type === type);

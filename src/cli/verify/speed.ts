@@ -1,4 +1,5 @@
 import { ExecutorLoop } from '../bench/executor-loop.js';
+import { tokenRate } from '../bench/rates.js';
 import type { ModelOptionValues } from '../common/options.js';
 import type { Verdict } from './verdict.js';
 
@@ -20,7 +21,7 @@ export async function speed(file: string, model: string, { device: kind, ...opti
   for (let i = 0; i < REPEATS; i++) {
     read = Math.max(read, await loop.readBandwidth());
     const { tokenMs } = await loop.run(prompt, TOKENS);
-    tokensPerSecond = Math.max(tokensPerSecond, (1000 * TOKENS) / tokenMs.reduce((sum, ms) => sum + ms, 0));
+    tokensPerSecond = Math.max(tokensPerSecond, tokenRate(tokenMs));
   }
   const bytes = tokensPerSecond * loop.weightBytes;
   loop.model.release();

@@ -282,8 +282,9 @@ async function attempt(
     ...limits,
   };
   const devices = gpu.devices();
-  const host = gpu.device && new DeviceScope(gpu.device.host);
-  const experts = host?.allocate('u8', Math.max(1, ...expertBytes(model))).address ?? 0;
+  const bytes = largestExperts(model);
+  const host = gpu.device && bytes > 0 ? new DeviceScope(gpu.device.host) : undefined;
+  const experts = host?.allocate('u8', bytes).address ?? 0;
   const content = { ...UNREAD, address: () => experts };
   const freeOnAll = (): number => sum(devices.map(({ native }) => native.memory().freeBytes));
   const freeBefore = freeOnAll();
@@ -328,6 +329,6 @@ async function attempt(
   }
 }
 
-/** Bytes of each tensor that may stay in the host's memory, where the step that a load runs reads it: memory of that size is enough. */
-const expertBytes = ({ tensors }: GgufModel): number[] =>
-  [...tensors.values()].filter(({ dims }) => dims.length === 3).map(({ bytes }) => bytes);
+/** Bytes of the largest matrices of experts; 0 without any. The step that a load runs reads so much of what stays in host memory. */
+const largestExperts = ({ tensors }: GgufModel): number =>
+  Math.max(0, ...[...tensors.values()].filter(({ dims }) => dims.length === 3).map(({ bytes }) => bytes));

@@ -102,7 +102,7 @@ function beamSearchOff(fields: Fields): void {
   fields.mustBeEmpty('logits_processors');
 }
 
-/** Choices of which the best would be returned: as many as are. @param n number of them, if it is given */
+/** Number of completions to choose the best of: all are returned, so it must equal `n`. @param n if it is given */
 export function bestOf(fields: Fields, n: number | undefined): void {
   const best = fields.integer('best_of', 1, 64);
   if (best !== undefined && best !== (n ?? 1)) fields.refuse('best_of', 'must equal n');
