@@ -2,9 +2,11 @@
 //
 //   node tools/test-full.mjs [--only NAME,NAME] [--seed N] [--continue] [--fresh] [--list]
 //
-// A run resumes: suites that passed on this commit with this seed are not run again, unless --fresh is given. With --continue those
-// that passed on an earlier commit are not, either, and the line names it. Each suite has a time budget and fails when it is exceeded. The seed of generated cases is new for each commit and printed; --seed repeats
-// an earlier one. Logs: build/full-run/<suite>.log.
+// A run resumes, on another machine, too: docs/evidence/data/full-run.json keeps what came of each suite. Those that passed on this
+// commit with this seed are not run again, unless --fresh is given. With --continue those that passed on an earlier commit are
+// not, either, and the line names it. `build` runs once in each checkout. Each suite has a time budget and fails when it is
+// exceeded. The seed of generated cases is new for each commit and printed; --seed repeats an earlier one. Logs:
+// build/full-run/<suite>.log.
 import { execFileSync, spawn } from 'node:child_process';
 import { randomInt } from 'node:crypto';
 import { appendFileSync, existsSync, mkdirSync, openSync, readFileSync, writeFileSync } from 'node:fs';
@@ -15,7 +17,9 @@ import { parseArgs } from 'node:util';
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const folder = path.join(root, 'build', 'full-run');
-const stateFile = path.join(folder, 'state.json');
+const stateFile = path.join(root, 'docs', 'evidence', 'data', 'full-run.json');
+/** Holds the commit whose `build` passed in this checkout. */
+const builtFile = path.join(folder, 'built');
 const evidence = path.join(root, 'docs', 'evidence', 'full-run.md');
 /** Seconds by test file: the order in which files start, test/support/slowest-first.ts. */
 const durationsFile = path.join(root, 'test', 'durations.json');
@@ -64,6 +68,8 @@ const SUITES = [
       'npm run build --silent',
       'node tools/build-kernels.mjs --twins --target host,lanes',
       'node tools/build-double.mjs',
+      // What the tests' HIP device runs, where there is the compiler.
+      'if command -v clang-19 >/dev/null; then HIPCC=clang-19 node tools/build-kernels.mjs --target gfx1100; fi',
     ],
   },
   { name: 'check', minutes: 4, commands: ['npm run check --silent', 'npm run docs --silent -- --check'] },
@@ -80,7 +86,7 @@ const SUITES = [
       'node tools/try-package.mjs --spoil',
     ],
   },
-  // Behind the targets, whose code objects the tests' HIP device takes; before the temporary folder is full: it measures time.
+  // Before the temporary folder is full: it measures time.
   { name: 'clock', minutes: 12, commands: ['npx vitest run -c vitest.clock.config.ts'] },
   {
     name: 'clang-22',
@@ -124,6 +130,8 @@ function fail(message) {
   process.exit(1);
 }
 
+const machine = `${os.cpus()[0]?.model.replace(/\s+/g, ' ').trim()}, ${os.availableParallelism()} threads`;
+
 /** @param {...string} args */
 const git = (...args) => execFileSync('git', args, { cwd: root, encoding: 'utf8' }).trim();
 
@@ -137,15 +145,20 @@ function recordDurations() {
   writeFileSync(durationsFile, `${JSON.stringify(Object.fromEntries(kept), null, 2)}\n`);
 }
 
+/** Files that a run itself changes. */
+const RECORDS = [evidence, stateFile, durationsFile].map((file) => `:!${path.relative(root, file)}`);
+
 /** The commit, marked where the working tree has changes other than this run's own records. */
 function treeName() {
-  const changed = git('status', '--porcelain', '--', '.', ':!docs/evidence/full-run.md', ':!test/durations.json');
+  const changed = git('status', '--porcelain', '--', '.', ...RECORDS);
   return `${git('rev-parse', '--short=10', 'HEAD')}${changed === '' ? '' : '+changes'}`;
 }
 
 /**
  * @typedef {object} Outcome
  * @property {string} tree the commit that it ran on
+ * @property {string} date
+ * @property {string} machine
  * @property {'passed' | 'failed' | 'skipped'} status
  * @property {number} minutes
  * @property {string} detail
@@ -204,7 +217,8 @@ function runCommand(command, log, seed, endsAt) {
  */
 async function runSuite(suite, { tree, seed }) {
   const reason = suite.missing?.();
-  if (reason !== undefined) return { tree, status: 'skipped', minutes: 0, detail: reason };
+  const where = { tree, date: new Date().toISOString().slice(0, 10), machine };
+  if (reason !== undefined) return { ...where, status: 'skipped', minutes: 0, detail: reason };
   const logFile = path.join(folder, `${suite.name}.log`);
   const log = openSync(logFile, 'w');
   const began = Date.now();
@@ -217,9 +231,9 @@ async function runSuite(suite, { tree, seed }) {
   const lines = [...readFileSync(logFile, 'utf8').matchAll(/^(\d+) passed, (\d+) failed, (\d+) skipped$/gm)];
   const sum = (/** @type {number} */ group) => lines.reduce((total, line) => total + Number(line[group]), 0);
   return {
-    tree,
+    ...where,
     status: failure === undefined ? 'passed' : 'failed',
-    minutes: (Date.now() - began) / 60_000,
+    minutes: Number(((Date.now() - began) / 60_000).toFixed(1)),
     detail: failure ?? '',
     ...(lines.length > 0 && { counts: { passed: sum(1), failed: sum(2), skipped: sum(3) } }),
   };
@@ -251,10 +265,10 @@ function report({ tree, seed, outcomes }) {
         '|---|---|---|---|---|---|---|---|---|---|---|\n',
     );
   }
-  const machine = `${os.cpus()[0]?.model.replace(/\s+/g, ' ').trim()}, ${os.availableParallelism()} threads`;
+  const machines = [...new Set(all.flatMap(([, outcome]) => outcome?.machine ?? []))].join('; ');
   appendFileSync(
     evidence,
-    `| ${new Date().toISOString().slice(0, 10)} | ${tree} | ${machine} | ${seed} | ${counts.passed} | ${counts.failed} | ` +
+    `| ${new Date().toISOString().slice(0, 10)} | ${tree} | ${machines} | ${seed} | ${counts.passed} | ${counts.failed} | ` +
       `${counts.skipped} | ${minutes.toFixed(0)} | ${failed.join(', ') || 'none'} | ${skipped.join(', ') || 'none'} | ${earlier.join(', ') || 'none'} |\n`,
   );
   console.log(`\n${counts.passed} passed, ${counts.failed} failed, ${counts.skipped} skipped`);
@@ -277,17 +291,22 @@ for (const name of only ?? []) {
 if (options.seed !== undefined && !/^\d{1,9}$/.test(options.seed)) fail(`--seed ${options.seed} is not an integer`);
 
 const state = readState();
+/** @param {string} name */
+function hasPassed(name) {
+  if (state.outcomes[name]?.status !== 'passed') return false;
+  return name !== 'build' || (existsSync(builtFile) && readFileSync(builtFile, 'utf8') === state.tree);
+}
 mkdirSync(folder, { recursive: true });
 console.log(`full run of ${state.tree}, seed ${state.seed}`);
 for (const suite of SUITES) {
   if (only !== undefined && !only.includes(suite.name)) continue;
-  const before = state.outcomes[suite.name];
-  if (before !== undefined && before.status === 'passed') {
+  if (hasPassed(suite.name)) {
     console.log(`${suite.name.padEnd(22)} passed before`);
     continue;
   }
   const outcome = await runSuite(suite, state);
   state.outcomes[suite.name] = outcome;
+  if (suite.name === 'build' && outcome.status === 'passed') writeFileSync(builtFile, state.tree);
   writeFileSync(stateFile, `${JSON.stringify(state, null, 2)}\n`);
   const counts =
     outcome.counts === undefined ? '' : `, ${outcome.counts.passed} passed, ${outcome.counts.failed} failed`;
