@@ -1,4 +1,4 @@
-// Time from the loss of an executor to the next token of each stream, with an executor on standby, with kept memory alone, and
+// Time from the loss of an executor to the next token of each stream, with a spare executor, with kept memory alone, and
 // without either.
 //
 //   rocmforge synth --shape llama-3.1-8b --type Q4_K_M -o build/8b.gguf

@@ -7,6 +7,7 @@
  *
  * Needs `npm run build` in the project and `npm ci` here.
  */
+import os from 'node:os';
 import { ExecutorLoop } from '../../dist/cli/bench/executor-loop.js';
 import { argumentsOf } from '../arguments.mjs';
 
@@ -48,6 +49,14 @@ async function openLlama() {
     }
     return { prefillMs, tokenMs };
   };
+}
+
+const load = os.loadavg()[0];
+if (threads + load > os.availableParallelism() + 0.5) {
+  console.error(
+    `compare: the load average is ${load.toFixed(1)} on ${os.availableParallelism()} processors: with ${threads} threads the ` +
+      'rates of both are too low and the ratio varies; end other programs, or use fewer threads',
+  );
 }
 
 const loop = await ExecutorLoop.open(options.model, contextSize, { kind: 'host', threads, kvCacheType: 'f16' });

@@ -190,7 +190,7 @@ const REPLICA_OPTIONS = grouped('Executors:', {
     '<count>',
     wholeNumber(0, MOST_REPLICAS),
     0,
-    'executors on standby: the model is loaded, and they take over when another is lost (of several --executor, the last)',
+    'standby replicas: the model is loaded, and they take over the streams of another replica that is lost (of several --executor, the last)',
     { scope: 'model' },
   ),
   allowOtherArithmetic: flag('allow failover of a stream to an executor whose results may differ in the last bits'),

@@ -43,7 +43,7 @@ async function damage(pid: number, name: string, at: number): Promise<void> {
 }
 
 describe.skipIf(missing !== undefined)('memory of a GPU that outlives executors', () => {
-  // Room for an executor on standby, too.
+  // Room for a spare executor, too.
   const double = new HipDouble({ memoryBytes: 2 ** 33 });
   double.install();
   const model = writeRandomModel({ type: 'F16', hidden: 128, contextLength: 256 });
@@ -146,7 +146,7 @@ describe.skipIf(missing !== undefined)('memory of a GPU that outlives executors'
     expect(gateway.replica.counts.keptTokens).toBeGreaterThan(0);
   });
 
-  it('an executor on standby has the same memory, and takes over', async () => {
+  it('a spare executor has the same memory, and takes over', async () => {
     const { gateway } = await start({ hasSpare: undefined });
     await expect.poll(() => gateway.replica.counts.spares).toBe(1);
     expect(gateway.replica.counts.missingSpares).toBe(0);
@@ -155,7 +155,7 @@ describe.skipIf(missing !== undefined)('memory of a GPU that outlives executors'
     });
     expect(seen(second)).toEqual(seen(first));
     expect(gateway.replica.counts.recomputedTokens).toBeLessThan(BLOCK_TOKENS);
-    // The next one on standby found the weights right, which are damaged before it takes over.
+    // The next spare found the weights right, which are damaged before it takes over.
     await expect.poll(() => gateway.replica.counts.spares).toBe(1);
     const [third, fourth] = await disturbed(async () => {
       const pid = executorPid();

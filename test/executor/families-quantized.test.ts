@@ -1,12 +1,10 @@
-import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { INVARIANCE_PROMPT, logitsHashes } from '../../src/cli/verify/invariance.js';
 import { StepDriver } from '../../src/cli/verify/step-driver.js';
-import { readParityCases } from '../../src/cli/verify/teacher-forced.js';
 import type { LoadOptions } from '../../src/executor/load/load-options.js';
 import { loadModel } from '../../src/executor/load/loaded-model.js';
 import { openDevice } from '../../src/executor/load/open-device.js';
-import { packageRoot } from '../../src/shared/package.js';
+import { llamaCases } from '../support/family-answers.js';
 import { float64Forward } from '../support/float64-forward.js';
 import { FAMILY_QUANTIZATIONS, writeQuantizedFamily } from '../support/quantized-family.js';
 import {
@@ -42,8 +40,9 @@ function fileOf(...model: Parameters<typeof writeQuantizedFamily>): string {
 /** Past every window and the context that RoPE was trained for, in tokens; and those that are fed after them. */
 const [PROMPT, FED] = [72, 8];
 function sequenceOf(family: RandomFamilyName): readonly number[] {
-  const cases = readParityCases(path.join(packageRoot, 'test', 'fixtures', 'families', `${family}.json`));
-  const { prompt_tokens } = cases.reduce((a, b) => (a.prompt_tokens.length > b.prompt_tokens.length ? a : b));
+  const { prompt_tokens } = llamaCases(family).reduce((a, b) =>
+    a.prompt_tokens.length > b.prompt_tokens.length ? a : b,
+  );
   return prompt_tokens.slice(0, PROMPT + FED);
 }
 

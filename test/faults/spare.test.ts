@@ -18,7 +18,7 @@ const killed = async (pid: number): Promise<void> => {
 
 const executors = () => executorsOf(process.pid);
 
-describe('an executor on standby', () => {
+describe('a spare executor', () => {
   const message = request({
     text: 'the old fox ran',
     sampling: { temperature: 0.8, seed: 3n },
@@ -33,12 +33,12 @@ describe('an executor on standby', () => {
     await start();
     const undisturbed = await generate(server.client, message);
     const before = server.gateway.executorPid() as number;
-    const [standby] = executors().filter((pid) => pid !== before);
+    const [spare] = executors().filter((pid) => pid !== before);
     const running = generate(server.client, message);
     await expect.poll(() => server.gateway.replica.counts.running, { interval: 1 }).toBe(1);
     await killed(before);
     expect(seen(await running)).toEqual(seen(undisturbed));
-    expect(server.gateway.executorPid()).toBe(standby);
+    expect(server.gateway.executorPid()).toBe(spare);
     await ready();
     expect(executors().length).toBe(2);
   });
@@ -47,9 +47,9 @@ describe('an executor on standby', () => {
     await start();
     const undisturbed = await generate(server.client, message);
     const before = server.gateway.executorPid() as number;
-    const [standby] = executors().filter((pid) => pid !== before);
+    const [spare] = executors().filter((pid) => pid !== before);
     const running = generate(server.client, message);
-    await killed(standby as number);
+    await killed(spare as number);
     expect(seen(await running)).toEqual(seen(undisturbed));
     expect(server.gateway.executorPid()).toBe(before);
     await ready();

@@ -207,9 +207,9 @@ describe('tools are refused by name', () => {
   it.each([
     [
       { choice: { $case: 'function' as const, value: 'other' } },
-      'demands a call of "other", which is none of the tools',
+      'requires a call of "other", which is not one of the tools',
     ],
-    [{ choice: { $case: 'mode' as const, value: 9 } }, 'mode is 9, which is no mode'],
+    [{ choice: { $case: 'mode' as const, value: 9 } }, 'mode is 9; it must be a mode'],
     [{}, 'is empty'],
   ])('with a choice that is none: %j', async (toolChoice, words) => {
     server = await start();
@@ -232,7 +232,7 @@ describe('tools are refused by name', () => {
     server = await start();
     const input = chat({ tools: [{ name: 'clock"' }] });
     const call = server.client.generateStream(request({ input, constraint: { kind: { $case: 'regex', value: 'a' } } }));
-    await expect(call.toArray()).rejects.toThrow(/chat\.tools\.name is .*; with a constraint a name has/);
+    await expect(call.toArray()).rejects.toThrow(/chat\.tools\.name is .*; with a constraint a name may contain/);
   });
 
   it('with a demand for a call and none to call', async () => {

@@ -2,7 +2,8 @@ import { copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from
 import path from 'node:path';
 import { type ParityCase, readParityCases } from '../../src/cli/verify/teacher-forced.js';
 import { packageRoot } from '../../src/shared/package.js';
-import type { RandomFamilyName } from './random-families.js';
+import { RANDOM_FAMILIES, type RandomFamilyName } from './random-families.js';
+import type { RandomFamily } from './random-family.js';
 import { writeRandomFamily } from './random-model.js';
 
 const FIXTURES = path.join('test', 'fixtures', 'families');
@@ -17,13 +18,21 @@ const STEPS = 64;
 export const isTabled = (family: RandomFamilyName): boolean =>
   /^(gemma|starcoder2|codeshell|phi2|falcon(-\d+b)?$|gptneox)/.test(family);
 
+/** True of families that llama.cpp does not have: double precision is their reference. */
+export const isFloat64Only = (family: RandomFamilyName): boolean => {
+  const { reference }: RandomFamily = RANDOM_FAMILIES[family];
+  return reference === 'float64';
+};
+
 /**
- * Answers of llama.cpp, made by bench/peers/make-parity.mjs of the very files that the seed gives.
+ * llama.cpp's answers, made by bench/peers/make-parity.mjs of the very files that the seed gives; those of llama where llama.cpp does
+ * not have the family.
  *
  * @throws Error where there are none yet: the model and the prompts are in build/families/ then, and the message has the command
  */
 export function llamaCases(family: RandomFamilyName | 'gemma-1-layer'): readonly ParityCase[] {
-  const answers = path.join(FIXTURES, `${family}.json`);
+  const isOwn = family === 'gemma-1-layer' || !isFloat64Only(family);
+  const answers = path.join(FIXTURES, `${isOwn ? family : 'llama'}.json`);
   if (existsSync(path.join(packageRoot, answers)) || family === 'gemma-1-layer') {
     return readParityCases(path.join(packageRoot, answers));
   }

@@ -2,6 +2,8 @@ import { type BuilderValue, typed } from './gguf-builder.js';
 
 /** Differences of a family's random model from llama's. Names of keys are without the architecture's prefix. */
 export interface RandomFamily {
+  /** Reference of its log probabilities, where llama.cpp does not have the family; default: llama.cpp's answers. */
+  readonly reference?: 'float64';
   /** `general.architecture`; default: the name up to a hyphen. */
   readonly architecture?: string;
   readonly metadata?: Readonly<Record<string, BuilderValue | undefined>>;

@@ -19,8 +19,12 @@ export function codeObjectFindings(cards: readonly Card[], folder = KERNELS): Fi
   const targets = existsSync(folder) ? readdirSync(folder).filter((name) => /^(gfx|sm_)/.test(name)) : [];
   const findings: Finding[] = [];
   if (targets.length === 0) {
-    const fix = building(cards[0]?.target ?? 'gfx1100');
-    findings.push({ check: 'code objects', state: 'missing', detail: 'none built', fix });
+    const [card] = cards;
+    findings.push(
+      card === undefined
+        ? { check: 'code objects', state: 'info', detail: `none built; a GPU needs its own: ${building('TARGET')}` }
+        : { check: 'code objects', state: 'missing', detail: 'none built', fix: building(card.target) },
+    );
   } else {
     findings.push({
       check: 'code objects',

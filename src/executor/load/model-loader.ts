@@ -292,7 +292,7 @@ export class ModelLoader {
         const bytes = stage.device.freeBytes - RESERVED_BYTES;
         return { stage, bytes, spareBytes: stage.device.ownBytes + SPARE_BYTES };
       });
-      // One on standby is worth some room for KV blocks, and not most of it.
+      // A spare is worth some room for KV blocks, and not most of it.
       this.hasRoomForSpare =
         this.wantsSpare && rooms.every(({ bytes, spareBytes }) => spareBytes < bytes * SPARE_SHARE);
       return rooms.map(({ stage, bytes, spareBytes }) => ({
@@ -376,7 +376,7 @@ async function reserveKept(
   }
 }
 
-/** Share of the memory for KV blocks that is left to an executor on standby at most. */
+/** Share of the memory for KV blocks that is left to a spare executor at most. */
 const SPARE_SHARE = 1 / 4;
 /** Memory of a GPU that a process takes beside its allocations: context, code objects and graphs. */
 const SPARE_BYTES = 768 << 20;

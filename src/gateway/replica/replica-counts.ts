@@ -28,10 +28,10 @@ export interface ReplicaCounts
   /** Snapshots of recurrent states: those there are, and those of them that can be found. */
   readonly stateSnapshots: number;
   readonly keptStateSnapshots: number;
-  /** 1 while its executor serves, and while another is on standby. */
+  /** 1 while its executor serves, and while it has a spare. */
   readonly serving: number;
   readonly spares: number;
-  /** 1 if one is to be on standby and cannot be, such as for lack of memory. */
+  /** 1 if there should be a spare and cannot be, such as for lack of memory. */
   readonly missingSpares: number;
   /** The most sequences that run at once, and the most rows of one step. */
   readonly slots: number;

@@ -41,21 +41,21 @@ export function checkGeneration(request: GenerateStreamRequest, facts: LimitFact
   checkModelName(request.model, facts);
   checkGenerates(facts);
   const { input, sampling, stop } = request;
-  check(finite(sampling?.temperature, 0), 'sampling.temperature', `must be in [0, ${MAX_F32}]`);
-  check(inRange(sampling?.topP, Number.MIN_VALUE, 1), 'sampling.top_p', 'must be in (0, 1]');
-  check(inRange(sampling?.minP, 0, 1), 'sampling.min_p', 'must be in [0, 1]');
-  check(inRange(sampling?.typicalP, Number.MIN_VALUE, 1), 'sampling.typical_p', 'must be in (0, 1]');
+  checkFloat(sampling?.temperature, 'sampling.temperature', { least: 0 });
+  checkFloat(sampling?.topP, 'sampling.top_p', { above: 0, most: 1 });
+  checkFloat(sampling?.minP, 'sampling.min_p', { least: 0, most: 1 });
+  checkFloat(sampling?.typicalP, 'sampling.typical_p', { above: 0, most: 1 });
   const { least } = SAMPLING_PARAMETERS.repetitionPenalty;
-  check(finite(sampling?.repetitionPenalty, least), 'sampling.repetition_penalty', `must be in [${least}, ${MAX_F32}]`);
-  check(inRange(sampling?.frequencyPenalty, -2, 2), 'sampling.frequency_penalty', 'must be in [-2, 2]');
-  check(inRange(sampling?.presencePenalty, -2, 2), 'sampling.presence_penalty', 'must be in [-2, 2]');
+  checkFloat(sampling?.repetitionPenalty, 'sampling.repetition_penalty', { least });
+  checkFloat(sampling?.frequencyPenalty, 'sampling.frequency_penalty', { least: -2, most: 2 });
+  checkFloat(sampling?.presencePenalty, 'sampling.presence_penalty', { least: -2, most: 2 });
   for (const [id, bias] of Object.entries(sampling?.logitBias ?? {})) {
     check(Number(id) < facts.vocabularySize, 'sampling.logit_bias', `has token id ${id} of ${facts.vocabularySize}`);
-    check(finite(bias, -MAX_F32), 'sampling.logit_bias', `of token ${id} is ${bias}; a float must hold it`);
+    check(isFloat(bias), 'sampling.logit_bias', `of token ${id} is ${bias}; a float must hold it`);
   }
   for (const [text, bias] of Object.entries(sampling?.textBias ?? {})) {
     check(text !== '', 'sampling.text_bias', 'has an empty text');
-    check(finite(bias, -MAX_F32), 'sampling.text_bias', `of a text is ${bias}; a float must hold it`);
+    check(isFloat(bias), 'sampling.text_bias', `of a text is ${bias}; a float must hold it`);
   }
   for (const id of stop?.tokenIds ?? []) {
     check(id < facts.vocabularySize, 'stop.token_ids', `has token id ${id} of ${facts.vocabularySize}`);
@@ -64,7 +64,7 @@ export function checkGeneration(request: GenerateStreamRequest, facts: LimitFact
   check(
     request.constraint?.kind === undefined || !stop?.ignoreEos,
     'stop.ignore_eos',
-    'cannot be kept with a constraint, which says where the text ends',
+    'cannot be combined with a constraint, which determines where the text ends',
   );
   if (input?.$case === 'chat') checkTools(input.value, facts);
   if (input?.$case === 'chat') checkBegun(input.value);
@@ -142,7 +142,7 @@ export function generationParameters(request: GenerateStreamRequest, context: Ge
   check(
     suppressedIds.length <= MAX_ENDING_TOKENS,
     'stop.token_ids',
-    `are more than min_tokens can hold down (${MAX_ENDING_TOKENS})`,
+    `are more than the ${MAX_ENDING_TOKENS} that min_tokens can suppress`,
   );
   checkLogprobs(promptIds.length, output?.promptLogprobs, 'output.prompt_logprobs');
   const given = logprobTokenIds(output, facts);
@@ -229,12 +229,12 @@ function checkTools(chat: ChatInput, { toolsRefusal }: LimitFacts): void {
   check(chat.toolChoice === undefined || choice !== undefined, 'chat.tool_choice', 'is empty; leave it out for auto');
   if (choice?.$case === 'mode') {
     const isKnown = choice.value >= ToolChoiceMode.UNSPECIFIED && choice.value <= ToolChoiceMode.REQUIRED;
-    check(isKnown, 'chat.tool_choice.mode', `is ${choice.value}, which is no mode`);
+    check(isKnown, 'chat.tool_choice.mode', `is ${choice.value}; it must be a mode`);
     const needsTools = choice.value === ToolChoiceMode.REQUIRED;
-    check(!needsTools || chat.tools.length > 0, 'chat.tool_choice', 'demands a call, and there are no tools');
+    check(!needsTools || chat.tools.length > 0, 'chat.tool_choice', 'requires a call, but there are no tools');
   } else if (choice !== undefined) {
     const isOffered = chat.tools.some(({ name }) => name === choice.value);
-    check(isOffered, 'chat.tool_choice', `demands a call of "${choice.value}", which is none of the tools`);
+    check(isOffered, 'chat.tool_choice', `requires a call of "${choice.value}", which is not one of the tools`);
   }
   if (offeredTools(chat).length > 0) check(toolsRefusal === undefined, 'chat.tools', toolsRefusal ?? '');
 }
@@ -250,14 +250,14 @@ export function checkBegun(chat: ChatInput): void {
   const field = 'chat.continue_final_message';
   const last = messages.at(-1);
   const isBegun = last?.role === 'assistant' && last.toolCalls.length === 0 && last.reasoning === '';
-  check(isBegun, field, 'needs a last message of the assistant, with content alone');
-  check(messages.at(-2)?.role !== 'assistant', field, 'is there with two messages of the assistant at the end');
+  check(isBegun, field, "requires that the last message is the assistant's and has only content");
+  check(messages.at(-2)?.role !== 'assistant', field, 'cannot be combined with two assistant messages at the end');
   check(
     addGenerationPrompt !== true,
     field,
-    'cannot be kept with chat.add_generation_prompt, which opens another turn',
+    'cannot be combined with chat.add_generation_prompt, which starts another message',
   );
-  check(!forcesToolCalls(chat), field, 'cannot be kept with a call that must come, or with tools that are strict');
+  check(!forcesToolCalls(chat), field, 'cannot be combined with a forced call or strict tools');
 }
 
 /**
@@ -285,13 +285,13 @@ export function withStrictTools(request: GenerateStreamRequest): GenerateStreamR
 function checkForcedToolCalls({ stop }: GenerateStreamRequest, chat: ChatInput): void {
   const isStrict = chat.tools.some(({ strict }) => strict);
   const what = requiresCall(chat)
-    ? 'a chat.tool_choice that demands a call'
+    ? 'a chat.tool_choice that requires a call'
     : isStrict
       ? 'chat.tools.strict'
       : 'a constraint';
-  check(!stop?.ignoreEos, 'stop.ignore_eos', `cannot be kept with ${what}`);
+  check(!stop?.ignoreEos, 'stop.ignore_eos', `cannot be combined with ${what}`);
   const odd = chat.tools.find(({ name }) => !CALLABLE_NAME.test(name));
-  const rule = `with ${what} a name has letters, digits and . _ - / : alone`;
+  const rule = `with ${what} a name may contain only letters, digits and . _ - / :`;
   check(odd === undefined, 'chat.tools.name', `is ${JSON.stringify(odd?.name)}; ${rule}`);
 }
 
@@ -329,12 +329,16 @@ function check(holds: boolean, field: string, what: string): void {
   if (!holds) throw new RocmForgeError('INVALID_FIELD', `${field} ${what}`, { field });
 }
 
-/** Absent, or a number of at least `least` that a float holds: what the executor is sent are floats. */
-function finite(value: number | undefined, least: number): boolean {
-  return inRange(value, least, MAX_F32);
+/** Refuses a number outside of its range. @param range `most` is by default what a float holds: the executor is sent floats */
+function checkFloat(value: number | undefined, field: string, range: FloatRange): void {
+  const { most = MAX_F32 } = range;
+  const isAbove = value === undefined || ('above' in range ? value > range.above : value >= range.least);
+  const written = `${'above' in range ? `(${range.above}` : `[${range.least}`}, ${most}]`;
+  check(isAbove && !((value ?? most) > most), field, `is ${value}; it must be in ${written}`);
 }
 
-/** Absent, or a number from `least` to `most`. */
-function inRange(value: number | undefined, least: number, most: number): boolean {
-  return value === undefined || (value >= least && value <= most);
+type FloatRange = { readonly most?: number } & ({ readonly least: number } | { readonly above: number });
+
+function isFloat(value: number): boolean {
+  return Math.abs(value) <= MAX_F32;
 }

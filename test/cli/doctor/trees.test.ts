@@ -4,6 +4,7 @@ import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { runtimeMissing } from '../../../src/cli/doctor/amd-runtime.js';
 import { targetOf } from '../../../src/cli/doctor/cards.js';
+import { codeObjectFindings } from '../../../src/cli/doctor/code-objects.js';
 import { cardFindings } from '../../../src/cli/doctor/doctor.js';
 import type { Finding } from '../../../src/cli/doctor/finding.js';
 import { machineAt } from '../../../src/cli/doctor/machine.js';
@@ -203,6 +204,12 @@ describe('doctor, of a machine', () => {
       'none built',
       'npm run build:kernels -- --target gfx942',
     ]);
+  });
+
+  it('without a card and with nothing built, suggests nothing', () => {
+    const [codeObjects] = codeObjectFindings([], kernelsOf());
+    expect(codeObjects).toMatchObject({ check: 'code objects', state: 'info' });
+    expect(codeObjects).not.toHaveProperty('fix');
   });
 
   it('whose card’s memory something else holds, asks who', () => {

@@ -15,7 +15,7 @@ export const thinkingSwitch = (isOn: boolean): Variables => ({ enable_thinking: 
 export function effortOf(fields: Fields, name: string): string | undefined {
   const effort = fields.string(name);
   if (effort !== undefined && !EFFORTS.includes(effort as (typeof EFFORTS)[number])) {
-    fields.refuse(name, `is ${JSON.stringify(effort.slice(0, 32))}; it must be one of ${EFFORTS.join(', ')}`);
+    fields.refuse(name, `must be one of ${EFFORTS.join(', ')}`);
   }
   return effort;
 }

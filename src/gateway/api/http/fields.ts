@@ -30,7 +30,9 @@ export class Fields {
   ) {
     if (!isJsonObject(value)) {
       const field = place || 'request';
-      throw new RocmForgeError('INVALID_FIELD', `${field} is no JSON object`, { field });
+      throw new RocmForgeError('INVALID_FIELD', `${field} is ${shownValue(value)}; it must be a JSON object`, {
+        field,
+      });
     }
     this.values = value;
   }
@@ -84,8 +86,9 @@ export class Fields {
     return integerOf(this.typed(name, `a whole number from ${least} to ${most}`, isOne));
   }
 
-  list(name: string): readonly unknown[] | undefined {
-    return this.typed(name, 'a list', Array.isArray) as readonly unknown[] | undefined;
+  /** @param what what else it may be, for the refusal */
+  list(name: string, what = 'a list'): readonly unknown[] | undefined {
+    return this.typed(name, what, Array.isArray) as readonly unknown[] | undefined;
   }
 
   strings(name: string): readonly string[] | undefined {
@@ -96,7 +99,7 @@ export class Fields {
   /** Token ids. */
   ids(name: string): readonly number[] | undefined {
     const ids = this.rounded(name);
-    return ids === undefined || areIds(ids) ? ids : this.refuse(name, 'is not a list of token ids');
+    return ids === undefined || areIds(ids) ? ids : this.refuse(name, 'must be a list of token ids');
   }
 
   object(name: string): Fields | undefined {
@@ -105,8 +108,8 @@ export class Fields {
   }
 
   /** Objects of a list, of at most {@link MOST_OBJECTS}. */
-  objects(name: string): readonly Fields[] | undefined {
-    const list = this.list(name);
+  objects(name: string, what?: string): readonly Fields[] | undefined {
+    const list = this.list(name, what);
     if (list !== undefined && list.length > MOST_OBJECTS) {
       this.refuse(name, `has ${list.length} entries, more than the ${MOST_OBJECTS} allowed`);
     }
@@ -125,10 +128,12 @@ export class Fields {
     this.refuse(name, `must be ${taken.map((one) => JSON.stringify(one)).join(' or ')}`);
   }
 
-  /** @throws RocmForgeError `INVALID_FIELD` about the field */
+  /** @param what a predicate; if it is "must be …", the message also has the value. @throws RocmForgeError `INVALID_FIELD` */
   refuse(name: string, what: string): never {
     const field = this.nameOf(name);
-    throw new RocmForgeError('INVALID_FIELD', `${field} ${what}`, { field });
+    const isShown = what.startsWith('must be ') && this.has(name);
+    const message = isShown ? `${field} is ${shownValue(this.values[name])}; it ${what}` : `${field} ${what}`;
+    throw new RocmForgeError('INVALID_FIELD', message, { field });
   }
 
   /** @throws RocmForgeError `NOT_IMPLEMENTED` where one of these is there: they are known and not built */
@@ -179,7 +184,7 @@ export class Fields {
 
   private typed(name: string, what: string, is: (value: unknown) => boolean): unknown {
     const value = this.any(name);
-    if (value !== undefined && !is(value)) this.refuse(name, `is not ${what}`);
+    if (value !== undefined && !is(value)) this.refuse(name, `must be ${what}`);
     return value;
   }
 
@@ -188,11 +193,23 @@ export class Fields {
   }
 }
 
+/** Content of a message, for a refusal. */
+export const TEXT_OR_PARTS = 'a string or a list of parts';
+
 /** Entries of a list of objects, each of which costs much more than its bytes; messages have a limit of as many. */
 const MOST_OBJECTS = 4096;
 
-/** Characters of an unknown field's name that are told back. */
+/** Characters of an unknown field's name that an error repeats, and of a value. */
 const MOST_NAME = 64;
+const MOST_VALUE = 32;
+
+/** A value for an error's message: never more than a few characters of it. */
+function shownValue(value: unknown): string {
+  if (Array.isArray(value)) return 'a list';
+  if (isJsonObject(value)) return 'an object';
+  const text = typeof value === 'string' ? JSON.stringify(value.slice(0, MOST_VALUE)) : jsonText(value);
+  return text.length > 2 * MOST_VALUE ? `${text.slice(0, MOST_VALUE)}…` : text;
+}
 
 /** True if a value is a list of numbers that may be token ids. */
 export function areIds(value: unknown): value is readonly number[] {

@@ -16,7 +16,7 @@ export interface Spare {
 export type StartSpare = () => Spare;
 
 /**
- * Keeps an executor on standby beside the one that serves, so that the next one need not be started and loaded when that one is
+ * Keeps a spare executor beside the one that serves, so that the next one need not be started and loaded when that one is
  * lost. It computes nothing before it is taken, and only the caller knows that the one before has ended.
  */
 export class SpareExecutor {
@@ -43,7 +43,7 @@ export class SpareExecutor {
     this.timer.unref();
   }
 
-  /** Gives the standby away; undefined where there is none, or none that could be loaded. */
+  /** Gives the spare away; undefined where there is none, or none that could be loaded. */
   take(): Spare | undefined {
     clearTimeout(this.timer);
     const { spare } = this;
@@ -71,7 +71,7 @@ export class SpareExecutor {
         if (this.spare !== spare) return;
         this.ready = true;
         this.failures = 0;
-        this.log.info({ executorPid: spare.process.pid }, 'an executor is on standby');
+        this.log.info({ executorPid: spare.process.pid }, 'spare executor ready');
       },
       (error) => {
         if (this.spare !== spare) return;
@@ -89,7 +89,7 @@ export class SpareExecutor {
   private retry(error: unknown): void {
     const ms = Math.min(LONGEST_RETRY_MS, FIRST_RETRY_MS * 2 ** this.failures);
     this.failures += 1;
-    this.log.warn({ err: error, retryMs: ms }, 'no executor is on standby');
+    this.log.warn({ err: error, retryMs: ms }, 'no spare executor');
     this.ensure(ms);
   }
 }

@@ -51,7 +51,7 @@ export interface SupervisorOptions {
   readonly allowOtherArithmetic?: boolean | undefined;
   /** Folder that keeps the last faults; absent: they are logged alone. */
   readonly stateFolder?: string | undefined;
-  /** True if an executor that this gateway starts has another on standby; default: where one GPU has room for it, see also below. */
+  /** True if an executor that this gateway starts has a spare; default: where one GPU has room for it, see also below. */
   readonly hasSpare?: boolean | undefined;
   /** Time that an executor on the CPU serves before another stands by, where memory is left; absent: none does by default. */
   readonly spareOnHostMs?: number | undefined;
@@ -408,7 +408,7 @@ export class Supervisor {
 
   /**
    * @param abandoned aborted when the process has ended
-   * @returns where the executor listens, or soon will; of one that was on standby also when it has loaded the model
+   * @returns where the executor listens, or soon will; of a spare also when it has loaded the model
    * @throws RocmForgeError `EXECUTOR_UNAVAILABLE` when no process can be started now; `MODEL_FILE_CHANGED`
    */
   private startOrFind(abandoned: AbortController): { readonly address: string; readonly isReady?: Promise<void> } {
@@ -441,7 +441,7 @@ export class Supervisor {
     this.happen('broken', unavailable('the keeper of device memory has ended'));
   }
 
-  /** The load on standby is the same as the one that serves; its epoch is never used. */
+  /** The load of a spare is the same as the one that serves; its epoch is never used. */
   private startSpare(): Spare {
     const { executor, load, vocabularySize, loadTimeoutMs } = this.options;
     const { spawn } = executor as { readonly spawn: ExecutorProcessOptions };
@@ -476,7 +476,7 @@ export class Supervisor {
     return 'spawn' in executor && (executor.spawn.gpus?.length ?? 1) > 1;
   }
 
-  /** True if an executor is on standby. */
+  /** True if there is a spare executor. */
   get hasSpare(): boolean {
     return this.spare?.isReady ?? false;
   }
@@ -486,7 +486,7 @@ export class Supervisor {
     return this.isSpareMissing;
   }
 
-  /** Logs once that there is no executor on standby, and again if one was possible in between. */
+  /** Logs once that there is no spare, and again if one was possible in between. */
   private noteSpare(hasRoom: boolean): void {
     const { hasSpare, executor, keepsMemory = true } = this.options;
     const before = this.isSpareMissing;
@@ -497,7 +497,7 @@ export class Supervisor {
       : keepsMemory
         ? 'it would take a quarter of the memory for KV blocks or more; a lower --max-step-tokens or more device memory helps'
         : 'on a GPU it requires the keeper, which --no-keeper turns off';
-    this.log.warn(`--spare has no effect, no executor is on standby: ${why}`);
+    this.log.warn(`--spare has no effect, there is no spare executor: ${why}`);
   }
 
   /** An executor of this gateway has its file: where the content is what it was, somebody only touched it during the load. */

@@ -204,7 +204,11 @@ describe('embeddings', () => {
     ['invalid Unicode', { input: ['a', 'b', '\ud800'] }, /^inputs\[2\]: text has a lone surrogate/],
     ['too many dimensions', { input: 'x', dimensions: 65 }, /^dimensions is 65; the model’s embeddings have 64/],
     ['too many inputs', { input: Array(2049).fill('x') }, /^inputs has 2049 entries, more than 2048/],
-    ['another format', { input: 'x', encoding_format: 'int8' }, /^encoding_format must be "float" or "base64"/],
+    [
+      'another format',
+      { input: 'x', encoding_format: 'int8' },
+      /^encoding_format is "int8"; it must be "float" or "base64"/,
+    ],
   ])('are rejected for %s', async (_, body, message) => {
     const { status, json } = await embeddings(body);
     expect([status, json.error.message]).toEqual([400, expect.stringMatching(message)]);

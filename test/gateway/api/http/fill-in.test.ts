@@ -101,6 +101,6 @@ describe('a gap in a text', () => {
     const missing = await ask(coder.gateway, '/infill', { input_prefix: 'a' });
     expect(missing.json.error.message).toBe('input_suffix is missing');
     const listed = await ask(coder.gateway, '/v1/completions', { prompt: ['a', 'b'], suffix: 'b' });
-    expect(listed.json.error.message).toMatch(/^prompt is not a string/);
+    expect(listed.json.error.message).toMatch(/^prompt is a list; it must be a string/);
   });
 });

@@ -121,7 +121,7 @@ describe('Ollama’s /api/chat', () => {
     expect(any.json.response).toMatch(/^\s*\{/);
     const wrong = await ask(demo.gateway, '/api/chat', { ...asked, format: 'xml' });
     expect(wrong.status).toBe(400);
-    expect(wrong.json.error).toMatch(/^format must be "json" or a JSON Schema/);
+    expect(wrong.json.error).toMatch(/^format is .*; it must be "json" or a JSON Schema/);
   });
 
   it('gives calls without ids some, by which results follow them', async () => {
@@ -154,7 +154,7 @@ describe('Ollama’s /api/chat', () => {
       { messages: [{ role: 'user', content: '', images: ['aGk='] }] },
       /^messages\[0\]\.images is not supported/,
     ],
-    ['mirostat', { options: { mirostat: 2 } }, /^options\.mirostat must be 0/],
+    ['mirostat', { options: { mirostat: 2 } }, /^options\.mirostat is 2; it must be 0/],
     ['a wrong duration', { keep_alive: 'soon' }, /^keep_alive is "soon"; it must be/],
     ['a wrong effort', { think: 'a bit' }, /^think is "a bit"; it must be one of/],
   ])('rejects %s by name', async (_, fields, message) => {

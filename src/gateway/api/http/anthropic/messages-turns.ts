@@ -1,6 +1,6 @@
 import { jsonText } from '../../../../shared/exact-json.js';
 import { ChatMessage } from '../../../../shared/generated/rocmforge/v1/inference.js';
-import type { Fields } from '../fields.js';
+import { type Fields, TEXT_OR_PARTS } from '../fields.js';
 import { separatorOf } from '../text-parts.js';
 
 /** A line of Claude Code's that changes with each request and says nothing to the model. */
@@ -18,7 +18,7 @@ export function systemOf(fields: Fields): string {
 /** A result of a call: a text, or blocks that are texts. */
 function resultOf(fields: Fields): string {
   if (typeof fields.any('content') === 'string') return fields.string('content') as string;
-  return (fields.objects('content') ?? []).map(textBlock).join(separatorOf('tool'));
+  return (fields.objects('content', TEXT_OR_PARTS) ?? []).map(textBlock).join(separatorOf('tool'));
 }
 
 function textBlock(block: Fields): string {
@@ -46,7 +46,7 @@ export function turnsOf(message: Fields): ChatMessage[] {
   const turn = ChatMessage.fromPartial({ role });
   if (typeof message.any('content') === 'string') turn.content = message.string('content') as string;
   else {
-    for (const block of message.objects('content') ?? message.refuse('content', 'is missing')) {
+    for (const block of message.objects('content', TEXT_OR_PARTS) ?? message.refuse('content', 'is missing')) {
       readBlock(block, turn, results);
     }
   }

@@ -2,7 +2,7 @@ import { isJsonObject, jsonText } from '../../../../shared/exact-json.js';
 import type { ChatInput, ChatMessage, ToolCall } from '../../../../shared/generated/rocmforge/v1/inference.js';
 import { effortOf, effortVariables, thinkingSwitch, variablesJson } from '../effort.js';
 import type { FieldPolicy } from '../field-policy.js';
-import { Fields } from '../fields.js';
+import { Fields, TEXT_OR_PARTS } from '../fields.js';
 import type { FormDefaults, JsonGeneration } from '../request.js';
 import { bestOf, maxTokensOf, messageOf, samplingOf, stopOf } from '../sampling-fields.js';
 import { separatorOf } from '../text-parts.js';
@@ -140,7 +140,7 @@ function messagesOf(fields: Fields): ChatMessage[] {
 function thoughtsOf(message: Fields): string {
   const content = message.any('content');
   if (!Array.isArray(content)) return '';
-  const parts = message.objects('content') ?? [];
+  const parts = message.objects('content', TEXT_OR_PARTS) ?? [];
   return parts
     .filter((part) => part.any('type') === 'thinking')
     .map((part) => part.string('thinking') ?? '')
@@ -159,7 +159,7 @@ const TEXT_PARTS: ReadonlyMap<string | undefined, string> = new Map([
 function contentOf(message: Fields, role: string): string {
   const content = message.any('content');
   if (content === undefined || typeof content === 'string') return content ?? '';
-  const texts = (message.objects('content') ?? []).flatMap((part) => {
+  const texts = (message.objects('content', TEXT_OR_PARTS) ?? []).flatMap((part) => {
     const type = part.string('type');
     if (type === 'thinking') {
       // See thoughtsOf; another server's signature says nothing here.

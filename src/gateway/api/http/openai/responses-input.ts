@@ -1,5 +1,5 @@
 import { ChatMessage } from '../../../../shared/generated/rocmforge/v1/inference.js';
-import { Fields } from '../fields.js';
+import { Fields, TEXT_OR_PARTS } from '../fields.js';
 import { separatorOf } from '../text-parts.js';
 import { CUSTOM_INPUT, type StoredContext } from './responses-form.js';
 
@@ -22,7 +22,7 @@ export function responsesInput(fields: Fields, stored: Pick<StoredContext, 'item
   if (given === undefined) return [];
   if (typeof given === 'string') return [ChatMessage.fromPartial({ role: 'user', content: given })];
   const turns = new Turns();
-  for (const item of fields.objects('input') ?? []) readItem(item, turns, stored);
+  for (const item of fields.objects('input', 'a string or a list of items') ?? []) readItem(item, turns, stored);
   return turns.all;
 }
 
@@ -118,7 +118,7 @@ const TEXT_PARTS: ReadonlyMap<string | undefined, string> = new Map([
 function textOf(item: Fields, name: string, role: string): string {
   const given = item.any(name);
   if (given === undefined || typeof given === 'string') return given ?? '';
-  const texts = (item.objects(name) ?? []).map((part) => {
+  const texts = (item.objects(name, TEXT_OR_PARTS) ?? []).map((part) => {
     const type = part.string('type');
     const of = TEXT_PARTS.get(type) ?? part.refuse('type', `is ${JSON.stringify(type)}; only text input is supported`);
     const text = part.string(of) ?? part.refuse(of, 'is missing');
