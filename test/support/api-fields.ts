@@ -231,6 +231,7 @@ export const API_FIELDS: Readonly<Record<AnswerKind | EmbeddingKind, Values>> = 
   ollamaGenerate: { ...OLLAMA, system: ['', 's'], raw: [false, true], template: [''], context: [[]], images: [[]] },
   ollamaEmbed: { truncate: [true, false], options: [{}], keep_alive: ['5m', 0, -1], dimensions: [2] },
   ollamaEmbeddings: { options: [{}], keep_alive: ['5m', 0] },
+  teiEmbed: { truncate: [true, false], normalize: [true, false], truncation_direction: ['Right'], dimensions: [2] },
   embeddings: { ...EMBEDDING, input_type: ['query'] },
   llamaEmbedding: EMBEDDING,
   unversionedEmbeddings: EMBEDDING,

@@ -94,6 +94,16 @@ export const ollamaError: ErrorForm = (error) => {
   return { status: statusOf(error), body: { error: message, reason, param: metadata.field ?? null } };
 };
 
+const TEI_TYPES: Readonly<Record<number, string>> = { 429: 'Overloaded', 503: 'Unhealthy' };
+
+/** Text Embeddings Inference's form; `reason` and `param` are additions. */
+export const teiError: ErrorForm = (error) => {
+  const status = statusOf(error);
+  const { message, reason, metadata } = error;
+  const type = TEI_TYPES[status] ?? (status < 500 ? 'Validation' : 'Backend');
+  return { status, body: { error: message, error_type: type, reason, param: metadata.field ?? null } };
+};
+
 /**
  * The error with the names that its request's form has for the fields: `sampling.top_p` of the public API is `top_p` in
  * OpenAI's.

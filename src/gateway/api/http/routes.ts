@@ -2,7 +2,7 @@ import { asRocmForgeError, RocmForgeError } from '../../../shared/errors.js';
 import type { HttpContext } from './context.js';
 import type { EmbeddingKind } from './embeddings/embedding-fields.js';
 import { embed } from './embeddings/embedding-routes.js';
-import { anthropicError, inTermsOf, llamaError, ollamaError, openAiError } from './errors.js';
+import { anthropicError, inTermsOf, llamaError, ollamaError, openAiError, teiError } from './errors.js';
 import type { Exchange } from './exchange.js';
 import { generate, reportIgnored } from './generate.js';
 import { loadsModel } from './llama/autoload.js';
@@ -130,6 +130,8 @@ export const ROUTES: readonly Route[] = [
   embedding(/^(?:\/v1)?\/score$/, openAiForm, 'score'),
   embedding('/api/embed', ollamaForm, 'ollamaEmbed'),
   embedding('/api/embeddings', ollamaForm, 'ollamaEmbeddings'),
+  // Clients of Hugging Face's inference API post to the address itself.
+  embedding(/^\/(?:embed)?$/, teiError, 'teiEmbed'),
   generating('/api/chat', ollamaForm, 'ollamaChat'),
   generating('/api/generate', ollamaForm, 'ollamaGenerate'),
   get('/api/tags', ollamaForm, tags),

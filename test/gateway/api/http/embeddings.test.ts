@@ -214,6 +214,29 @@ describe('embeddings', () => {
     expect([status, json.error.message]).toEqual([400, expect.stringMatching(message)]);
   });
 
+  it('are lists, as Text Embeddings Inference has them, also at the address itself', async () => {
+    const { json } = await embeddings({ input: ['the fox', 'the sea'] });
+    const vectors = json.data.map(({ embedding }: { embedding: number[] }) => embedding);
+    for (const path of ['/embed', '/']) {
+      expect((await ask(server.gateway, path, { inputs: ['the fox', 'the sea'] })).json).toEqual(vectors);
+      expect((await ask(server.gateway, path, { inputs: 'the fox', truncate: false })).json).toEqual([vectors[0]]);
+    }
+    const plain = await ask(server.gateway, '/embed', { inputs: 'the fox', normalize: false });
+    const { json: expected } = await embeddings({ input: 'the fox', normalize: false });
+    expect(plain.json).toEqual([expected.data[0].embedding]);
+    const long = 'the fox '.repeat(4000);
+    const refused = await ask(server.gateway, '/embed', { inputs: long });
+    expect([refused.status, refused.json]).toEqual([
+      400,
+      expect.objectContaining({ error_type: 'Validation', reason: 'PROMPT_TOO_LONG' }),
+    ]);
+    expect((await ask(server.gateway, '/embed', { inputs: long, truncate: true })).status).toBe(200);
+    const left = await ask(server.gateway, '/embed', { inputs: long, truncate: true, truncation_direction: 'Left' });
+    expect([left.status, left.json.param]).toEqual([400, 'truncation_direction']);
+    const named = await ask(server.gateway, '/embed', { inputs: 'the fox', prompt_name: 'query' });
+    expect([named.status, named.json.reason]).toEqual([400, 'NOT_IMPLEMENTED']);
+  });
+
   it('are rejected of a model that pools otherwise', async () => {
     const { status, json } = await embeddings({ input: 'x' }, classifier.gateway);
     expect([status, json.error.message]).toEqual([400, expect.stringContaining('pooled by "rank"')]);

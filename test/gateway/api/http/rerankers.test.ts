@@ -94,6 +94,21 @@ describe('scores of a reranker', () => {
     },
   );
 
+  it('are their sigmoids in the form of Text Embeddings Inference, unless raw scores are requested', async () => {
+    const scores = await rank('dense', { documents });
+    const given = { query, texts: documents };
+    const listed = async (body: object): Promise<readonly number[]> => {
+      const { json } = await ask(servers.dense.gateway, '/rerank', { ...given, ...body });
+      const found: number[] = [];
+      for (const { index, score } of json) found[index] = score;
+      return found;
+    };
+    expect(await listed({ raw_scores: true, truncate: true })).toEqual(scores);
+    const sigmoids = scores.map((score) => 1 / (1 + Math.exp(-score)));
+    expect(await listed({})).toEqual(sigmoids);
+    expect(await listed({ raw_scores: false })).toEqual(sigmoids);
+  });
+
   it('are those of the file’s prompt for ranking, whose markers no text can write', async () => {
     const [score] = await rank('template', { documents: ['the fox'] });
     const ids = [CLS, ...(await idsOf('template', `the ${query}`)), SEP, ...(await idsOf('template', 'the fox')), SEP];
@@ -111,7 +126,7 @@ describe('scores of a reranker', () => {
       for (const [i, document] of documents.entries())
         expect(await rank(name, { documents: [document] })).toEqual([together[i]]);
       const { gateway } = servers[name];
-      const { json: listed } = await ask(gateway, '/rerank', { query, texts: documents });
+      const { json: listed } = await ask(gateway, '/rerank', { query, texts: documents, raw_scores: true });
       for (const { index, score } of listed) expect(score).toBe(together[index]);
       expect(listed.map(({ score }: { score: number }) => score)).toEqual(together.toSorted((a, b) => b - a));
       const { json: scored } = await ask(gateway, '/v1/score', { text_1: query, text_2: documents });

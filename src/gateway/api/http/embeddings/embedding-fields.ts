@@ -9,7 +9,7 @@ import { priorityOf } from '../sampling-fields.js';
 /** Requests for embeddings and scores. */
 export type EmbeddingKind =
   | ('embeddings' | 'unversionedEmbeddings' | 'llamaEmbedding')
-  | ('ollamaEmbed' | 'ollamaEmbeddings')
+  | ('ollamaEmbed' | 'ollamaEmbeddings' | 'teiEmbed')
   | ('rerank' | 'score');
 
 /** Form of a response: plain data, so that a request may be read in another thread. */
@@ -32,6 +32,8 @@ export interface EmbeddingForm {
   readonly top?: number | undefined;
   /** True if a ranking is written as Text Embeddings Inference writes it: a list. */
   readonly isList?: boolean | undefined;
+  /** True if scores are logits, and the response has their sigmoid. */
+  readonly isSigmoid?: boolean | undefined;
 }
 
 /** A request that was read. */
@@ -131,6 +133,28 @@ const ollamaEmbeddings: Reader = (body, policy) => {
   };
 };
 
+/** Text Embeddings Inference's `POST /embed`. */
+const teiEmbed: Reader = (body, policy) => {
+  const fields = new Fields(body, '', policy);
+  const { model } = headOf(fields);
+  const inputs = inputsOf(fields, 'inputs');
+  const truncate = teiTruncates(fields);
+  const normalize = fields.boolean('normalize') ?? true;
+  const dimensions = fields.integer('dimensions', 1, MOST_INTEGER);
+  // Prompts are in a configuration of Sentence Transformers, which model files do not have.
+  fields.unsupported('prompt_name');
+  fields.end();
+  return {
+    request: { ...HEADLESS, model, inputs, truncate, dimensions, normalize },
+    form: { ...EMPTY, kind: 'teiEmbed', model },
+  };
+};
+
+function teiTruncates(fields: Fields): boolean {
+  fields.mustBe('truncation_direction', 'Right', 'right');
+  return fields.boolean('truncate') ?? false;
+}
+
 const HEADLESS = { priority: 0, requestId: '', mostBytes: MOST_JSON_BYTES } as const;
 
 function keepAliveOf(fields: Fields): number | undefined {
@@ -149,10 +173,13 @@ const rerank: Reader = (body, policy, facts) => {
   const top = fields.integer('top_n', 0, MOST_INTEGER);
   const isList = name === 'texts';
   const returns = fields.boolean('return_documents') ?? fields.boolean('return_text') ?? !isList;
-  const truncate = truncates(fields);
+  const truncate = isList ? teiTruncates(fields) : truncates(fields);
+  const isRaw = isList && fields.boolean('raw_scores') === true;
   fields.ignore('return_text', 'documents', 'texts', 'user');
   fields.end();
-  const isRanked = facts.embeddings?.ranking !== undefined;
+  const { ranking, isEncoder } = facts.embeddings ?? {};
+  const isRanked = ranking !== undefined;
+  const areLogits = isEncoder === true && ranking?.hasHead === true;
   return {
     request: {
       ...head,
@@ -163,7 +190,15 @@ const rerank: Reader = (body, policy, facts) => {
     },
     ranking: isRanked ? { ...head, truncate, pairs: documents.map((document) => [query, document]) } : undefined,
     form: {
-      ...{ ...EMPTY, kind: 'rerank', model: head.model, isRanked, top, isList },
+      ...{
+        ...EMPTY,
+        kind: 'rerank',
+        model: head.model,
+        isRanked,
+        top,
+        isList,
+        isSigmoid: isList && areLogits && !isRaw,
+      },
       pairs: documents.map((_, i) => [0, i + 1]),
       documents: returns ? documents : undefined,
     },
@@ -206,6 +241,7 @@ export const EMBEDDING_READERS: Readonly<Record<EmbeddingKind, Reader>> = {
   unversionedEmbeddings: unversioned,
   ollamaEmbed,
   ollamaEmbeddings,
+  teiEmbed,
   llamaEmbedding: llama,
   rerank,
   score,

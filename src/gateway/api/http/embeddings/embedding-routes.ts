@@ -66,6 +66,8 @@ function embeddingsOf({ values, tokens }: EmbeddedPrompts<Float32Array>, { form,
       };
     case 'ollamaEmbeddings':
       return { embedding: numbersOf(values[0] as Float32Array) };
+    case 'teiEmbed':
+      return listed(numbersOf);
     case 'llamaEmbedding':
       // llama.cpp lists a vector a token; a pooled embedding is one.
       return listed((vector, index) => ({ index, embedding: rowsOf(vector, form.size).map(numbersOf) }));
@@ -105,7 +107,7 @@ function scoresOf({ requestId, values, tokens }: EmbeddedPrompts<number>, { form
     .map((value, index) => ({
       index,
       ...(form.documents && { document: { text: form.documents[index] } }),
-      relevance_score: value,
+      relevance_score: form.isSigmoid ? 1 / (1 + Math.exp(-value)) : value,
     }))
     .sort((a, b) => b.relevance_score - a.relevance_score || a.index - b.index)
     .slice(0, form.top ?? values.length);
