@@ -191,6 +191,19 @@ const MISTAKES: Partial<Record<RandomFamilyName, Readonly<Record<string, Mistake
     'scores by the head’s size': attentions(({ headDim }) => ({ scale: 1 / Math.sqrt(headDim) })),
     'pairs of halves': otherPairs,
   },
+  'stablelm-parallel': {
+    'no norms of q and k': attentions(() => ({ headNorms: undefined })),
+    'all heads of k with the weights of q’s first': attentions(({ headNorms }) => ({
+      headNorms: { ...headNorms!, key: headNorms!.query },
+    })),
+    'norms of heads without their means': attentions(({ headNorms }) => ({
+      headNorms: { ...headNorms!, over: 'head' },
+    })),
+    'the MLP behind attention': (graph) => {
+      const additions = graph.additions.flatMap((value) => (value.kind === 'sum' ? [...value.of] : [value]));
+      return { ...graph, additions };
+    },
+  },
   olmo2: {
     'norms after attention and MLP left out': noPostNorms,
     'no norms of q and k': attentions(() => ({ headNorms: undefined })),

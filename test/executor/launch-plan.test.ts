@@ -178,7 +178,7 @@ describe('every contract', () => {
 
   it('that adds floats says in which order', () => {
     const adds =
-      /^(linear|matmul|router_scores|route_experts|combine_experts|experts_swiglu|experts_summed|delta_conv|delta_net|short_conv|latent_append|causal_conv|mamba_scan|gated_norm|gemm|small_gemm|gate_up|rms_norm|layer_norm|heads?_norm|groups_norm|norm_add|norm_rope|qk_norm|softmax|attention|flash|qkt|weighted|log_softmax|prompt_logprobs|sum_ranks|mix_streams|match_magnitude|sparse_geglu|pool_rows)/;
+      /^(linear|matmul|router_scores|route_experts|combine_experts|experts_swiglu|experts_summed|delta_conv|delta_net|short_conv|latent_append|causal_conv|mamba_scan|gated_norm|gemm|small_gemm|gate_up|rms_norm|layer_norm|heads?_norm|head_layer_norm|groups_norm|norm_add|norm_rope|qk_norm|softmax|attention|flash|qkt|weighted|log_softmax|prompt_logprobs|sum_ranks|mix_streams|match_magnitude|sparse_geglu|pool_rows)/;
     for (const { name, order } of allContracts) expect([name, order !== undefined]).toEqual([name, adds.test(name)]);
   });
 });

@@ -120,13 +120,14 @@ export function float64Forward(path: string, tokens: readonly number[], options:
     const bias = has(`${name}.bias`) ? tensor(`${name}.bias`) : undefined;
     return bias === undefined ? y : y.map((value, i) => value + bias[i]!);
   };
-  const norm = (name: string, x: Row): Row => {
+  /** @param first the first of its weights */
+  const norm = (name: string, x: Row, first = 0): Row => {
     const weight = tensor(has(`${name}.weight`) ? `${name}.weight` : name);
     const mean = isCentered ? x.reduce((sum, value) => sum + value, 0) / x.length : 0;
     const scale = 1 / Math.sqrt(x.reduce((sum, value) => sum + (value - mean) ** 2, 0) / x.length + epsilon);
     return biased(
       name,
-      x.map((value, i) => (value - mean) * scale * weight[i]!),
+      x.map((value, i) => (value - mean) * scale * weight[first + i]!),
     );
   };
 
@@ -246,6 +247,10 @@ export function float64Forward(path: string, tokens: readonly number[], options:
       ) {
         queries = queries.map((head) => norm(`${block}.attn_q_norm`, head));
         keys = keys.map((head) => norm(`${block}.attn_k_norm`, head));
+      }
+      if (is('command-r', 'starcoder2') && has(`${block}.attn_q_norm.weight`)) {
+        queries = queries.map((head, i) => norm(`${block}.attn_q_norm`, head, i * headDim));
+        keys = keys.map((head, i) => norm(`${block}.attn_k_norm`, head, i * headDim));
       }
       const rotated = (head: Row) => (isRotated ? turn(head, position, rope) : head);
       if (is('hunyuan-dense', 'hunyuan-moe', 'maincoder')) {
@@ -532,6 +537,7 @@ export function float64Forward(path: string, tokens: readonly number[], options:
             : attend(layer, normed);
     if (
       is('command-r', 'cohere2', 'falcon') ||
+      (is('starcoder2') && !has(`${block}.ffn_norm.weight`)) ||
       (is('gptneox') && metadata.boolean(`${architecture}.use_parallel_residual`))
     ) {
       xs = xs.map((x, row) => {

@@ -184,8 +184,7 @@ export const KNOWN_FILES: readonly KnownFile[] = [
     name: 'c4ai-command-r-plus Q4_K_M',
     architecture: 'command-r',
     preTokenizer: 'command-r',
-    tensors: { 'blk.0.attn_q_norm.weight': [128] },
-    refused: 'nothing here uses tensor blk.0.attn_q_norm.weight',
+    family: 'command-r-plus',
     ...dense,
   },
   { name: 'c4ai-command-r7b-12-2024 Q4_K_M', architecture: 'cohere2', preTokenizer: 'command-r', ...dense },
@@ -195,6 +194,14 @@ export const KNOWN_FILES: readonly KnownFile[] = [
     preTokenizer: 'stablelm2',
     types: Q4_K_M,
     headDim: 64,
+  },
+  {
+    name: 'StableLM-2-12B-Chat Q4_K_M',
+    architecture: 'stablelm',
+    preTokenizer: 'stablelm2',
+    family: 'stablelm-parallel',
+    types: Q4_K_M,
+    headDim: 160,
   },
   { name: 'StarCoder2-7B Q4_K_M', architecture: 'starcoder2', preTokenizer: 'starcoder', ...dense },
   { name: 'Phi-2 Q4_K_M', architecture: 'phi2', preTokenizer: 'phi-2', types: Q4_K_M, headDim: 80 },
@@ -231,7 +238,9 @@ export function headerOf(file: KnownFile): GgufBuilder {
   const matrices = [...builder.read().tensors.values()].filter(
     ({ name, dims }) =>
       dims.length >= 2 &&
-      !/\.bias$|^cls\.output|ffn_gate_inp|ssm_conv1d|altup_|laurel_|^position_embd|^token_types/.test(name),
+      !/\.bias$|_norm\.weight$|^cls\.output|ffn_gate_inp|ssm_conv1d|altup_|laurel_|^position_embd|^token_types/.test(
+        name,
+      ),
   );
   for (const [i, { name }] of matrices.entries()) builder.retype(name, file.types[i % file.types.length]!);
   return builder;

@@ -35,7 +35,10 @@ export function writeQuantizedFamily(name: RandomFamilyName, weights: FamilyQuan
   const random = new RandomWeights(fillRandomly);
   for (const tensor of builder.read().tensors.values()) {
     // Vectors of groups of heads have two dimensions, too. Quantizers leave AltUp and LAuReL as they are.
-    if (tensor.dims.length < 2 || /\.bias$|\.ssm_(a|d|norm)(\.|$)|\.shortconv\.conv\.|altup_|laurel_/.test(tensor.name))
+    if (
+      tensor.dims.length < 2 ||
+      /\.bias$|_norm\.weight$|\.ssm_(a|d|norm)(\.|$)|\.shortconv\.conv\.|altup_|laurel_/.test(tensor.name)
+    )
       continue;
     const [, layer, kind] = /^(?:blk\.(\d+)\.)?([^.]+)/.exec(tensor.name)!;
     const type = matrixType(weights, shape, kind!, layer === undefined ? undefined : Number(layer), tensor.dims[0]!);

@@ -17,7 +17,7 @@ export interface RandomFamily {
   readonly joined?: readonly ('qkv' | 'gate_up')[];
   /** Matrices and norms that have a bias. */
   readonly biases?: readonly string[];
-  readonly headNorms?: 'head' | 'row';
+  readonly headNorms?: 'head' | 'row' | 'own-head';
   /** Norms of a block, as wide as the residual stream. Default: attn_norm, ffn_norm. */
   readonly norms?: readonly string[];
   readonly isTied?: boolean;

@@ -32,6 +32,16 @@ export const RANDOM_LAYER_NORMS = {
     biases: [...NORMS, 'attn_qkv', ...MATRICES],
     metadata: { ...EPSILON, 'rope.dimension_count': 4, use_parallel_residual: true },
   },
+  // Command R+. llama.cpp reads norms of heads of 64 layers and more alone.
+  'command-r-plus': {
+    architecture: 'command-r',
+    headNorms: 'own-head',
+    reference: 'float64',
+    isTied: true,
+    norms: ['attn_norm'],
+    metadata: { ...EPSILON, logit_scale: typed.f32(0.25) },
+    scaled: { token_embd: 0.04 },
+  },
 } as const satisfies Readonly<Record<string, RandomFamily>>;
 
 /** Random models that are computed as one of these is. */
@@ -49,6 +59,13 @@ export const LAYER_NORM_ALIASES = {
   stablelm: {
     heads: [4, 4, 16],
     biases: [...NORMS, ...QKV],
+    metadata: { ...EPSILON, 'rope.dimension_count': 4, use_parallel_residual: true },
+  },
+  // As StableLM 2 12B.
+  'stablelm-parallel': {
+    headNorms: 'own-head',
+    norms: ['attn_norm'],
+    biases: NORMS,
     metadata: { ...EPSILON, 'rope.dimension_count': 4, use_parallel_residual: true },
   },
   phi2: {

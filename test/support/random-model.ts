@@ -255,12 +255,13 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
     const isAttention = !isNet && !isConvolution && !isStateSpace && !isFfn && latents === undefined;
     if (isAttention) project(`${block}.attn_output`, heads * dim, hidden);
     if (family.headNorms !== undefined && isAttention) {
-      vector(
-        `${block}.attn_q_norm.weight`,
-        family.headNorms === 'head' ? dim : heads * dim,
-        family.means?.attn_q_norm ?? 1,
-      );
-      if (!isShared) vector(`${block}.attn_k_norm.weight`, family.headNorms === 'head' ? dim : kvWidth, 1);
+      const { headNorms: over, means } = family;
+      const headNorm = (name: string, count: number, mean = 1): void => {
+        if (over === 'own-head') vector(`${block}.${name}.weight`, dim, mean, count);
+        else vector(`${block}.${name}.weight`, over === 'head' ? dim : count * dim, mean);
+      };
+      headNorm('attn_q_norm', heads, means?.attn_q_norm);
+      if (!isShared) headNorm('attn_k_norm', kvWidth / dim);
     }
     if (family.hasSinks) vector(`${block}.attn_sinks.weight`, heads, 1);
     // As its files have it.

@@ -23,6 +23,28 @@ export const headNorm = defineKernel({
   ),
 });
 
+/** As {@link headNorm}, by LayerNorms, and each head has weights of its own. */
+export const headLayerNorm = defineKernel({
+  name: 'head_layer_norm',
+  source: 'head_layer_norm.hip',
+  summary: '(x - mean(x)) / sqrt(mean((x - mean(x))²) + eps) * weight, for each head of q and k by itself, in place',
+  arguments: [
+    inout('qkv', 'f32', 'tokens', 'heads + 2 * kv_heads', 'head_dim'),
+    input('query_weight', 'f32', 'heads', 'head_dim'),
+    input('key_weight', 'f32', 'kv_heads', 'head_dim'),
+    i32('heads'),
+    i32('kv_heads'),
+    i32('head_dim'),
+    f32('eps'),
+  ],
+  grid: [{ of: 'heads + kv_heads', per: 'waves' }, { of: 'tokens' }],
+  order: ORDER.dot,
+  tolerance: roundings(
+    '(head_dim / 8 + 16) · 2⁻²⁴ · (|weight| + |reference|) · (|x| + mean |x|) / deviation, as of layer_norm',
+    (sizes) => sizes.head_dim! / 8 + 16,
+  ),
+});
+
 export const headsNorm = defineKernel({
   name: 'heads_norm',
   source: 'heads_norm.hip',
@@ -81,4 +103,4 @@ export const qkNorm = defineKernel({
   ),
 });
 
-export const headNormContracts: readonly KernelContract[] = [headNorm, headsNorm, groupsNorm, qkNorm];
+export const headNormContracts: readonly KernelContract[] = [headNorm, headLayerNorm, headsNorm, groupsNorm, qkNorm];

@@ -19,6 +19,9 @@ import type { Activation, ActivationEncoding, Products } from './products.js';
 import type { RecordedModel } from './recorded-model.js';
 import { UnfusedAttention } from './unfused-attention.js';
 
+/** Norms of q and k by a launch of their own. */
+const NORM_KERNELS = { head: kernels.headNorm, row: kernels.qkNorm, 'own-head': kernels.headLayerNorm } as const;
+
 /** @throws RocmForgeError where attention with sinks is not built for the form or the head size */
 function refuseSinks(
   { device, limits: { attention }, cache }: Pick<AttentionSite, 'device' | 'limits' | 'cache'>,
@@ -132,7 +135,7 @@ export class AttentionLayers {
     norms: HeadNormValues,
     qkv: DeviceBuffer,
   ): void {
-    const kernel = headNorms?.over === 'head' ? kernels.headNorm : kernels.qkNorm;
+    const kernel = NORM_KERNELS[headNorms?.over ?? 'row'];
     this.site.plan.launch(kernel, { qkv, ...norms, heads, kv_heads, head_dim }, { tokens: this.tokens.count });
   }
 

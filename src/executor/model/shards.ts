@@ -116,8 +116,9 @@ function rankSum(value: Linear, place: Rank): RankSum {
 
 function checkHeads({ heads, kvHeads, headNorms, qkv, isGated }: Attention, { ranks }: Rank): void {
   if (isGated) refuse('attention with gates is not split into shards');
-  if (headNorms?.over === 'row') {
-    refuse(`${qkv.weights[0]?.tensor.name}: queries that are normalized over all heads are not split into shards`);
+  if (headNorms !== undefined && headNorms.over !== 'head') {
+    const how = headNorms.over === 'row' ? 'over all heads' : 'by weights of each head';
+    refuse(`${qkv.weights[0]?.tensor.name}: queries that are normalized ${how} are not split into shards`);
   }
   const divides = kvHeads % ranks === 0 || ranks % kvHeads === 0;
   if (heads % ranks === 0 && divides) return;

@@ -252,9 +252,9 @@ export const isRecurrent = (value: Value): value is Recurrent =>
 
 /** RMS norms of q and k. */
 export interface HeadNorms {
-  /** Each head by itself, or all heads of q together and all of k. */
-  readonly over: 'head' | 'row';
-  /** `[head_dim]`, or `[heads, head_dim]`. */
+  /** RMS norms of each head, or of all heads of q together and all of k; or LayerNorms of each head with weights of its own. */
+  readonly over: 'head' | 'row' | 'own-head';
+  /** `[head_dim]`; otherwise `[heads, head_dim]`. */
   readonly query: VectorRef;
   readonly key: VectorRef;
   readonly epsilon: number;

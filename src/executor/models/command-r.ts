@@ -2,7 +2,7 @@ import { type Family, Layers } from './family.js';
 
 /**
  * command-r: attention and MLP take the same LayerNorm of the residual stream and are added to it together; the embedding is the
- * output projection, and logits are multiplied. Command R+ normalizes q and k, too, which is refused by its tensors.
+ * output projection, and logits are multiplied. Command R+ normalizes each head of q and k, too.
  */
 export const commandR: Family = {
   name: 'command-r',
@@ -14,7 +14,8 @@ export const commandR: Family = {
       embedding: l.embedding(),
       additions: l.eachBlock((block, index) => {
         const normed = l.layerNorm(`${block}.attn_norm`);
-        const attention = l.attention(index, l.qkv(block, normed), rope);
+        const headNorms = tensors.has(`${block}.attn_q_norm.weight`) ? l.headNorms(block, 'own-head') : undefined;
+        const attention = l.attention(index, l.qkv(block, normed), rope, { headNorms });
         return [{ kind: 'sum', of: [l.attended(block, attention), l.mlp(block, normed)] }];
       }),
       logits: l.logits(l.embedding(), l.layerNorm('output_norm')),

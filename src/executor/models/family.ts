@@ -31,7 +31,7 @@ export interface Family {
 
 /** Optional parts of an attention layer beside its projections. */
 export interface AttentionOptions {
-  readonly headNorms?: HeadNorms;
+  readonly headNorms?: HeadNorms | undefined;
   /** True if it sees the latest positions alone. */
   readonly isWindowed?: boolean;
   readonly sinks?: VectorRef;
@@ -82,15 +82,14 @@ export class Layers {
     return { ...this.rmsNorm(name), isCentered: true, bias };
   }
 
-  /**
-   * RMS norms of q and k by the block's `attn_q_norm` and `attn_k_norm`: of each head, or of all together.
-   *
-   * @param after a rotation before them
-   */
+  /** Norms of q and k by the block's `attn_q_norm` and `attn_k_norm`. @param after a rotation before them */
   headNorms(block: string, over: HeadNorms['over'] = 'head', after?: Rope): HeadNorms {
     const { heads, kvHeads, headDim, rmsNormEpsilon } = this.model;
-    const weight = (name: string, count: number) =>
-      this.tensors.vector(`${block}.${name}.weight`, over === 'head' ? headDim : count * headDim);
+    const weight = (name: string, count: number): VectorRef => {
+      const tensor = `${block}.${name}.weight`;
+      if (over === 'own-head') return this.tensors.vectors(tensor, count, headDim);
+      return this.tensors.vector(tensor, over === 'head' ? headDim : count * headDim);
+    };
     const [query, key] = [weight('attn_q_norm', heads), weight('attn_k_norm', kvHeads)];
     return { over, query, key, epsilon: rmsNormEpsilon, after };
   }
@@ -258,8 +257,7 @@ export class Layers {
     const size = isWindowed ? (traits.window?.size ?? contextLength) : contextLength;
     // A window that no context outgrows hides nothing.
     const window = size < contextLength ? size : undefined;
-    const softcap = traits.attentionSoftcap;
-    const shape = { heads, kvHeads, headDim, scale, window, softcap };
+    const shape = { heads, kvHeads, headDim, scale, window, softcap: traits.attentionSoftcap };
     return { kind: 'attention', layer, qkv, isGated, ...shape, rope, headNorms, sinks };
   }
 

@@ -3,7 +3,7 @@ import { type Family, Layers } from './family.js';
 /**
  * starcoder2: blocks of LayerNorms, RoPE over halves, and biases where the file has them. The MLP of StarCoder 2 and CodeShell has
  * no gate and GELU, that of Nemotron and Minitron max(x, 0)²; those of Orion and StableLM have a gate. CodeShell's embedding is its
- * output matrix. StableLM 2 12B, whose heads have LayerNorms, is refused by its tensors.
+ * output matrix. StableLM 2 12B has LayerNorms of heads, and its MLP takes the norm that attention takes.
  */
 export const starcoder2: Family = {
   name: 'starcoder2',
@@ -13,10 +13,14 @@ export const starcoder2: Family = {
     const rope = l.rope('halves');
     return {
       embedding: l.embeddingOr('output'),
-      additions: l.eachBlock((block, index) => [
-        l.attended(block, l.attention(index, l.qkv(block, l.layerNorm(`${block}.attn_norm`)), rope)),
-        l.mlp(block, l.layerNorm(`${block}.ffn_norm`)),
-      ]),
+      additions: l.eachBlock((block, index) => {
+        const normed = l.layerNorm(`${block}.attn_norm`);
+        const headNorms = tensors.has(`${block}.attn_q_norm.weight`) ? l.headNorms(block, 'own-head') : undefined;
+        const attended = l.attended(block, l.attention(index, l.qkv(block, normed), rope, { headNorms }));
+        const isParallel = !tensors.has(`${block}.ffn_norm.weight`);
+        if (isParallel) return [{ kind: 'sum', of: [attended, l.mlp(block, normed)] }];
+        return [attended, l.mlp(block, l.layerNorm(`${block}.ffn_norm`))];
+      }),
       logits: l.logits(l.matrixOrEmbedding('output'), l.layerNorm('output_norm')),
     };
   },
