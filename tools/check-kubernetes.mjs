@@ -44,7 +44,7 @@ for (const { spec } of values.crds.flatMap(documentsOf)) {
   }
 }
 
-/** API version of kustomize, whose file is no object of a server. */
+/** API version of kustomize, whose file is not an object of a server. */
 const KUSTOMIZATION = 'kustomize.config.k8s.io/v1beta1';
 
 function schemaOf({ apiVersion, kind }) {

@@ -129,7 +129,7 @@ const isMissing = (error: unknown): boolean =>
   ['ENOENT', 'ENOTDIR'].includes((error as NodeJS.ErrnoException).code ?? '');
 
 function checkKind(stats: { isFile(): boolean }, file: string): void {
-  if (!stats.isFile()) throw new Error(`${file} is no regular file`);
+  if (!stats.isFile()) throw new Error(`${file} is not a regular file`);
 }
 
 function checkFile(stats: { isFile(): boolean; readonly size: number }, file: string): void {

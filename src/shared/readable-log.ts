@@ -12,7 +12,7 @@ const LEVELS: Readonly<Record<number, readonly [name: string, colour: number]>> 
 
 /**
  * A line of the log as somebody at a terminal reads it: time of day, level, process, message, then what else it tells. A line
- * that is no JSON of a logger stays as it is, but for characters that would steer the terminal.
+ * that is not JSON of a logger stays as it is, but for characters that would steer the terminal.
  *
  * @param line with its newline
  */

@@ -105,7 +105,7 @@ function attempt<R>(path: string, read: () => R): R {
 }
 
 function checkReadable(path: string, stats: BigIntStats): void {
-  if (!stats.isFile()) throw new RocmForgeError('INVALID_OPTION', `${path} is no file; name one`);
+  if (!stats.isFile()) throw new RocmForgeError('INVALID_OPTION', `${path} is not a file; name one`);
   if (stats.size <= MAX_BYTES) return;
   throw new RocmForgeError('INVALID_OPTION', `${path} has ${stats.size} bytes, more than the ${MAX_BYTES} taken`);
 }

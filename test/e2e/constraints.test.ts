@@ -122,7 +122,7 @@ describe('an answer of a form', () => {
 
 it.each<[string, Kind | undefined, Parameters<typeof request>[0], string, RegExp]>([
   ['a schema that is none', { $case: 'jsonSchema', value: '{"type": 5}' }, {}, 'CONSTRAINT_INVALID', /\/type/],
-  ['a schema that is no JSON', { $case: 'jsonSchema', value: '{' }, {}, 'CONSTRAINT_INVALID', /json_schema/],
+  ['a schema that is not JSON', { $case: 'jsonSchema', value: '{' }, {}, 'CONSTRAINT_INVALID', /json_schema/],
   [
     'what cannot be kept of one',
     { $case: 'jsonSchema', value: '{"type":"array","uniqueItems":true}' },

@@ -81,7 +81,7 @@ describe('a recorded launch', () => {
     const y = at(0x9000, 'u8', 4096);
     expect(() => recorder().launch(quantizeQ8, { x, y, in: 64 }, { rows: 1, blocks: 2 })).not.toThrow();
     expect(() => recorder().launch(quantizeQ8, { x, y, in: 65 }, { rows: 1, blocks: 3 })).toThrow(
-      'quantize_q8: in = 65 is no multiple of 32',
+      'quantize_q8: in = 65 is not a multiple of 32',
     );
   });
 

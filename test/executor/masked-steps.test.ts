@@ -349,7 +349,7 @@ describe('a frame is refused', () => {
     await (await refused({ ...draftTokens, draftTokenMasks: words(1, 9) })).toThrow('mask 9, which is not there');
     await (await refused({ ...draftTokens, draftTokenMasks: words(1, 0) })).toThrow('mask 0, which is not there');
     await (await refused({ ...draftTokens, draftTokenMasks: Buffer.alloc(7) })).toThrow(
-      '7 bytes are no whole number of words',
+      '7 bytes are not a whole number of words',
     );
     await (await refused({ ...draftTokens, slot: 0, draftTokenMasks: words(1, 1) })).toThrow(
       'slot 0 is not constrained',

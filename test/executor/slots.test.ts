@@ -55,7 +55,7 @@ describe('a slot is opened only with', () => {
 
   it.each<[string, Partial<SlotOpen>, string]>([
     ['a slot that there is', { slot: 3 }, 'slot 3 of 3'],
-    ['whole words', { tokenIds: Buffer.of(1, 2, 3) }, 'no whole number of words'],
+    ['whole words', { tokenIds: Buffer.of(1, 2, 3) }, 'not a whole number of words'],
     ['at least one token', { tokenIds: words(), promptTokens: 0 }, 'holds 0 tokens'],
     ['at most as many tokens as the context', { tokenIds: ids(41) }, 'holds 41 tokens'],
     ['a prompt that is among the tokens', { promptTokens: 5 }, 'a prompt of 5 among 4 tokens'],
@@ -291,7 +291,7 @@ describe('windowed blocks', () => {
     ['each there once', { windowBlockIds: words(4, 5, 4) }, 'windowed block 4 twice'],
     ['within the context', { windowStart: 6, windowBlockIds: words(1, 2) }, 'more windowed blocks than the context'],
     ['within the context, also where none is named', { windowStart: 7 }, 'windowed blocks from 7 on'],
-    ['whole words', { windowBlockIds: Buffer.of(1, 2, 3) }, 'no whole number of words'],
+    ['whole words', { windowBlockIds: Buffer.of(1, 2, 3) }, 'not a whole number of words'],
   ])('are %s', (_, parts, message) => {
     expect(() => windowed(parts)).toThrow(broken(message));
   });

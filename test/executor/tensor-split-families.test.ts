@@ -25,7 +25,7 @@ const FAMILIES = (isFull ? RANDOM_FAMILY_NAMES : (['qwen2', 'gemma3'] as const))
 });
 /** Refusals by name, of other layers and of sizes that do not divide; a test below says which families have none. */
 const REFUSED =
-  /(is not split into shards|are not \d parts of whole blocks of \d+) by --split tensor; take --split layer$/;
+  /(is not split into shards|are not \d parts of whole blocks of \d+) by --split tensor; use --split layer$/;
 const split = new Set<string>();
 
 describe('a model of each dense family in shards over two devices has one hash, near what one device computes', () => {

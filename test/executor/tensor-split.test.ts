@@ -171,12 +171,7 @@ describe('what is not split into shards is refused by name', () => {
       'blk.0.attn_output.weight: 64 columns are not 4 parts of whole blocks of 32',
     ],
     ['experts', two, () => writeRandomFamily('llama-experts'), 'a layer of experts is not split into shards'],
-    [
-      'states',
-      two,
-      () => writeRandomFamily('qwen35'),
-      'is not split into shards by --split tensor; take --split layer',
-    ],
+    ['states', two, () => writeRandomFamily('qwen35'), 'is not split into shards by --split tensor; use --split layer'],
     ['norms over all heads', two, () => writeRandomFamily('olmo2'), 'blk.0.attn_q.weight: queries that are normalized'],
   ] as const)('%s', async (_what, devices, model, message) => {
     await expect(loadShards(model(), devices)).rejects.toThrow(message);

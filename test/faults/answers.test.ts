@@ -60,7 +60,7 @@ const PROMPT_MISTAKES: Readonly<Record<string, Mistake>> = {
   'a prompt token too few': ({ promptOutputs }) => ({ promptOutputs: promptOutputs.slice(1) }),
   'another prompt': promptOutput({ tokenId: 260 }),
   'the prompt of another slot': promptOutput({ slot: 5 }),
-  'a log probability that is no number': promptOutput({ logprob: Number.NaN }),
+  'a log probability that is not a number': promptOutput({ logprob: Number.NaN }),
   'a log probability above 0': promptOutput({ logprob: 2 }),
 };
 

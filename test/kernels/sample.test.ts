@@ -143,7 +143,7 @@ onEachTarget('sample', (target) => {
     expect(await sampleRows(target, rows)).toEqual(rows.map(() => OUTPUT_NON_FINITE));
   });
 
-  it('is greedy at temperatures whose inverse is no number to compute with, and draws from there on', async () => {
+  it('is greedy at temperatures whose inverse is not a number to compute with, and draws from there on', async () => {
     const logits = [1, 3, 2.9, 2];
     const cold = [1e-45, 1e-40, 1e-38, 1e-20, 9.9e-7].flatMap((temperature) => [
       row(logits, { temperature }),

@@ -70,7 +70,7 @@ it('with a number of arguments that nothing can have is cut to what there is roo
   expect(readBack(bytes)?.launch?.arguments).toHaveLength(32);
 });
 
-it('that is no file, or is gone, is none', () => {
+it('that is not a file, or is gone, is none', () => {
   expect(readFaultRecord('/dev')).toBeUndefined();
   expect(readFaultRecord('/nonexistent')).toBeUndefined();
 });

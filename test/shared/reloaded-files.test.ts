@@ -66,7 +66,7 @@ it('keeps what it knew while a file is bad or gone, complains once, and goes on 
   await files.check();
   expect(files.current()).toBe('one 1');
   expect(told).toEqual([]);
-  expect(warnings).toEqual(['bad is bad', expect.stringContaining('ENOENT'), `${file} is no file; name one`]);
+  expect(warnings).toEqual(['bad is bad', expect.stringContaining('ENOENT'), `${file} is not a file; name one`]);
   rmSync(file, { recursive: true });
   writeFileSync(file, 'two');
   await files.check();

@@ -22,7 +22,7 @@ export function readLoadRun(file: string): LoadRun {
     Array.isArray(records) &&
     records.every((record) => Array.isArray(record?.gapsMs) && typeof record.error === 'string');
   if (isRun) return run as LoadRun;
-  throw new RocmForgeError('INVALID_OPTION', `${file} is no run of this release; write one with --save`);
+  throw new RocmForgeError('INVALID_OPTION', `${file} is not a run of this release; write one with --save`);
 }
 
 /** Two runs beside each other, and how many times as much the newer has. */

@@ -27,7 +27,7 @@ function overridden(value: string, cards: readonly Card[], hasCodeObjects: (targ
   const check = 'HSA_OVERRIDE_GFX_VERSION';
   const fix = `unset ${check}`;
   const version = /^(\d+)\.(\d+)\.(\d+)$/.exec(value);
-  if (version === null) return { check, state: 'failed', detail: `${value} is no version such as 11.0.0`, fix };
+  if (version === null) return { check, state: 'failed', detail: `${value} is not a version such as 11.0.0`, fix };
   const [major, minor, step] = version.slice(1).map(Number) as [number, number, number];
   const target = `gfx${major}${minor.toString(16)}${step.toString(16)}`;
   const own = [...new Set(cards.map((card) => card.target))];

@@ -171,7 +171,7 @@ async function failureOf(
     };
   }
   if (status >= 500 || status === 408) return { error: error('HUB_UNAVAILABLE', 'try again later') };
-  return { error: error('HUB_PROTOCOL', 'this is no answer to a request for a file') };
+  return { error: error('HUB_PROTOCOL', 'this is not an answer to a request for a file') };
 }
 
 /** Seconds or a date, or the seconds of a `RateLimit` header; undefined where neither says. */

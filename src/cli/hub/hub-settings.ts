@@ -59,7 +59,7 @@ function endpointOf(text: string): URL {
   if (url === undefined || !isEndpoint) {
     // Not quoted where a password may stand in it.
     const quoted = text.includes('@') ? '' : ` ${JSON.stringify(text)}`;
-    throw new RocmForgeError('INVALID_OPTION', `HF_ENDPOINT${quoted} is no http or https address of a host alone`);
+    throw new RocmForgeError('INVALID_OPTION', `HF_ENDPOINT${quoted} is not an http or https address of a host alone`);
   }
   return url;
 }

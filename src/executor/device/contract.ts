@@ -185,7 +185,7 @@ export function checkIndices(contract: KernelContract, values: ReadonlyMap<strin
 export function checkSizes(contract: KernelContract, values: ReadonlyMap<string, number>): void {
   for (const [size, divisor] of contract.multiples ?? []) {
     const [n, by] = [evaluate(size, values), evaluate(divisor, values)];
-    if (n % by !== 0) throw new RangeError(`${contract.name}: ${size} = ${n} is no multiple of ${divisor} = ${by}`);
+    if (n % by !== 0) throw new RangeError(`${contract.name}: ${size} = ${n} is not a multiple of ${divisor} = ${by}`);
   }
   for (const argument of contract.arguments) {
     if (argument.kind === 'scalar' || argument.stride === undefined) continue;

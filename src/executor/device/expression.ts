@@ -7,7 +7,7 @@ const parsed = new Map<string, Expression>();
 /**
  * The value of an integer expression of a contract: names, whole numbers, `+ - *` and parentheses.
  *
- * @throws RangeError for a name that has no value or text that is no expression: both are mistakes in a contract
+ * @throws RangeError for a name that has no value or text that is not an expression: both are mistakes in a contract
  */
 export function evaluate(expression: string, values: ReadonlyMap<string, number>): number {
   let evaluated = parsed.get(expression);
@@ -60,6 +60,6 @@ function parse(expression: string): Expression {
   };
 
   const value = sum();
-  if (at !== tokens.length) throw new RangeError(`"${expression}" is no expression`);
+  if (at !== tokens.length) throw new RangeError(`"${expression}" is not an expression`);
   return value;
 }

@@ -117,7 +117,7 @@ export class ValueRecorder {
       case 'renormed':
       case 'mixed-streams':
       case 'other-streams':
-        throw new Error('what changes streams is no input');
+        throw new Error('what changes streams is not an input');
       case 'linear':
       case 'scaled':
       case 'sum':

@@ -248,7 +248,10 @@ function openHost(options: DeviceOptions): Device {
   const folder = path.join(kernelsRoot(options), 'host');
   const best = addon.hostLevel();
   if (best === '') {
-    throw new RocmForgeError('DEVICE_UNAVAILABLE', 'this processor has no AVX2: x86-64-v3 is the least that is built');
+    throw new RocmForgeError(
+      'DEVICE_UNAVAILABLE',
+      'this processor has no AVX2; x86-64-v3 is the lowest level that is built',
+    );
   }
   const supported = HOST_LEVELS.filter((level, i) => level === 'native' || i >= HOST_LEVELS.indexOf(best as HostLevel));
   if (options.level !== undefined && !supported.includes(options.level)) {

@@ -241,5 +241,5 @@ function vectorPart({ tensor }: VectorRef, [first, length]: Range): VectorRef {
 }
 
 function refuse(what: string): never {
-  throw new RocmForgeError('INVALID_OPTION', `${what} by --split tensor; take --split layer`, { option: 'split' });
+  throw new RocmForgeError('INVALID_OPTION', `${what} by --split tensor; use --split layer`, { option: 'split' });
 }

@@ -70,7 +70,7 @@ export class Models {
       const { modelName, modelAliases = [] } = model.served.facts;
       for (const name of new Set([modelName, ...modelAliases])) {
         if (this.byName.has(name)) {
-          throw new RocmForgeError('INVALID_OPTION', `two models are called "${name}"; give each a name of its own`);
+          throw new RocmForgeError('INVALID_OPTION', `two models are called "${name}"; give each its own name`);
         }
         this.byName.set(name, model);
       }

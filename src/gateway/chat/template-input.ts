@@ -50,7 +50,7 @@ const OWN_VARIABLES: ReadonlySet<string> = new Set([
   ...['messages', 'tools', 'documents', 'add_generation_prompt', 'bos_token', 'eos_token'],
 ]);
 
-/** @throws RocmForgeError `INVALID_FIELD` for what is no JSON object, or names a variable that every template is given */
+/** @throws RocmForgeError `INVALID_FIELD` for what is not a JSON object, or names a variable that every template is given */
 export function templateVariables({
   templateVariablesJson: json = '',
 }: Pick<Conversation, 'templateVariablesJson'>): Dict {

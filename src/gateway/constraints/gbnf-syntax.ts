@@ -171,7 +171,7 @@ class GbnfParser {
     const length = Object.hasOwn(HEX_DIGITS, letter) ? HEX_DIGITS[letter]! : 0;
     const digits = this.source.slice(this.#at, this.#at + length);
     if (length === 0 || !new RegExp(`^[0-9A-Fa-f]{${length}}$`).test(digits)) {
-      this.#wrong(`\\${letter}`, `${JSON.stringify(`\\${letter}`)} is no escape of GBNF`, start);
+      this.#wrong(`\\${letter}`, `${JSON.stringify(`\\${letter}`)} is not an escape of GBNF`, start);
     }
     this.#at += length;
     return this.#scalar(Number.parseInt(digits, 16), start);
@@ -179,7 +179,7 @@ class GbnfParser {
 
   #scalar(codePoint: number, start: number): number {
     const isSurrogate = codePoint >= 0xd800 && codePoint <= 0xdfff;
-    if (isSurrogate || codePoint > 0x10ffff) this.#wrong('\\u', 'this is no character of Unicode', start);
+    if (isSurrogate || codePoint > 0x10ffff) this.#wrong('\\u', 'this is not a character of Unicode', start);
     return codePoint;
   }
 

@@ -189,7 +189,7 @@ class PatternParser {
     const from = this.#at - 1;
     const character = this.#next();
     const one = (codePoint: number): CodePointSet => {
-      if (codePoint > 0x10ffff) this.#wrong('is no code point', this.source.slice(from, this.#at), from);
+      if (codePoint > 0x10ffff) this.#wrong('is not a code point', this.source.slice(from, this.#at), from);
       const isSurrogate = codePoint >= 0xd800 && codePoint <= 0xdfff;
       if (isSurrogate) this.#unsupported('a surrogate alone', 'is in no text', from);
       return [codePoint, codePoint];
@@ -205,7 +205,7 @@ class PatternParser {
     if (character === 'x') return one(Number.parseInt(this.#digits(/^[0-9a-fA-F]{2}/, 'x', from), 16));
     if (character === 'c') return one(this.#digits(/^[A-Za-z]/, 'c', from).codePointAt(0)! % 32);
     if (character === 'u') return one(this.#unicodeEscape(from));
-    if (/[A-Za-z]/.test(character)) this.#wrong('is no escape of ECMAScript', `\\${character}`, from);
+    if (/[A-Za-z]/.test(character)) this.#wrong('is not an escape of ECMAScript', `\\${character}`, from);
     return only(character);
   }
 
@@ -225,7 +225,7 @@ class PatternParser {
   #property(isNegated: boolean, from: number): CodePointSet {
     const name = this.#digits(/^\{[A-Za-z0-9_=]{1,60}\}/, isNegated ? 'P' : 'p', from).slice(1, -1);
     const set = unicodeProperty(name);
-    if (set === undefined) this.#wrong('is no property that ECMAScript knows', name, from);
+    if (set === undefined) this.#wrong('is not a property that ECMAScript knows', name, from);
     return isNegated ? complement(set) : set;
   }
 

@@ -55,7 +55,7 @@ export function taggedArguments(
   const properties = isObject(schema.properties) ? schema.properties : {};
   const required = new Set(Array.isArray(schema.required) ? schema.required : []);
   const unknown = [...required].find((name) => !Object.hasOwn(properties, String(name)));
-  if (unknown !== undefined) throw refused('/required', 'required', `${jsonText(unknown)} is no property`);
+  if (unknown !== undefined) throw refused('/required', 'required', `${jsonText(unknown)} is not a property`);
   if (Object.keys(properties).length === 0) {
     const { additionalProperties: other = true } = schema;
     if (isObject(other) && Object.keys(other).length > 0)

@@ -449,7 +449,7 @@ export class Engine implements Backend {
     this.listener.admitted(performance.now() - since);
   }
 
-  /** @throws RocmForgeError `EXECUTOR_PROTOCOL` for what is no answer to the oldest step */
+  /** @throws RocmForgeError `EXECUTOR_PROTOCOL` for what is not an answer to the oldest step */
   private result(response: ExecuteResponse): void {
     const { scheduler, session } = this;
     if (!scheduler || !session) return;

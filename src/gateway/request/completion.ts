@@ -91,7 +91,7 @@ export class Completion {
     return { text: matched.text + this.matcher.finish() + marker, stop: undefined };
   }
 
-  /** The name of a token that is no text and means something to the parser. */
+  /** The name of a token that is not a text and means something to the parser. */
   private markerOf(tokenId: number): string | undefined {
     const { tokenizer, parser, stop } = this;
     if (parser === undefined || stop.includeSpecialTokens || tokenizer.isRendered(tokenId)) return undefined;
@@ -99,7 +99,7 @@ export class Completion {
     return parser.markers.has(name) ? name : undefined;
   }
 
-  /** The name of a token that is no text, where it is one of the stop strings. */
+  /** The name of a token that is not a text, where it is one of the stop strings. */
   private stopNameOf(tokenId: number): string | undefined {
     const { tokenizer, stop } = this;
     if (stop.strings.texts.size === 0 || this.tokens < stop.minTokens) return undefined;

@@ -84,7 +84,7 @@ class ByteLevelModel implements TextModel {
       for (const symbol of [left, right]) {
         // Single characters are bytes, whether or not they have a token.
         if (vocabulary.idOf(symbol) !== undefined || made.has(symbol) || symbol.length === 1) continue;
-        const message = `merge ${rank} (${quoted(`${left} ${right}`)}) joins ${quoted(symbol)}, which is no token and which no merge makes`;
+        const message = `merge ${rank} (${quoted(`${left} ${right}`)}) joins ${quoted(symbol)}, which is not a token and which no merge makes`;
         throw new RocmForgeError('TOKENIZER_INVALID', message);
       }
       this.table.add(this.symbolOf(left), this.symbolOf(right), rank, this.symbolOf(left + right));
@@ -115,7 +115,7 @@ class ByteLevelModel implements TextModel {
   };
 
   /**
-   * A symbol that is no token falls back to the tokens of its bytes. A byte without a token is dropped, as the models' own
+   * A symbol that is not a token falls back to the tokens of its bytes. A byte without a token is dropped, as the models' own
    * tokenizers drop it: files name `<|endoftext|>` as their unknown token (StarCoder), which nobody's text may become.
    */
   private emit(symbol: number, output: IdBuffer): void {

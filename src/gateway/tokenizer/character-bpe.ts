@@ -15,19 +15,19 @@ const SPACE_MARK = '▁';
 
 /**
  * BPE over characters (`tokenizer.ggml.model` = "gemma4"): spaces are marks, merges come in the order of a list, and a character
- * that is no token becomes its UTF-8 bytes. Merges stay within a line; line ends in a row that are a token are that token.
+ * that is not a token becomes its UTF-8 bytes. Merges stay within a line; line ends in a row that are a token are that token.
  */
 export class CharacterBpeModel implements TextModel {
   private readonly table: MergeTable;
   private readonly symbolByCharacter = new Map<string, number>();
   private readonly byteIds: Int32Array;
-  /** Stands for every character that is no token. */
+  /** Stands for every character that is not a token. */
   private readonly foreignSymbol: number;
   /** True if no merge crosses the start of a word, so that words can be encoded by themselves. */
   private readonly cutsAtSpaces: boolean;
   private readonly words = new WordCache();
 
-  /** @throws RocmForgeError `TOKENIZER_INVALID` when merges are missing, or join or make what is no token */
+  /** @throws RocmForgeError `TOKENIZER_INVALID` when merges are missing, or join or make what is not a token */
   constructor(
     metadata: GgufMetadata,
     private readonly vocabulary: Vocabulary,
@@ -87,7 +87,7 @@ export class CharacterBpeModel implements TextModel {
   private tokenOf(text: string, rank: number, merge: string): number {
     const id = this.vocabulary.idOf(text);
     if (id !== undefined && this.vocabulary.isPlain(id)) return id;
-    const message = `merge ${rank} (${quoted(merge)}) has to do with ${quoted(text)}, which is no token`;
+    const message = `merge ${rank} (${quoted(merge)}) has to do with ${quoted(text)}, which is not a token`;
     throw new RocmForgeError('TOKENIZER_INVALID', message);
   }
 }

@@ -15,7 +15,7 @@ const LINE_FEED = 0x0a;
 const CARRIAGE_RETURN = 0x0d;
 const BLANK = 0x20;
 
-/** Classes of the character at `at`; 0 at the end, which is no character. */
+/** Classes of the character at `at`; 0 at the end, which is not a character. */
 function classAt(text: string, at: number, end: number): number {
   if (at >= end) return 0;
   const unit = text.charCodeAt(at);

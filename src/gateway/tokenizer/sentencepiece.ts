@@ -18,7 +18,7 @@ const MOST_COMPARED = 2 ** 28;
 
 /**
  * SentencePiece BPE (`tokenizer.ggml.model` = "llama"): neighbouring symbols merge while their concatenation is a token,
- * the best score first and leftmost among equals; a character that is no token becomes its UTF-8 bytes.
+ * the best score first and leftmost among equals; a character that is not a token becomes its UTF-8 bytes.
  *
  * Every way to cut a token into two symbols is put into a {@link MergeTable} at load, so encoding never builds a string.
  * Control, unknown and byte tokens take no part (as in SentencePiece itself): text never merges into `</s>`.

@@ -39,9 +39,9 @@ export interface Tokenizer {
   /** True if prompts of this model start with BOS, end with EOS. */
   readonly addBos: boolean;
   readonly addEos: boolean;
-  /** True if a text starts with a space that is no part of it (SentencePiece). */
+  /** True if a text starts with a space that is not a part of it (SentencePiece). */
   readonly addSpacePrefix: boolean;
-  /** True if one token may stand for a text of any length (WordPiece, Unigram: white space, and what is no token). */
+  /** True if one token may stand for a text of any length (WordPiece, Unigram: white space, and what is not a token). */
   readonly isLossy: boolean;
 
   /**

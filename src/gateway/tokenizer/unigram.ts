@@ -12,9 +12,9 @@ const SPACE_MARK_BYTES = Uint8Array.of(0xe2, 0x96, 0x81);
 const REPLACEMENT_BYTES = Uint8Array.of(0xef, 0xbf, 0xbd);
 const SPACE = 0x20;
 
-/** Subtracted from the lowest score for what is no token, as in SentencePiece. */
+/** Subtracted from the lowest score for what is not a token, as in SentencePiece. */
 const UNKNOWN_PENALTY = 10;
-/** Stands for a character that is no token, on the way to {@link Vocabulary.unknownId}. */
+/** Stands for a character that is not a token, on the way to {@link Vocabulary.unknownId}. */
 const UNKNOWN = -1;
 
 /** Words of a normalized text, each from its marks on. */
@@ -72,7 +72,7 @@ export class UnigramModel implements TextModel {
     this.unknownScore = Math.fround(lowest - UNKNOWN_PENALTY);
   }
 
-  /** True if a text starts with a space that is no part of it. */
+  /** True if a text starts with a space that is not a part of it. */
   get addsSpace(): boolean {
     return this.addsPrefix || this.mergesSpaces;
   }

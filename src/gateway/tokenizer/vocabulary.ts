@@ -224,7 +224,7 @@ function typesOf(values: ArrayLike<number>): Uint8Array {
   return Uint8Array.from(values);
 }
 
-/** The scores of all tokens; what is no number has no place in their order. */
+/** The scores of all tokens; what is not a number has no place in their order. */
 function scoresOf(values: ArrayLike<number>): Float32Array {
   for (let id = 0; id < values.length; id++) {
     if (Number.isNaN(values[id])) invalid('tokenizer.ggml.scores', `is NaN for token ${id}`);

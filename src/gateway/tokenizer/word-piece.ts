@@ -84,7 +84,7 @@ export class WordPieceModel implements TextModel {
     else for (const id of pieces) output.push(id);
   };
 
-  /** The longest tokens of a word, one after the other; undefined where some of it is no token. */
+  /** The longest tokens of a word, one after the other; undefined where some of it is not a token. */
   private piecesOf(word: string): readonly number[] | undefined {
     if (word.length > LONGEST_WORD && [...word].length > LONGEST_WORD) return undefined;
     const marked = WORD_MARK + word;

@@ -117,7 +117,7 @@ function refusalOf(error: unknown): unknown {
 const invalid = (why: string) => new RocmForgeError('CREDENTIAL_INVALID', `the JWT is not accepted: ${why}`);
 
 function readKeys(path: string, text: string): JSONWebKeySet {
-  const refuse = (why: string) => new RocmForgeError('INVALID_OPTION', `${path} is no JWKS that can be used: ${why}`);
+  const refuse = (why: string) => new RocmForgeError('INVALID_OPTION', `${path} is not a usable JWKS: ${why}`);
   let set: unknown;
   try {
     set = JSON.parse(text);

@@ -40,7 +40,7 @@ export function readLimits(path: string, text: string): Limits {
   try {
     parsed = JSON.parse(text);
   } catch (error) {
-    throw new RocmForgeError('INVALID_OPTION', `${path} is no JSON: ${(error as Error).message}`);
+    throw new RocmForgeError('INVALID_OPTION', `${path} is not JSON: ${(error as Error).message}`);
   }
   const file = objectAt(path, 'the file', parsed);
   refuseOthers(path, 'the file', file, ['default', 'principals']);
@@ -48,7 +48,7 @@ export function readLimits(path: string, text: string): Limits {
   const named = new Map<string, PrincipalLimits>();
   for (const [principal, limits] of Object.entries(objectAt(path, 'principals', file.principals ?? {}))) {
     if (!/^(token|jwt|cert):./.test(principal)) {
-      throw wrong(path, `"${principal}" is no principal; use token:NAME, jwt:SUBJECT or cert:NAME`);
+      throw wrong(path, `"${principal}" is not a principal; use token:NAME, jwt:SUBJECT or cert:NAME`);
     }
     named.set(principal, limitsAt(path, principal, limits));
   }

@@ -49,13 +49,13 @@ export class BearerTokens {
 /**
  * A new random token and its line for a file of tokens.
  *
- * @throws RocmForgeError `INVALID_OPTION` for what is no name
+ * @throws RocmForgeError `INVALID_OPTION` for what is not a name
  */
 export function newToken(name: string): { readonly token: string; readonly line: string } {
   const token = PREFIX + randomBytes(TOKEN_BYTES).toString('base64url');
   const line = `${name} sha256:${hashOf(token)}`;
   if (LINE.test(line)) return { token, line };
-  throw new RocmForgeError('INVALID_OPTION', `"${name}" is no name; use at most 64 letters, digits, dots, _ and -`);
+  throw new RocmForgeError('INVALID_OPTION', `"${name}" is not a name; use at most 64 letters, digits, dots, _ and -`);
 }
 
 function hashOf(token: string): string {

@@ -112,7 +112,10 @@ export class Trust {
   private async bearerName(authorization: readonly string[]): Promise<string> {
     const [header, ...more] = authorization;
     if (header === undefined) {
-      throw new RocmForgeError('CREDENTIAL_MISSING', 'no credential came; send "authorization: Bearer TOKEN"');
+      throw new RocmForgeError(
+        'CREDENTIAL_MISSING',
+        'the request has no credential; send "authorization: Bearer TOKEN"',
+      );
     }
     const bearer = bearerOf(header);
     if (bearer === undefined || more.length > 0) {
@@ -151,7 +154,7 @@ const needs = (what: string, other: string) => new RocmForgeError('INVALID_OPTIO
  */
 function certificateName(certificate: PeerCertificate | undefined): string {
   if (certificate === undefined) {
-    throw new RocmForgeError('CREDENTIAL_MISSING', 'no client certificate came; connect with one');
+    throw new RocmForgeError('CREDENTIAL_MISSING', 'the connection has no client certificate; connect with one');
   }
   // TLS has looked at it once, when a connection or the session that it resumes began.
   if (!(Date.parse(certificate.valid_to) > Date.now())) {
@@ -159,5 +162,8 @@ function certificateName(certificate: PeerCertificate | undefined): string {
   }
   const name: unknown = certificate.subject?.CN;
   if (typeof name === 'string' && name !== '' && name.length <= MAX_NAME_CHARACTERS) return name;
-  throw new RocmForgeError('CREDENTIAL_INVALID', 'the client certificate has not one common name; get one that has');
+  throw new RocmForgeError(
+    'CREDENTIAL_INVALID',
+    'the client certificate does not have exactly one common name; get one that has',
+  );
 }

@@ -46,7 +46,7 @@ export function readLatents(
     ['attention.key_length_mla', plain],
   ] as const) {
     if (size % MULTIPLE !== 0)
-      keys.unsupported(key, `makes heads of ${size} elements, which is no multiple of ${MULTIPLE}`);
+      keys.unsupported(key, `makes heads of ${size} elements, which is not a multiple of ${MULTIPLE}`);
   }
   const queryRank = keys.countOrNone('attention.q_lora_rank');
   return { ...(queryRank > 0 && { queryRank }), rank, plain, rotated, valueDim };

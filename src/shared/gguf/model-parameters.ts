@@ -236,7 +236,7 @@ function readYarn(keys: ArchitectureKeys): Yarn {
   const number = (key: string) => keys.optionalPositive(`rope.scaling.yarn_${key}`, ...BOUNDS.yarn);
   const extrapolation = keys.optionalNumber('rope.scaling.yarn_ext_factor');
   if (extrapolation !== undefined && Math.abs(extrapolation) > 1) {
-    keys.fail('rope.scaling.yarn_ext_factor', `is ${extrapolation}, which is no share`);
+    keys.fail('rope.scaling.yarn_ext_factor', `is ${extrapolation}, which is not a share`);
   }
   return {
     // As llama.cpp: below 0 it is not set.

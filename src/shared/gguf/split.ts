@@ -72,7 +72,7 @@ export function checkPart(file: GgufFile, index: number, first: GgufFile): void 
   const expected = splitOf(first) as SplitPlace;
   const beside = `${path.basename(first.name)} says`;
   if (split === undefined)
-    fail(file, 'split.count', `does not say ${expected.count} as ${beside}: it is no part of it`);
+    fail(file, 'split.count', `does not say ${expected.count} as ${beside}: it is not a part of it`);
   if (split.count !== expected.count)
     fail(file, 'split.count', `is ${split.count}, not ${expected.count} as ${beside}`);
   if (split.index !== index) fail(file, 'split.no', `is ${split.index} instead of ${index}: this is another part`);

@@ -81,7 +81,7 @@ export function decodeStrictly<B extends Uint8Array, T>(bytes: B, decode: (bytes
     return decode(bytes);
   } catch (error) {
     if (error instanceof RocmForgeError) throw error;
-    throw new RocmForgeError('MALFORMED_MESSAGE', `the request is no valid message: ${(error as Error).message}`);
+    throw new RocmForgeError('MALFORMED_MESSAGE', `the request is not a valid message: ${(error as Error).message}`);
   }
 }
 

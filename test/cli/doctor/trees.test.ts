@@ -278,7 +278,7 @@ describe('doctor, of the environment', () => {
     ['11.0.0', 110000, 'info', 'shows gfx1100 as gfx1100, which it is'],
     ['9.4.2', 110000, 'info', 'shows gfx1100 as gfx942; there are code objects of its own, which need no override'],
     ['10.3.0', 110000, 'failed', 'shows gfx1100 as gfx1030, for which there are no code objects'],
-    ['gfx1100', 110000, 'failed', 'gfx1100 is no version such as 11.0.0'],
+    ['gfx1100', 110000, 'failed', 'gfx1100 is not a version such as 11.0.0'],
   ])('HSA_OVERRIDE_GFX_VERSION=%s on %i is %s', (value, version, state, detail) => {
     const found = set({ HSA_OVERRIDE_GFX_VERSION: value }, { version });
     expect(found.HSA_OVERRIDE_GFX_VERSION).toEqual([state, detail, 'unset HSA_OVERRIDE_GFX_VERSION']);

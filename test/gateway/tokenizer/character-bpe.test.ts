@@ -65,8 +65,8 @@ describe('BPE over characters', () => {
 
   it.each([
     ['no list of merges', undefined, 'the model file has no "tokenizer.ggml.merges"'],
-    ['a merge of what is no token', ['x y'], 'merge 0 ("x y") has to do with "x", which is no token'],
-    ['a merge into what is no token', ['a b'], 'merge 0 ("a b") has to do with "ab", which is no token'],
+    ['a merge of what is not a token', ['x y'], 'merge 0 ("x y") has to do with "x", which is not a token'],
+    ['a merge into what is not a token', ['a b'], 'merge 0 ("a b") has to do with "ab", which is not a token'],
   ])('refuses %s', (_, merges, message) => {
     expect(() => tokenizerOf(smallGemma({ 'tokenizer.ggml.merges': merges }))).toThrow(message);
   });

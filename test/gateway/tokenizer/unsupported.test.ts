@@ -36,14 +36,22 @@ describe('a vocabulary that is not known exactly', () => {
     [
       'a merge of nothing that there is',
       { 'tokenizer.ggml.merges': ['a b', 'qqqq zzzz'] },
-      /merge 1 \("qqqq zzzz"\) joins "qqqq", which is no token and which no merge makes/,
+      /merge 1 \("qqqq zzzz"\) joins "qqqq", which is not a token and which no merge makes/,
     ],
     ['a merge without a right side', { 'tokenizer.ggml.merges': ['ab '] }, /merge 0 \("ab "\)/],
-    ['a BOS that is no token', { 'tokenizer.ggml.bos_token_id': 99_999 }, /bos_token_id" is 99999, which is none of/],
-    ['an EOS that is no token', { 'tokenizer.ggml.eos_token_id': 99_999 }, /eos_token_id" is 99999/],
+    [
+      'a BOS that is not a token',
+      { 'tokenizer.ggml.bos_token_id': 99_999 },
+      /bos_token_id" is 99999, which is none of/,
+    ],
+    ['an EOS that is not a token', { 'tokenizer.ggml.eos_token_id': 99_999 }, /eos_token_id" is 99999/],
     ['an EOS between two tokens', { 'tokenizer.ggml.eos_token_id': typed.f32(5.5) }, /eos_token_id" is 5.5/],
-    ['an end of turn that is no token', { 'tokenizer.ggml.eot_token_id': 99_999 }, /eot_token_id" is 99999/],
-    ['padding of code that is no token', { 'tokenizer.ggml.fim_pad_token_id': 99_999 }, /fim_pad_token_id" is 99999/],
+    ['an end of turn that is not a token', { 'tokenizer.ggml.eot_token_id': 99_999 }, /eot_token_id" is 99999/],
+    [
+      'padding of code that is not a token',
+      { 'tokenizer.ggml.fim_pad_token_id': 99_999 },
+      /fim_pad_token_id" is 99999/,
+    ],
   ])('is refused as damaged: %s', (_name, overrides, message) => {
     expect(() => tokenizerOf(smallBpe(overrides))).toThrow(failure('TOKENIZER_INVALID', message));
   });
@@ -55,7 +63,7 @@ describe('a vocabulary that is not known exactly', () => {
     expect(() => tokenizerOf(smallBpe(overrides))).toThrow(failure('TOKENIZER_INVALID', message));
   });
 
-  it('is refused for a score that is no number', () => {
+  it('is refused for a score that is not a number', () => {
     const scores = typed.arrayOf(
       typed.f32,
       Array.from({ length: 400 }, (_, id) => (id === 7 ? Number.NaN : -id)),

@@ -83,7 +83,7 @@ it('refuses a token that it has verified once it expires, and not before', async
 });
 
 it.each([
-  ['no JSON', 'keys', /no JWKS/],
+  ['no JSON', 'keys', /not a usable JWKS/],
   ['no keys', '{"keys": []}', /no "keys"/],
   ['a secret', '{"keys": [{"kty": "oct", "k": "AAAA"}]}', /key 1 has type "oct"/],
   ['a private key', JSON.stringify({ keys: [{ kty: 'EC', crv: 'P-256', d: 'AA' }] }), /key 1 is a private one/],

@@ -209,7 +209,7 @@ it('reads limits of those who are named, which have none of the others’', () =
 });
 
 it.each([
-  ['no JSON', '{', /is no JSON/],
+  ['no JSON', '{', /is not JSON/],
   ['a list', '[]', /the file is \[\] and no object/],
   ['an unknown key', '{"defaults": {}}', /the file has "defaults"; known are default, principals/],
   ['an unknown limit', '{"default": {"rpm": 3}}', /default has "rpm"; known are requests_per_minute/],
@@ -221,7 +221,7 @@ it.each([
     '{"principals": {"token:a": {"queue_share": 2}}}',
     /queue_share of token:a is 2; it must be a number/,
   ],
-  ['a name that is no principal', '{"principals": {"alice": {}}}', /"alice" is no principal; use token:NAME/],
+  ['a name that is not a principal', '{"principals": {"alice": {}}}', /"alice" is not a principal; use token:NAME/],
 ])('refuses %s, by its place', (_what, text, message) => {
   expect(() => readLimits('limits', text)).toThrow(message);
 });

@@ -46,5 +46,5 @@ it('makes tokens that its file knows, each another one', () => {
   const [first, second] = [newToken('alice'), newToken('alice')];
   expect(first.token).not.toBe(second.token);
   expect(read(first.line, second.line).nameOf(second.token)).toBe('alice');
-  expect(() => newToken('a b')).toThrow('"a b" is no name');
+  expect(() => newToken('a b')).toThrow('"a b" is not a name');
 });

@@ -73,7 +73,7 @@ it.each<[string, TrustOptions, RegExp]>([
   ['a certificate without a key', { tlsCert: tokenFile }, /--tls-cert and --tls-key need each other/],
   ['authorities without a certificate', { tlsClientCa: tokenFile }, /--tls-client-ca needs --tls-cert/],
   ['a file that is not there', { tokenFile: path.join(folder, 'none') }, /none cannot be read/],
-  ['a folder', { limitsFile: folder }, /is no file/],
+  ['a folder', { limitsFile: folder }, /is not a file/],
   ['a file of 2 MiB', { tokenFile: fileOf('large', 'x'.repeat(2 << 20)) }, /has 2097152 bytes, more than/],
   ['a certificate that is none', { tlsCert: tokenFile, tlsKey: tokenFile }, /holds no certificate in PEM/],
 ])('refuses %s', (_what, options, message) => {

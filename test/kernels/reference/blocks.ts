@@ -120,7 +120,7 @@ const FORMATS: Readonly<Record<BlockType, { elements: number; bytes: number; ele
   mxfp4: {
     elements: 32,
     bytes: 17,
-    // Zero's sign is no number's.
+    // Zero's sign is not a number's.
     element: (b, i) => [2 ** (b.getUint8(0) - 128) * doubledE2M1(splitNibble(b, 1, i)) + 0, 0],
   },
   iq3_s: ofGrid('iq3_s', 110),

@@ -141,7 +141,7 @@ describe('a split model is refused', () => {
     },
     'when a part is a model in one file': {
       parts: (parts) => parts.splice(1, 1, randomModel()),
-      message: `GGUF_INVALID: FOLDER/${two}: metadata key "split.count" does not say 3 as ${one} says: it is no part of it`,
+      message: `GGUF_INVALID: FOLDER/${two}: metadata key "split.count" does not say 3 as ${one} says: it is not a part of it`,
     },
     'when a part is of a model with more tensors': {
       parts: (parts) => parts.splice(1, 1, randomModel({ layers: 3 }).split(3)[1]!),
@@ -179,7 +179,7 @@ describe('a split model is refused', () => {
       parts: (parts) => parts[0]!.set('split.tensors.count', undefined),
       message: `GGUF_INVALID: FOLDER/${one}: metadata key "split.tensors.count" is missing beside 3 parts`,
     },
-    'when a key of its split is no number': {
+    'when a key of its split is not a number': {
       parts: (parts) => parts[0]!.set('split.count', 'three'),
       message: `GGUF_INVALID: FOLDER/${one}: metadata key "split.count" is not a number`,
     },

@@ -129,7 +129,7 @@ function levelOf(level: string | undefined): LogLevel | undefined {
   if (level === undefined) return undefined;
   const known = LOG_LEVELS.find((one) => one === level);
   if (known !== undefined) return known;
-  throw refused('log_level', `${JSON.stringify(level)} is no level; use one of ${LOG_LEVELS.join(', ')}`);
+  throw refused('log_level', `${JSON.stringify(level)} is not a level; use one of ${LOG_LEVELS.join(', ')}`);
 }
 
 function limitsOf(given: Settings): Partial<ChangeableLimits> {

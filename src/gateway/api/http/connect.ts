@@ -291,7 +291,7 @@ async function answerWith(
   const { response } = exchange;
   const reason = LIBRARY_REFUSALS[status];
   if (reason !== undefined && !exchange.isRefused) {
-    exchange.refused(new RocmForgeError(reason, 'the request is no message of its method'));
+    exchange.refused(new RocmForgeError(reason, 'the request is not a message of its method'));
   }
   for (const [name, value] of [...(header ?? []), ...(trailer ?? [])]) response.setHeader(name, value);
   if (isShort) {

@@ -26,7 +26,7 @@ export function hostCheck(
     if (isThisMachine(name) || listed.has(name)) return;
     throw new RocmForgeError(
       'HOST_NOT_SERVED',
-      `"${name.slice(0, MOST_NAME)}" is no name of this machine; list it with --allowed-hosts`,
+      `"${name.slice(0, MOST_NAME)}" is not a name of this machine; list it with --allowed-hosts`,
       { field: 'host' },
     );
   };

@@ -231,7 +231,7 @@ function refuseWhatIsNone(server: Server, requests: OpenRequests, bodies: Bodies
       open.fail(
         isLate
           ? new RocmForgeError('SLOW_SENDER', 'the request did not arrive in time; send it again')
-          : new RocmForgeError('MALFORMED_MESSAGE', `the request is no HTTP: ${error.message}`),
+          : new RocmForgeError('MALFORMED_MESSAGE', `the request is not HTTP: ${error.message}`),
       );
     }
   });

@@ -25,7 +25,7 @@ export function parseJson(bytes: Uint8Array): Json {
       const { member } = error;
       const field = member === undefined ? undefined : { field: member.slice(0, MOST_NAME) };
       const what = field === undefined ? 'the body' : field.field;
-      throw new RocmForgeError('MALFORMED_MESSAGE', `${what} is ${message}; send less depth`, field);
+      throw new RocmForgeError('MALFORMED_MESSAGE', `${what} is ${message}; reduce the nesting`, field);
     }
     throw new RocmForgeError('MALFORMED_MESSAGE', `the body is not JSON in UTF-8: ${message}`);
   }

@@ -4,7 +4,7 @@ import { readJsonCall } from './json-call.js';
 /**
  * `{"name": …, "parameters": {…}}` as the whole answer, several with `;` between, with or without `<|python_tag|>` in front
  * (https://www.llama.com/docs/model-cards-and-prompt-formats/llama3_1/): Llama 3.1 to 3.3. An answer that happens to be JSON
- * is no call: the name must be that of a function which was offered. What else stands behind `<|python_tag|>` is content.
+ * is not a call: the name must be that of a function which was offered. What else stands behind `<|python_tag|>` is content.
  */
 export const LLAMA: CallFormat = {
   openers: ['<|python_tag|>'],

@@ -13,7 +13,7 @@ export class TextReader {
   private at = 0;
   private hasEnded = false;
   private isCut = false;
-  /** Half of a surrogate pair, which is no text without the other half. */
+  /** Half of a surrogate pair, which is not a text without the other half. */
   private halfPair = '';
   /** Text read since {@link hold}, except the part in `text` before `at`; undefined while nothing is held. */
   private held: string[] | undefined;

@@ -168,10 +168,10 @@ export class ExpressionCompiler {
 function spreadArguments(args: Arguments, items: Value | undefined, pairs: Value | undefined): Arguments {
   const named = new Map(args.named);
   if (pairs !== undefined) {
-    if (!(pairs instanceof Dict)) fail('what follows "**" in a call is no dict');
+    if (!(pairs instanceof Dict)) fail('what follows "**" in a call is not a dict');
     args.budget.charge(pairs.size);
     for (const [name, value] of pairs.entries()) {
-      if (typeof name !== 'string') fail('a name of "**" in a call is no text');
+      if (typeof name !== 'string') fail('a name of "**" in a call is not a text');
       if (named.has(name)) fail(`a call got two values for "${name}"`);
       named.set(name, value);
     }

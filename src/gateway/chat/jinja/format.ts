@@ -34,7 +34,7 @@ export function formatPercent(format: string | Markup, values: Value, budget: Bu
     }
     output += text.slice(at, next);
     CONVERSION.lastIndex = next;
-    const match = CONVERSION.exec(text) ?? fail(`"${text.slice(next, next + 8)}" is no conversion of a format`);
+    const match = CONVERSION.exec(text) ?? fail(`"${text.slice(next, next + 8)}" is not a conversion of a format`);
     const [whole, key, flags = '', width = '', precision, type = ''] = match;
     at = next + whole.length;
     if (type === '%') {

@@ -43,7 +43,7 @@ const OPERATOR = /\/\/|\*\*|==|!=|>=|<=|[-+/*%~[\](){}><=.:|,;]/y;
 const CLOSING: Readonly<Record<string, string>> = { '(': ')', '[': ']', '{': '}' };
 
 /**
- * The tokens of a template with the settings that `transformers` uses: a newline behind a block tag is no text
+ * The tokens of a template with the settings that `transformers` uses: a newline behind a block tag is not a text
  * (`trim_blocks`), nor is white space between the start of a line and a block tag (`lstrip_blocks`).
  *
  * @throws TemplateError
@@ -186,7 +186,7 @@ function readEscapes(text: string): string {
       if (bad !== undefined) return fail(`the escape "${whole}" in a string is not understood`);
       const hex = [x, u, long].find((digits) => digits !== undefined);
       const codePoint = hex === undefined ? Number.NaN : Number.parseInt(hex, 16);
-      return codePoint <= 0x10ffff ? String.fromCodePoint(codePoint) : fail(`"${whole}" is no character`);
+      return codePoint <= 0x10ffff ? String.fromCodePoint(codePoint) : fail(`"${whole}" is not a character`);
     },
   );
 }

@@ -184,7 +184,7 @@ class StatementCompiler {
       this.expressions.names.add(target.namespace);
       return (frame, value) => {
         const namespace = frame.get(target.namespace);
-        if (!(namespace instanceof Namespace)) fail(`"${target.namespace}" is no namespace that can be assigned to`);
+        if (!(namespace instanceof Namespace)) fail(`"${target.namespace}" is not a namespace that can be assigned to`);
         else namespace.attributes.set(target.name, value);
       };
     }

@@ -44,7 +44,7 @@ export function arrayShape(reading: Reading, expansion: Expansion): Shape {
   const keywords = ['items', 'prefixItems', 'minItems', 'maxItems', 'contains', 'uniqueItems'];
   if (!keywords.some((keyword) => reading.has(keyword))) return ANY_VALUE;
   if (reading.has('contains') && schema.contains === undefined)
-    throw reading.wrong('contains', `${node.at} is no schema`);
+    throw reading.wrong('contains', `${node.at} is not a schema`);
   return { ...ANY_VALUE, arrays: [array] };
 }
 

@@ -50,7 +50,7 @@ export function dialectOf(schema: boolean | SchemaObject): Dialect {
     String(named),
   );
   if (draft === null) {
-    const sentence = `${jsonText(named)} is no dialect we know; 2020-12, 2019-09, draft-07, draft-06 and draft-04 are`;
+    const sentence = `${jsonText(named)} is not a dialect we know; 2020-12, 2019-09, draft-07, draft-06 and draft-04 are`;
     throw unsupported('json_schema', { at: '/$schema', keyword: '$schema' }, sentence);
   }
   if (draft[1] === '4') return { isLegacy: true, idKeyword: 'id' };
@@ -77,7 +77,7 @@ function complaintOf(metaschema: string, schema: unknown) {
   }
   // No metaschema depends on digits that a double has not.
   if (ajv.validate(metaschema, roundedNumbers(schema))) return undefined;
-  const { instancePath = '', message = 'is no schema', params = {} } = ajv.errors?.[0] ?? {};
+  const { instancePath = '', message = 'is not a schema', params = {} } = ajv.errors?.[0] ?? {};
   const allowed = Array.isArray(params.allowedValues) ? `: ${params.allowedValues.join(', ')}` : '';
   const keyword = instancePath.slice(instancePath.lastIndexOf('/') + 1);
   return invalid('json_schema', { at: instancePath, keyword }, `its metaschema says that it ${message}${allowed}`);

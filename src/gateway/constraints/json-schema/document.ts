@@ -35,7 +35,7 @@ export class SchemaDocument {
   readonly #made = new Map<string, SchemaNode>();
   #ids = 0;
 
-  /** @throws RocmForgeError `CONSTRAINT_INVALID` for what is no JSON Schema */
+  /** @throws RocmForgeError `CONSTRAINT_INVALID` for what is not JSON Schema */
   constructor(source: string) {
     const schema = parsed(source);
     const { isLegacy, idKeyword } = dialectOf(schema);
@@ -89,7 +89,7 @@ export class SchemaDocument {
     try {
       return new URL(reference, base).href.replace(/#$/, '');
     } catch {
-      throw invalid('json_schema', { at, keyword: '$id' }, `${JSON.stringify(reference)} is no URI reference`);
+      throw invalid('json_schema', { at, keyword: '$id' }, `${JSON.stringify(reference)} is not a URI reference`);
     }
   }
 

@@ -33,7 +33,7 @@ export function typeShape(reading: Reading, { shapes }: Expansion): Shape {
   return shapes.union(
     ...names.map((name): Shape => {
       const shape = typeof name === 'string' && Object.hasOwn(TYPES, name) ? TYPES[name] : undefined;
-      if (shape === undefined) throw reading.wrong('type', `${jsonText(name)} is no type of JSON`);
+      if (shape === undefined) throw reading.wrong('type', `${jsonText(name)} is not a type of JSON`);
       return { ...NO_VALUE, ...shape };
     }),
   );

@@ -10,7 +10,7 @@ import { ValueGrammar } from './value-grammar.js';
  * The grammar of the JSON texts that satisfy a JSON Schema; `{}` is any object.
  *
  * @param strings how strings of JSON are written
- * @throws RocmForgeError `CONSTRAINT_INVALID` for what is no schema, or allows nothing; `CONSTRAINT_UNSUPPORTED` for what no
+ * @throws RocmForgeError `CONSTRAINT_INVALID` for what is not a schema, or allows nothing; `CONSTRAINT_UNSUPPORTED` for what no
  *   grammar of ours says exactly; both with a JSON pointer
  */
 export function schemaGrammar(

@@ -25,7 +25,7 @@ import { checkInfo, checkModel, type SessionTerms } from './session-terms.js';
 export interface SessionListener {
   /** @throws RocmForgeError what is wrong with the answer; the session is lost by it */
   result(response: ExecuteResponse): void;
-  /** @param isAnswer the executor said it, or sent what is no answer; else nothing more came from it */
+  /** @param isAnswer the executor said it, or sent what is not an answer; else nothing more came from it */
   lost(error: RocmForgeError, isAnswer: boolean): void;
 }
 

@@ -196,7 +196,7 @@ describe.skipIf(!hasOpenssl)('the gRPC server over TLS', () => {
     const call = client().generateStream(LONG);
     const over = new Promise((resolve) => call.on('end', () => resolve('OK')).on('error', resolve));
     call.resume();
-    // A certificate whose key does not follow is no certificate.
+    // A certificate whose key does not follow is not a certificate.
     const second = servers.issue('localhost');
     writeFileSync(tls.tlsCert, second.certPem);
     await new Promise((resolve) => setTimeout(resolve, 1500));

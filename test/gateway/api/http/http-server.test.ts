@@ -26,7 +26,7 @@ describe('the HTTP server', () => {
     expect(text).not.toMatch(/(src|href)="(?!page\/)|https?:\/\//);
   });
 
-  it('refuses a path that is none, a method that is not the path’s, and a body that is no JSON', async () => {
+  it('refuses a path that is none, a method that is not the path’s, and a body that is not JSON', async () => {
     const { gateway } = server;
     expect(await ask(gateway, '/v2/models')).toMatchObject({
       status: 404,
@@ -80,7 +80,7 @@ describe('the HTTP server', () => {
     expect(wrong).toMatchObject({ status: 400, json: { error: { param: 'prompt' } } });
   });
 
-  it('answers what is no HTTP with 400, and ends a connection that sends requests before it has answers', async () => {
+  it('answers what is not HTTP with 400, and ends a connection that sends requests before it has answers', async () => {
     expect(await raw('what is this\r\n\r\n')).toMatch(/^HTTP\/1\.1 400 /);
     const body = JSON.stringify({ ...chat, max_tokens: 900, ignore_eos: true });
     const one = `POST ${CHAT} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`;

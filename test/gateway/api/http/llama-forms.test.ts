@@ -291,7 +291,7 @@ describe('variables for the chat template', () => {
   const render = async (variables: unknown) =>
     ask(plain.gateway, '/apply-template', JSON.stringify({ messages: [user], chat_template_kwargs: variables }));
 
-  it('refuses what is no object, what every template is given, and what is too large', async () => {
+  it('refuses what is not an object, what every template is given, and what is too large', async () => {
     for (const variables of [1, 'a', [1], { messages: [] }, { bos_token: 'x' }, { x: 'y'.repeat(70_000) }]) {
       const { status, json } = await render(variables);
       expect([status, json.error.param]).toEqual([400, expect.stringMatching(/template/)]);

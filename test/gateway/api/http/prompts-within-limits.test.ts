@@ -100,7 +100,7 @@ it('a request is one of requests_per_minute, however many prompts, inputs or ins
 describe('requests whose prompts are more than the queue takes from one client', () => {
   const REQUESTS = 3;
   const CHOICES = 3;
-  /** Its half, which further prompts fill, is no multiple of the choices; the other takes the first prompts and the new request's. */
+  /** Its half, which further prompts fill, is not a multiple of the choices; the other takes the first prompts and the new request's. */
   const QUEUED = 2 * CHOICES * (REQUESTS + 1) + 2;
 
   it.each([

@@ -42,7 +42,7 @@ describeShapes(
       calls: [rome],
     },
     'a channel of thoughts that is empty': { text: '<|channel>thought\n<channel|>Noon.', content: 'Noon.' },
-    'markup that is no call': { text: 'See <|tool_call>here.', content: 'See <|tool_call>here.' },
+    'markup that is not a call': { text: 'See <|tool_call>here.', content: 'See <|tool_call>here.' },
   },
 );
 

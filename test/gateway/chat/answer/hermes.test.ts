@@ -77,7 +77,7 @@ describeShapes(
       content: 'So: <tool_call>\n{"name": "wea',
     },
     'a tag that is cut': { text: 'So: <tool_', content: 'So: <tool_' },
-    'what is no JSON': {
+    'what is not JSON': {
       text: '<tool_call>weather(Rome)</tool_call> Yes.',
       content: '<tool_call>weather(Rome)</tool_call> Yes.',
     },
