@@ -173,6 +173,12 @@ describe('what is not split into shards is refused by name', () => {
     ['experts', two, () => writeRandomFamily('llama-experts'), 'a layer of experts is not split into shards'],
     ['states', two, () => writeRandomFamily('qwen35'), 'is not split into shards by --split tensor; use --split layer'],
     ['norms over all heads', two, () => writeRandomFamily('olmo2'), 'blk.0.attn_q.weight: queries that are normalized'],
+    [
+      'norms by weights of each head',
+      two,
+      () => writeRandomFamily('command-r-plus'),
+      'that are normalized by weights of each',
+    ],
   ] as const)('%s', async (_what, devices, model, message) => {
     await expect(loadShards(model(), devices)).rejects.toThrow(message);
     for (const { usedBytes } of devices) expect(usedBytes).toBe(0);
