@@ -11,14 +11,15 @@ export const starcoder2: Family = {
   build(model, tensors) {
     const l = new Layers(model, tensors);
     const rope = l.rope('halves');
+    const varies = model.traits.variesNorms;
     return {
       embedding: l.embeddingOr('output'),
       additions: l.eachBlock((block, index) => {
         const normed = l.layerNorm(`${block}.attn_norm`);
-        const headNorms = tensors.has(`${block}.attn_q_norm.weight`) ? l.headNorms(block, 'own-head') : undefined;
+        const has = (name: string) => tensors.has(`${block}.${name}.weight`);
+        const headNorms = varies && has('attn_q_norm') ? l.headNorms(block, 'own-head') : undefined;
         const attended = l.attended(block, l.attention(index, l.qkv(block, normed), rope, { headNorms }));
-        const isParallel = !tensors.has(`${block}.ffn_norm.weight`);
-        if (isParallel) return [{ kind: 'sum', of: [attended, l.mlp(block, normed)] }];
+        if (varies && !has('ffn_norm')) return [{ kind: 'sum', of: [attended, l.mlp(block, normed)] }];
         return [attended, l.mlp(block, l.layerNorm(`${block}.ffn_norm`))];
       }),
       logits: l.logits(l.matrixOrEmbedding('output'), l.layerNorm('output_norm')),

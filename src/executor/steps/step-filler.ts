@@ -149,7 +149,7 @@ export class StepFiller {
       throw protocolError(`a mask of slot ${slot}, which samples nothing`);
   }
 
-  /** Adds the states that a slice goes on from and leaves behind. */
+  /** Adds the states that a slice continues from and leaves behind. */
   private addStates(slice: Slice, isVoid: boolean): void {
     const { writer } = this;
     const { states } = this.slots;

@@ -61,6 +61,8 @@ export interface Traits {
   readonly gateActivation?: 'gelu';
   /** Attention and MLP take the same residual stream. */
   readonly isParallel?: true;
+  /** Blocks may have LayerNorms of heads, and one without a norm before its MLP is parallel. */
+  readonly variesNorms?: true;
   /** Which layers are an FFN alone; absent: each has one behind its attention. */
   readonly ffnLayers?: readonly boolean[];
   /** Layers that have a state instead of keys and values. */
@@ -211,7 +213,7 @@ const ALIAS_READERS: Readonly<Partial<Record<AliasName, TraitsReader>>> = {
   stablelm: (keys) => {
     // Said by its converter, and true of models without ffn_norm alone.
     keys.optionalBoolean('use_parallel_residual');
-    return {};
+    return { variesNorms: true };
   },
 };
 
