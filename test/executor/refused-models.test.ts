@@ -86,6 +86,7 @@ describe('a model that cannot run is refused', () => {
     ['blk.0.attn_q.scale', [1], 'llama'],
     ['blk.0.attn_q_norm.weight', [16], 'llama'],
     ['blk.0.attn_k_norm.weight', [16], 'qwen2'],
+    ['blk.0.attn_q_norm.weight', [16, 4], 'starcoder2'],
     ['blk.0.attn_sinks.weight', [4], 'llama'],
     ['blk.1.post_attention_norm.weight', [64], 'llama'],
     ['blk.0.ffn_gate_inp.weight', [64, 8], 'llama'],
@@ -113,6 +114,13 @@ describe('a model that cannot run is refused', () => {
       });
     },
   );
+
+  it('for a missing norm before an MLP, except of stablelm, whose block is parallel then', async () => {
+    const without = (family: 'starcoder2' | 'stablelm') =>
+      ['weight', 'bias'].reduce((builder, kind) => builder.without(`blk.0.ffn_norm.${kind}`), randomModel({ family }));
+    await expect(load(without('starcoder2'))).rejects.toThrow('holds no tensor blk.0.ffn_norm.weight');
+    (await load(without('stablelm'))).release();
+  });
 
   it.each([
     ['blk.0.attn_rot_embd', [8]],
