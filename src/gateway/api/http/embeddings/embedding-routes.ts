@@ -95,6 +95,8 @@ const rowsOf = (vectors: Float32Array, size = vectors.length): readonly Float32A
 const base64Of = ({ buffer, byteOffset, byteLength }: Float32Array): string =>
   Buffer.from(buffer, byteOffset, byteLength).toString('base64');
 
+const sigmoid = (value: number): number => 1 / (1 + Math.exp(-value));
+
 function scoresOf({ requestId, values, tokens }: EmbeddedPrompts<number>, { form, model }: Written): unknown {
   const count = tokens.reduce((sum, one) => sum + one, 0);
   const usage = { prompt_tokens: count, total_tokens: count };
@@ -107,10 +109,12 @@ function scoresOf({ requestId, values, tokens }: EmbeddedPrompts<number>, { form
     .map((value, index) => ({
       index,
       ...(form.documents && { document: { text: form.documents[index] } }),
-      relevance_score: form.isSigmoid ? 1 / (1 + Math.exp(-value)) : value,
+      relevance_score: value,
     }))
     .sort((a, b) => b.relevance_score - a.relevance_score || a.index - b.index)
-    .slice(0, form.top ?? values.length);
+    .slice(0, form.top ?? values.length)
+    // Behind the order: sigmoids of large logits are equal.
+    .map((result) => (form.isSigmoid ? { ...result, relevance_score: sigmoid(result.relevance_score) } : result));
   if (form.isList) {
     return results.map(({ index, document, relevance_score: score }) => ({ index, ...document, score }));
   }
