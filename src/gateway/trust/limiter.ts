@@ -44,7 +44,7 @@ export class Limiter {
 
   /** @param nowMs of a clock that never goes back */
   constructor(
-    private readonly limits: () => Limits,
+    private readonly limits: () => Pick<Limits, 'of'>,
     private readonly observer: LimitObserver,
     private readonly nowMs: () => number = () => performance.now(),
   ) {}

@@ -17,6 +17,8 @@ export type LimitName = keyof PrincipalLimits;
 /** Limits of principals: their own, or those of everybody else. */
 export interface Limits {
   of(principal: string): PrincipalLimits;
+  /** Principals with limits of their own. */
+  readonly principals: readonly string[];
 }
 
 const NAMES: readonly LimitName[] = ['requests_per_minute', 'tokens_per_minute', 'streams', 'queue_share'];
@@ -25,7 +27,7 @@ const MOST = 1e12;
 const UNLIMITED: PrincipalLimits = {};
 
 /** Nobody is limited. */
-export const NO_LIMITS: Limits = { of: () => UNLIMITED };
+export const NO_LIMITS: Limits = { of: () => UNLIMITED, principals: [] };
 
 /**
  * Reads a file of limits: `{"default": LIMITS, "principals": {"token:NAME": LIMITS, …}}`. Who is named has the limits that
@@ -52,7 +54,7 @@ export function readLimits(path: string, text: string): Limits {
     }
     named.set(principal, limitsAt(path, principal, limits));
   }
-  return { of: (principal) => named.get(principal) ?? common };
+  return { of: (principal) => named.get(principal) ?? common, principals: [...named.keys()] };
 }
 
 function limitsAt(path: string, place: string, value: unknown): PrincipalLimits {

@@ -41,6 +41,11 @@ export class BearerTokens {
     return this.names.get(this.blinded(hashOf(token)));
   }
 
+  /** True if some token is of that name. */
+  hasName(name: string): boolean {
+    return [...this.names.values()].includes(name);
+  }
+
   private blinded(hash: string): string {
     return createHmac('sha256', this.blind).update(hash).digest('base64');
   }

@@ -66,6 +66,9 @@ export class Trust {
     );
     this.rejections = new Rejections(log, observer);
     this.limiter = new Limiter(() => this.limits?.current() ?? NO_LIMITS, observer);
+    const warn = () => this.warnOfUnknownNames(log);
+    for (const files of [this.tokens, this.limits]) files?.onChange(warn);
+    warn();
     if (tlsCert !== undefined && tlsKey !== undefined) {
       this.tls = openTlsMaterial({ cert: tlsCert, key: tlsKey, clientCa: tlsClientCa }, log);
     }
@@ -102,6 +105,15 @@ export class Trust {
     if (name !== undefined) return `token:${name}`;
     const subject = this.jwts?.current().knownSubjectOf(bearer);
     return subject === undefined ? undefined : `jwt:${subject}`;
+  }
+
+  /** A misspelt name in the limits file leaves its principal with the default limits, which may be none. */
+  private warnOfUnknownNames(log: Logger): void {
+    const { principals } = this.limits?.current() ?? NO_LIMITS;
+    const tokens = this.tokens?.current();
+    const unknown = principals.filter((name) => name.startsWith('token:') && !tokens?.hasName(name.slice(6)));
+    if (unknown.length > 0)
+      log.warn({ principals: unknown }, 'the limits file names tokens that the token file does not have');
   }
 
   /** Looks at the files no more. */

@@ -4,7 +4,7 @@ import os from 'node:os';
 import path from 'node:path';
 import type { PeerCertificate } from 'node:tls';
 import { pino } from 'pino';
-import { expect, it } from 'vitest';
+import { expect, it, vi } from 'vitest';
 import type { TrustOptions } from '../../../src/gateway/trust/options.js';
 import { Trust } from '../../../src/gateway/trust/trust.js';
 import { hasOpenssl, makeAuthority } from '../../support/certificates.js';
@@ -65,6 +65,24 @@ it.skipIf(!hasOpenssl)('knows a caller by its certificate, which must have one n
   expect(await identify(both, ['Bearer secret'], named('carol'))).toBe('token:alice');
   expect(await identify(both, ['Bearer secret'])).toBe('CREDENTIAL_MISSING');
   expect(await identify(both, [], named('carol'))).toBe('CREDENTIAL_MISSING');
+});
+
+it('warns of limits for tokens that the token file does not have, whenever either file changes', async () => {
+  const lines: { principals?: string[] }[] = [];
+  const log = pino({}, { write: (line: string) => lines.push(JSON.parse(line)) });
+  const limitsFile = fileOf(
+    'limits',
+    '{"principals": {"token:alise": {"streams": 1}, "token:alice": {}, "jwt:bob": {}}}',
+  );
+  const trust = new Trust({ tokenFile, limitsFile }, observer, log);
+  expect(lines.map(({ principals }) => principals)).toEqual([['token:alise']]);
+  fileOf('limits', '{"principals": {"token:carol": {}}}');
+  await vi.waitFor(() => expect(lines.at(-1)?.principals).toEqual(['token:carol']), 10_000);
+  trust.close();
+  lines.length = 0;
+  new Trust({ limitsFile: fileOf('others', '{"principals": {"token:alice": {}}}') }, observer, log).close();
+  new Trust({ tokenFile, limitsFile: fileOf('right', '{"principals": {"token:alice": {}}}') }, observer, log).close();
+  expect(lines.map(({ principals }) => principals)).toEqual([['token:alice']]);
 });
 
 it.each<[string, TrustOptions, RegExp]>([
