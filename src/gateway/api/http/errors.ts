@@ -15,12 +15,16 @@ const STATUS: Readonly<Record<GrpcCodeName, number>> = {
 
 /** Reasons whose status says more than their code's. */
 const STATUS_OF_REASON: Readonly<Record<string, number>> = {
+  // Clients repeat a request that ends with 429; this one would end so again.
+  CONSTRAINT_TOO_SLOW: 400,
   METHOD_NOT_ALLOWED: 405,
   SLOW_SENDER: 408,
   MESSAGE_TOO_LARGE: 413,
   CONTENT_TYPE_UNSUPPORTED: 415,
   HOST_NOT_SERVED: 421,
   SWITCHED_OFF: 501,
+  // Not the request's fault: a proxy finds another server that has the model.
+  MODEL_FILE_CHANGED: 503,
 };
 
 /** The HTTP status of an error. */
