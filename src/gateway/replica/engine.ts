@@ -123,7 +123,9 @@ export class Engine implements Backend {
     }
     const queue = this.scheduler?.queue ?? this.early;
     const most = { requests: this.options.maxQueuedRequests, tokens: this.options.maxQueuedTokens };
-    for (const other of roomFor(generation, queue, (sequence) => this.waitingRequest(sequence), this.options)) {
+    const slots = { count: this.scheduler?.slotCount ?? 0, free: this.freeSlots };
+    const requestOf = (sequence: Sequence) => this.waitingRequest(sequence);
+    for (const other of roomFor(generation, queue, requestOf, this.options, slots)) {
       this.failGeneration(other, queueFull({ sequences: queue.size, tokens: queue.tokens }, most));
     }
     for (const sequence of generation.sequences) {
@@ -296,14 +298,17 @@ export class Engine implements Backend {
   lose(): void {
     this.session = undefined;
     this.masking = undefined;
+    const { busySince } = this;
     this.busySince = undefined;
     const { scheduler } = this;
     if (!scheduler) return;
+    // A hang is detected seconds after the step that does not return.
+    const lostAt = scheduler.stepsInFlight > 0 ? (busySince ?? this.submittedAt) : performance.now();
     this.counters.replayed += scheduler.runningCount;
     for (const [sequence, generation] of this.generations) {
       if (sequence.state === 'waiting') continue;
       this.interrupted.add([sequence]);
-      this.guard(generation, () => generation.interrupted());
+      this.guard(generation, () => generation.interrupted(lostAt));
     }
     this.suspicions = scheduler.slicesInFlight.map(({ sequence, position, count }) => ({
       sequence,

@@ -6,7 +6,7 @@ import type { PeerQueue, Waiting } from './scheduler/peer-queue.js';
 
 /** Limits of the queue. */
 export interface QueueLimits {
-  /** The most requests that wait for a slot. */
+  /** The most sequences that wait for a slot; those that free slots will take do not count. */
   readonly maxQueuedRequests: number;
   /** The most prompt tokens of requests that wait. */
   readonly maxQueuedTokens: number;
@@ -27,25 +27,32 @@ export type QueuedRequest = Pick<Generation, 'parameters' | 'context' | 'sequenc
  * no request moves back and forth. Sequences or tokens count, whichever use the larger part of their limit. Pure.
  *
  * @param waitingRequest the request of a waiting sequence; undefined when some of it has had a slot, which nobody loses
- * @throws RocmForgeError `QUEUE_FULL`; `RATE_LIMITED` beyond the peer's own part; each with when to try again
+ * @param slots slots of the executor, and how many of them are free: sequences that they will take do not count as waiting
+ * @throws RocmForgeError `INVALID_FIELD` for more completions than can ever wait and run at once; `QUEUE_FULL`; `RATE_LIMITED` beyond
+ *   the peer's own part; the latter two with when to try again
  */
 export function roomFor<Request extends QueuedRequest>(
   newcomer: QueuedRequest,
   queue: PeerQueue,
   waitingRequest: (sequence: Sequence) => Request | undefined,
   limits: QueueLimits,
+  slots: SlotCounts,
 ): ReadonlySet<Request> {
   const { maxQueuedRequests, maxQueuedTokens, maxQueuedRequestsPerPeer = maxQueuedRequests } = limits;
   const peer = newcomer.context.principal;
   const adding = sizeOf(newcomer);
+  checkFitsIdle(adding.sequences, limits, slots.count);
   const own = queue.waitingOf(peer);
   const ownTokens = (maxQueuedTokens * maxQueuedRequestsPerPeer) / maxQueuedRequests;
-  if (own.sequences + adding.sequences > maxQueuedRequestsPerPeer || own.tokens > ownTokens) {
+  // Free slots take sequences with the next step.
+  const beyondSlots = Math.max(0, queue.size + adding.sequences - slots.free);
+  const ownWaiting = Math.min(own.sequences + adding.sequences, beyondSlots);
+  if (ownWaiting > maxQueuedRequestsPerPeer || own.tokens > ownTokens) {
     throw queueFull(own, { requests: maxQueuedRequestsPerPeer, tokens: Math.floor(ownTokens), isOwn: true });
   }
   const ownPart = limits.queueShareOf?.(peer) ?? 1;
   // One alone always has its turn: a part of a small queue may be less than one request.
-  const fits = own.sequences === 0 || own.sequences + adding.sequences <= maxQueuedRequests * ownPart;
+  const fits = own.sequences === 0 || ownWaiting <= maxQueuedRequests * ownPart;
   const isBeyond = !fits || own.tokens > maxQueuedTokens * ownPart;
   // A queue that one peer has filled alone is full: no limit was set for the peer.
   if (isBeyond && ownPart < 1) throw rateLimited('queue_share', ownPart, QUEUE_RETRY_MS);
@@ -57,7 +64,7 @@ export function roomFor<Request extends QueuedRequest>(
   const all: Waiting = { sequences: queue.size, tokens: queue.tokens };
   let left = all;
   let holdings: Map<string, Waiting> | undefined;
-  while (left.sequences + adding.sequences > maxQueuedRequests || left.tokens > maxQueuedTokens) {
+  while (left.sequences + adding.sequences - slots.free > maxQueuedRequests || left.tokens > maxQueuedTokens) {
     holdings ??= new Map(queue.holdings());
     const [greediest, held] = mostOf(holdings, share);
     if (share(held) <= wanted) throw queueFull(all, most);
@@ -71,6 +78,26 @@ export function roomFor<Request extends QueuedRequest>(
     holdings.set(greediest, less(held, sizeOf(request)));
   }
   return leaving;
+}
+
+/** Slots of an executor; none while none serves. */
+export interface SlotCounts {
+  readonly count: number;
+  readonly free: number;
+}
+
+/** @throws RocmForgeError `INVALID_FIELD` for more completions than an idle executor and an empty queue take */
+function checkFitsIdle(n: number, limits: QueueLimits, slots: number): void {
+  const { maxQueuedRequests, maxQueuedRequestsPerPeer = maxQueuedRequests } = limits;
+  const most = slots + Math.min(maxQueuedRequests, maxQueuedRequestsPerPeer);
+  // Without an executor the number of its slots is not known.
+  if (slots === 0 || n <= most) return;
+  const option = maxQueuedRequestsPerPeer < maxQueuedRequests ? 'max-queued-requests-per-peer' : 'max-queued-requests';
+  throw new RocmForgeError(
+    'INVALID_FIELD',
+    `n is ${n}; it must be at most ${most}: ${slots} sequences run at once, and ${most - slots} may wait (--${option})`,
+    { field: 'n' },
+  );
 }
 
 /**

@@ -207,10 +207,14 @@ export class Generation {
     this.sink.progress({ total: promptIds.length, cached: sequence.cachedTokens, processed });
   }
 
-  /** The executor of one of its sequences was lost. A loss before the next token is part of the same interruption. */
-  interrupted(): void {
+  /**
+   * The executor of one of its sequences was lost. A loss before the next token is part of the same interruption.
+   *
+   * @param lostAt when the executor was last heard of, ms of `performance.now()`
+   */
+  interrupted(lostAt: number): void {
     if (this.done || this.lostAt !== undefined) return;
-    this.lostAt = performance.now();
+    this.lostAt = lostAt;
     this.sink.recovery?.({ state: 'lost' });
   }
 

@@ -59,7 +59,8 @@ class World {
 
   constructor(
     private readonly limits: Parameters<typeof roomFor>[3],
-    private readonly refusal: 'QUEUE_FULL' | 'RATE_LIMITED' = 'QUEUE_FULL',
+    private readonly refusal: 'QUEUE_FULL' | 'RATE_LIMITED' | 'INVALID_FIELD' = 'QUEUE_FULL',
+    private readonly slots = { count: 0, free: 0 },
   ) {}
 
   /** The requests that left for this one; undefined when it was refused. */
@@ -72,6 +73,7 @@ class World {
         (sequence) =>
           [...this.requests].find((other) => other.sequences.includes(sequence) && !this.started.has(other)),
         this.limits,
+        this.slots,
       );
     } catch (error) {
       expect(asRocmForgeError(error).reason).toBe(this.refusal);
@@ -134,6 +136,30 @@ test.prop([
   const part = Math.min(most / limits.maxQueuedRequests, share) / 2;
   for (const peer of ['a', 'b'])
     expect(world.queue.waitingOf(peer).sequences).toBeLessThanOrEqual(Math.max(4, limits.maxQueuedRequests * part));
+});
+
+it('does not count sequences that free slots will take', () => {
+  const limits = { maxQueuedRequests: 4, maxQueuedTokens: 80, maxQueuedRequestsPerPeer: 2, queueShareOf: () => 0.5 };
+  const idle = new World(limits, 'QUEUE_FULL', { count: 4, free: 4 });
+  expect(idle.submit(generationOf({ peer: 'a', n: 5 }))).toBeDefined();
+  expect(idle.submit(generationOf({ peer: 'a' }))).toBeDefined();
+  expect(idle.submit(generationOf({ peer: 'a' }))).toBeUndefined();
+  expect(idle.submit(generationOf({ peer: 'b', n: 2 }))?.size).toBe(0);
+  const busy = new World(limits, 'QUEUE_FULL', { count: 4, free: 1 });
+  expect(busy.submit(generationOf({ peer: 'a', n: 3 }))).toBeDefined();
+  expect(busy.submit(generationOf({ peer: 'a' }))).toBeUndefined();
+});
+
+it('rejects more completions than an idle executor and an empty queue take, which no retry can change', () => {
+  const limits = { maxQueuedRequests: 4, maxQueuedTokens: 80, maxQueuedRequestsPerPeer: 2 };
+  const world = new World(limits, 'INVALID_FIELD', { count: 4, free: 0 });
+  expect(() => world.submit(generationOf({ peer: 'a', n: 7 }))).not.toThrow();
+  expect(world.queue.size).toBe(0);
+  const waiting = new World(limits, 'QUEUE_FULL', { count: 4, free: 0 });
+  expect(waiting.submit(generationOf({ peer: 'a', n: 6 }))).toBeUndefined();
+  expect(() =>
+    roomFor(generationOf({ peer: 'a', n: 7 }), new PeerQueue(), () => undefined, limits, { count: 4, free: 4 }),
+  ).toThrow('n is 7; it must be at most 6: 4 sequences run at once, and 2 may wait (--max-queued-requests-per-peer)');
 });
 
 it('is full, not limited, for a client that has filled it alone without a limit of its own', () => {

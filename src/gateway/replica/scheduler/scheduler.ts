@@ -170,6 +170,10 @@ export class Scheduler {
     return this.slots.freeCount;
   }
 
+  get slotCount(): number {
+    return this.options.maxSequences;
+  }
+
   /** Gives a sequence that waits to another scheduler. */
   withdraw(sequence: Sequence): void {
     this.queue.remove(sequence);
