@@ -10,7 +10,10 @@ import type { CompletionCounts } from './request/generation.js';
 import type { RequestObserver } from './request/runner.js';
 
 /** Why executors end, as far as it is known beforehand. */
-const USUAL_ENDS = ['hung', 'connection', 'SIGKILL', 'SIGSEGV', 'SIGABRT', 'SIGBUS', 'exit_86'];
+const USUAL_ENDS = [
+  ...['hung', 'connection', 'answer', 'out_of_memory', 'replaced'],
+  ...['SIGKILL', 'SIGSEGV', 'SIGABRT', 'SIGBUS', 'exit_86'],
+];
 
 /** A model of which metrics tell. */
 export interface CountedModel {
@@ -111,7 +114,7 @@ export function observeModels(
       completionEnded: (counts: CompletionCounts) => completions.add(counts),
       requestEnded: (outcome, seconds) => {
         requests.inc({ ...labels, outcome });
-        requestLatency.observe(labels, seconds);
+        if (seconds !== undefined) requestLatency.observe(labels, seconds);
       },
       executorLost: (reason) => restarts.inc({ ...labelsOf(model), reason }),
       executorRecovered: (seconds) => recovery.observe(labelsOf(model), seconds),

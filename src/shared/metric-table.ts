@@ -141,7 +141,12 @@ export const REQUEST_METRICS = {
     ...histogram('inter_token_latency_seconds', 'Between tokens', TOKEN_BUCKETS, 'model_name'),
     kind: 'histogram of tokens',
   },
-  requestLatency: histogram('e2e_request_latency_seconds', 'From request to its end', LATENCY_BUCKETS, 'model_name'),
+  requestLatency: histogram(
+    'e2e_request_latency_seconds',
+    'From arrival of a request to its end; requests that ended before they had a slot do not count',
+    LATENCY_BUCKETS,
+    'model_name',
+  ),
   recovery: histogram(
     'executor_recovery_seconds',
     'From an executor’s loss until another serves and all that it interrupted has made a step',

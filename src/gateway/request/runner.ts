@@ -35,7 +35,8 @@ export interface RequestObserver {
   tokens(count: number, secondsSinceLast: number | undefined): void;
   completionEnded(counts: CompletionCounts): void;
   /** @param outcome finish reason, error reason or `cancelled` */
-  requestEnded(outcome: string, seconds: number): void;
+  /** @param seconds from its arrival; undefined for a request that had no slot */
+  requestEnded(outcome: string, seconds: number | undefined): void;
 }
 
 /** A request under way, for whoever hands its answer on. */
@@ -83,6 +84,7 @@ export class RequestRunner {
     let limitTimer: NodeJS.Timeout | undefined;
     const usage = this.reserve(parameters, context);
     let isPromptSpent = false;
+    let hadSlot = false;
     /** Takes the prompt's tokens of the client's limit: from its first slot on it is computed, even if its constraint is refused. */
     const spendPrompt = (): void => {
       if (!isPromptSpent) usage.spend(promptIds.length);
@@ -95,7 +97,7 @@ export class RequestRunner {
       usage.end();
       const now = performance.now();
       context.spans?.end(outcome, tokens, isError);
-      observer.requestEnded(outcome, (now - arrivedAt) / 1000);
+      observer.requestEnded(outcome, hadSlot ? (now - arrivedAt) / 1000 : undefined);
       this.tell(context, {
         ...{ outcome, promptTokens: promptIds.length, completionTokens: tokens, firstTokenMs },
         durationMs: Math.round(now - arrivedAt),
@@ -105,6 +107,7 @@ export class RequestRunner {
     };
     const generation = new Generation(parameters, context, this.tokenizer, {
       chunk: (index, tokenIds, text, logprobs, beside) => {
+        hadSlot = true;
         holdFor(usage.spend(tokenIds.length));
         if (isPromptOnly) return sink.chunk(index, tokenIds, text, logprobs, beside);
         const now = performance.now();
@@ -119,6 +122,7 @@ export class RequestRunner {
         sink.chunk(index, tokenIds, text, logprobs, beside);
       },
       progress: (progress) => {
+        hadSlot = true;
         spendPrompt();
         sink.progress(progress);
       },
@@ -208,7 +212,7 @@ export class RequestRunner {
 
   /** Counts and logs a request that is not run: its client has gone while its prompt was encoded or its grammar compiled, or it has no grammar. */
   notRun({ promptIds }: Pick<GenerationParameters, 'promptIds'>, context: RequestContext, outcome: string): void {
-    this.observer.requestEnded(outcome, (performance.now() - context.arrivedAt) / 1000);
+    this.observer.requestEnded(outcome, undefined);
     this.tell(context, { outcome, promptTokens: promptIds.length, completionTokens: 0 });
   }
 

@@ -25,10 +25,10 @@ let lines: Record<string, unknown>[];
 let calls: string[];
 let generation: Generation;
 let outcomes: string[];
-let latencies: number[];
+let latencies: (number | undefined)[];
 let counted: number;
 let refusal: Error | undefined;
-let limits: Limits;
+let limits: Pick<Limits, 'of'>;
 let rateLimits: string[];
 let limiter: Limiter;
 
@@ -53,7 +53,7 @@ const observer = {
     counted += count;
   },
   completionEnded: () => undefined,
-  requestEnded: (outcome: string, seconds: number) => {
+  requestEnded: (outcome: string, seconds: number | undefined) => {
     outcomes.push(outcome);
     latencies.push(seconds);
   },
@@ -168,12 +168,20 @@ describe('a request', () => {
 
   it('names in the log each loss of its executor that it waited through', () => {
     run();
-    generation.interrupted();
-    generation.interrupted();
+    generation.interrupted(performance.now());
+    generation.interrupted(performance.now());
     emit(104);
-    generation.interrupted();
+    generation.interrupted(performance.now());
     emit(105);
     expect(lines).toMatchObject([{ recoveryMs: [expect.any(Number), expect.any(Number)] }]);
+  });
+
+  it('counts a pause from when the executor was last heard of, as a hang is detected late', () => {
+    run();
+    emit(104);
+    generation.interrupted(performance.now() - 2_000);
+    emit(105);
+    expect(Number(lines[0]?.recoveryMs)).toBeGreaterThanOrEqual(2_000);
   });
 
   it('has no recovery in the log where nothing was lost', () => {
@@ -237,6 +245,11 @@ describe('a request', () => {
     refusal = new RocmForgeError('QUEUE_FULL', 'too many');
     expect(() => run()).toThrow('too many');
     expect(outcomes).toEqual(['QUEUE_FULL']);
+    refusal = undefined;
+    run();
+    generation.fail(new RocmForgeError('EXECUTOR_UNAVAILABLE', 'gone'));
+    // Neither had a slot.
+    expect(latencies).toEqual([undefined, undefined]);
   });
 
   it('of a principal at its limit is neither queued nor counted, until another of its own has ended', () => {
