@@ -6,7 +6,7 @@ import type { TrustObserver } from './trust.js';
 
 const MOST_CHARACTERS = 128;
 
-/** Logs and counts rejected requests: why, for which field or limit, and whose; never what they say. */
+/** Logs and counts rejected requests: why, for which field or limit, and whose; never their text, so not the message either. */
 export class Rejections {
   private readonly lines: BoundedLog;
 
@@ -29,7 +29,7 @@ export class Rejections {
     { requestId, httpRequestId }: { readonly requestId?: string | undefined; readonly httpRequestId?: string } = {},
   ): void {
     this.observer.requestRejected(api, reason);
-    const { field, limit } = metadata;
+    const { field, limit, prompt_tokens: promptTokens, context_length: contextLength } = metadata;
     this.lines.note(
       () => ({
         ...{ api, reason, client: cut(client, MOST_CHARACTERS) },
@@ -37,6 +37,7 @@ export class Rejections {
         ...(httpRequestId !== undefined && { httpRequestId }),
         ...(field !== undefined && { field: named(field) }),
         ...(limit !== undefined && { limit }),
+        ...(promptTokens !== undefined && { promptTokens: Number(promptTokens), contextLength: Number(contextLength) }),
       }),
       'request rejected',
     );

@@ -18,6 +18,13 @@ beforeEach(() => {
 });
 const error = new RocmForgeError('INVALID_FIELD', 'top_p is 7; use 0 to 1', { field: 'sampling.top_p' });
 
+it('has both numbers of a prompt that is too long', () => {
+  const metadata = { field: 'text', prompt_tokens: '9000', context_length: '1024' };
+  rejections.note('http', '203.0.113.7', new RocmForgeError('PROMPT_TOO_LONG', 'the text of a request', metadata));
+  expect(lines).toMatchObject([{ reason: 'PROMPT_TOO_LONG', field: 'text', promptTokens: 9000, contextLength: 1024 }]);
+  expect(JSON.stringify(lines)).not.toContain('the text of a request');
+});
+
 it('a line has the reason, the field or limit, and the client', () => {
   rejections.note('http', 'token:alice', error);
   rejections.note('grpc', '203.0.113.7', new RocmForgeError('RATE_LIMITED', 'wait', { limit: 'streams' }));
