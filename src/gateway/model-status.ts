@@ -7,14 +7,18 @@ export function modelStatus({ served, router, replicas, place }: HostedModel): M
   return {
     name: served.name,
     state: stateOf({ router, replicas, place }),
-    admits: router.admits,
+    admits: router.admits && !needRestart(replicas),
     active: router.active,
     executors: router.counts.serving,
     problem: problem === undefined ? '' : `${problem.reason}: ${problem.message}`,
   };
 }
 
+/** True if the model file was written to: requests are rejected until the gateway is restarted. */
+const needRestart = (replicas: HostedModel['replicas']): boolean => replicas.every(({ needsRestart }) => needsRestart);
+
 function stateOf({ router, replicas, place }: Pick<HostedModel, 'router' | 'replicas' | 'place'>): string {
+  if (needRestart(replicas)) return 'failed';
   const states = replicas.map(({ state }) => state);
   if (states.includes('serving')) return router.admits ? 'loaded' : 'unloading';
   if (states.every((state) => state === 'unloaded')) return place?.isWaiting ? 'loading' : 'unloaded';

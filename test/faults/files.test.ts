@@ -12,6 +12,8 @@ import os from 'node:os';
 import path from 'node:path';
 import { credentials, type ServiceError } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
+import type { HostedModel } from '../../src/gateway/hosted-model.js';
+import { modelStatus } from '../../src/gateway/model-status.js';
 import { HealthCheckResponse_ServingStatus, HealthClient } from '../../src/shared/generated/grpc/health/v1/health.js';
 import { TokenizeRequest } from '../../src/shared/generated/rocmforge/v1/inference.js';
 import { FileByteSource } from '../../src/shared/gguf/byte-source.js';
@@ -213,6 +215,12 @@ describe('the model file of a gateway that serves, and a kill −9 of its execut
       writeFileSync(file, otherWeights);
       expect(await reasonOf(generate(gateway.client, message))).toBe('MODEL_FILE_CHANGED');
       expect(await probe()).toEqual([503, HealthCheckResponse_ServingStatus.NOT_SERVING]);
+      const status = modelStatus(gateway.gateway.models[0] as HostedModel);
+      expect(status).toMatchObject({
+        state: 'failed',
+        admits: false,
+        problem: expect.stringContaining('MODEL_FILE_CHANGED'),
+      });
     } finally {
       health.close();
       await gateway.stop();
