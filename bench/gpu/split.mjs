@@ -134,6 +134,6 @@ async function hashOf(file, how, shares) {
     const hashes = await logitsHashes(last, model, chunk, others);
     console.log(JSON.stringify({ chunk, others, hashes }));
   }
-  const layers = model.pipeline.stages.map(({ graph }) => graph.additions.length);
+  const layers = model.pipeline.stages.map(({ graph }) => graph.residualBranches.length);
   console.error(`${devices.map(({ description }) => description).join(' + ')}: layers ${layers.join(', ')}`);
 }

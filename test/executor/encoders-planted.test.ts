@@ -36,7 +36,7 @@ const each =
       if (value.kind === 'attention') return change({ ...value, qkv: outer(value.qkv) as Attention['qkv'] });
       return change({ ...value, of: inner((value as Extract<Value, { of: Value }>).of) } as Value);
     };
-    return { ...graph, additions: graph.additions.map(outer) };
+    return { ...graph, residualBranches: graph.residualBranches.map(outer) };
   };
 const attentions = (change: (attention: Attention) => Partial<Attention>): Mistake =>
   each((value) => (value.kind === 'attention' ? { ...value, ...change(value) } : value));
@@ -55,7 +55,7 @@ const ropes = (isWindowed: boolean, change: Partial<Rope>): Mistake => {
 };
 const without =
   (index: number): Mistake =>
-  (graph) => ({ ...graph, additions: graph.additions.toSpliced(index, 1) });
+  (graph) => ({ ...graph, residualBranches: graph.residualBranches.toSpliced(index, 1) });
 const otherGate: Mistake = each((value) =>
   value.kind === 'gated' ? { ...value, activation: value.activation === 'silu' ? 'gelu' : 'silu' } : value,
 );

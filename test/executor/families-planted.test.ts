@@ -47,7 +47,7 @@ const each =
       return change({ ...value, of: inner(value.of) } as Value);
     };
     const logits = graph.logits && (outer(graph.logits) as Linear);
-    return { ...graph, additions: graph.additions.map(outer), logits };
+    return { ...graph, residualBranches: graph.residualBranches.map(outer), logits };
   };
 const attentions = (change: (attention: Attention) => Partial<Attention>): Mistake =>
   each((value) => (value.kind === 'attention' ? { ...value, ...change(value) } : value));
@@ -74,7 +74,7 @@ const uncentered: Mistake = each((value) => {
 /** Parallel attention and MLP one after the other. */
 const inTurn: Mistake = (graph) => ({
   ...graph,
-  additions: graph.additions.flatMap((value) => (value.kind === 'sum' ? value.of : [value])),
+  residualBranches: graph.residualBranches.flatMap((value) => (value.kind === 'sum' ? value.of : [value])),
 });
 const nets = (change: (net: DeltaNet) => Partial<DeltaNet>): Mistake =>
   each((value) => (value.kind === 'delta-net' ? { ...value, ...change(value) } : value));
@@ -101,7 +101,7 @@ const wholeHeads = ropes((_, { headDim }) => ({ dimensions: headDim }));
 /** Norms of what is added are taken for norms before the next layer: they are left out. */
 const noPostNorms: Mistake = (graph) => ({
   ...graph,
-  additions: graph.additions.map((value) => (value.kind === 'norm' ? (value.of as Value) : value)),
+  residualBranches: graph.residualBranches.map((value) => (value.kind === 'norm' ? (value.of as Value) : value)),
 });
 const silu = each((value) => (value.kind === 'gated' ? { ...value, activation: 'silu' } : value));
 const routers = (change: (router: Experts['router']) => Partial<Experts['router']>): Mistake =>
@@ -200,8 +200,10 @@ const MISTAKES: Partial<Record<RandomFamilyName, Readonly<Record<string, Mistake
       headNorms: { ...headNorms!, over: 'head' },
     })),
     'the MLP behind attention': (graph) => {
-      const additions = graph.additions.flatMap((value) => (value.kind === 'sum' ? [...value.of] : [value]));
-      return { ...graph, additions };
+      const residualBranches = graph.residualBranches.flatMap((value) =>
+        value.kind === 'sum' ? [...value.of] : [value],
+      );
+      return { ...graph, residualBranches };
     },
   },
   olmo2: {
@@ -212,7 +214,7 @@ const MISTAKES: Partial<Record<RandomFamilyName, Readonly<Record<string, Mistake
       return attentions(() => ({ rope: global!.rope }))(graph, model);
     },
     'the residual stream normalized before': (graph) => {
-      const weight = graph.additions.find((value) => value.kind === 'norm')!.weight;
+      const weight = graph.residualBranches.find((value) => value.kind === 'norm')!.weight;
       const normed: Value = { kind: 'norm', weight, epsilon: 1e-5, of: x };
       return each((value) =>
         value.kind === 'linear' && value.of.kind === 'residual' ? { ...value, of: normed } : value,
@@ -284,14 +286,14 @@ const MISTAKES: Partial<Record<RandomFamilyName, Readonly<Record<string, Mistake
     'sparse gates in every layer': each((value) => (value.kind === 'gated' ? { ...value, deviations: 1.64 } : value)),
     'no LAuReL': (graph) => ({
       ...graph,
-      additions: graph.additions.map((value) => (value.kind === 'sum' ? value.of[1] : value)),
+      residualBranches: graph.residualBranches.map((value) => (value.kind === 'sum' ? value.of[1] : value)),
     }),
     'LAuReL without its input': each((value) =>
       value.kind === 'sum' && value.of[1].kind === 'norm' && value.of[1].of.kind === 'residual' ? value.of[0] : value,
     ),
     'not divided by √2': (graph) => ({
       ...graph,
-      additions: graph.additions.filter(({ kind }) => kind !== 'rescaled'),
+      residualBranches: graph.residualBranches.filter(({ kind }) => kind !== 'rescaled'),
     }),
     'streams that are not predicted': mixtures((mix) => (mix.step === 'predicted' ? withoutShares(mix) : mix)),
     'streams corrected alike': mixtures((mix) => (mix.step === 'corrected' ? withoutShares(mix) : mix)),
@@ -300,7 +302,7 @@ const MISTAKES: Partial<Record<RandomFamilyName, Readonly<Record<string, Mistake
     'inputs of layers for the residual stream': each((value) => (value.kind === 'other-streams' ? value.of : value)),
     'no inputs of layers': (graph) => ({
       ...graph,
-      additions: graph.additions.filter((value) => !holds(value, 'layer-gated')),
+      residualBranches: graph.residualBranches.filter((value) => !holds(value, 'layer-gated')),
     }),
     'streams that begin as they should end': (graph) => ({
       ...graph,
@@ -323,7 +325,7 @@ const MISTAKES: Partial<Record<RandomFamilyName, Readonly<Record<string, Mistake
     'no window': attentions(() => ({ window: undefined })),
     'no inputs of layers': (graph) => ({
       ...graph,
-      additions: graph.additions.filter((value) => !holds(value, 'layer-gated')),
+      residualBranches: graph.residualBranches.filter((value) => !holds(value, 'layer-gated')),
     }),
     'inputs of another layer': each((value) =>
       value.kind === 'layer-gated' ? { ...value, layer: Math.max(0, value.layer - 1) } : value,
@@ -338,7 +340,7 @@ const MISTAKES: Partial<Record<RandomFamilyName, Readonly<Record<string, Mistake
     }),
     'the residual stream as it is': (graph) => ({
       ...graph,
-      additions: graph.additions.filter(({ kind }) => kind !== 'rescaled'),
+      residualBranches: graph.residualBranches.filter(({ kind }) => kind !== 'rescaled'),
     }),
     'logits not capped': (graph) => ({ ...graph, logitsSoftcap: undefined }),
     silu,
@@ -543,8 +545,8 @@ const MISTAKES: Partial<Record<RandomFamilyName, Readonly<Record<string, Mistake
 const holds = (value: Value, kind: Value['kind']): boolean => [...withInputs(value)].some((part) => part.kind === kind);
 
 function* activatedOf(graph: ModelGraph): Generator<Activated> {
-  for (const addition of graph.additions)
-    for (const value of withInputs(addition)) if (value.kind === 'activated') yield value;
+  for (const branch of graph.residualBranches)
+    for (const value of withInputs(branch)) if (value.kind === 'activated') yield value;
 }
 
 function* attentionsOf(graph: ModelGraph): Generator<Attention> {

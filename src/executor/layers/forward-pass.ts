@@ -16,7 +16,7 @@ import { fusionsOn, SINGLE_TOKEN } from './fusions.js';
 import type { AttentionSplits } from './paged-attention.js';
 import { Products } from './products.js';
 import type { PlanParts, RecordedModel } from './recorded-model.js';
-import { ResidualAdditions } from './residual-additions.js';
+import { ResidualBranches } from './residual-branches.js';
 import { returnedHiddenSize, returnedLabels } from './returned-states.js';
 import { SingleToken } from './single-token.js';
 import { StageInput } from './stage-input.js';
@@ -40,7 +40,7 @@ const INPUTS = [
 
 /**
  * A model's graph, or a stage of it, as launches: what enters the residual stream (`stage-input.ts`), what layers add to it
- * (`residual-additions.ts`, whose values `value-recorder.ts` computes), and what is answered (`stage-output.ts`). The
+ * (`residual-branches.ts`, whose values `value-recorder.ts` computes), and what is answered (`stage-output.ts`). The
  * residual stream is f32 everywhere.
  */
 export class ForwardPass {
@@ -163,7 +163,7 @@ export class ForwardPass {
   }
 
   private record(site: StepSite): void {
-    const { embedding, embeddingScale, segments, positions, additions, logits, entry } = this.graph;
+    const { embedding, embeddingScale, segments, positions, residualBranches, logits, entry } = this.graph;
     const { weights, tokens } = site;
     const input = new StageInput(site, this.values, this.lastTokens);
     // The slots of a prediction block are the model's, which are written already.
@@ -180,7 +180,7 @@ export class ForwardPass {
       (value, y) => this.values.product(value, y, stream),
     );
     this.values.layers.streams?.enter();
-    new ResidualAdditions(site, this.values).record(additions, stream);
+    new ResidualBranches(site, this.values).record(residualBranches, stream);
     this.values.layers.streams?.leave();
     if (logits !== undefined) this.output.record(logits, this.lastTokens);
     else this.output.returnStates();

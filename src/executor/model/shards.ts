@@ -36,7 +36,7 @@ export function shardGraph(graph: DecoderGraph, place: Rank): StageGraph {
   return {
     ...graph,
     isShard: true,
-    additions: graph.additions.map((value) => addition(value, place)),
+    residualBranches: graph.residualBranches.map((value) => shardOf(value, place)),
     logits: rowsOf(graph.logits, [rows]),
   };
 }
@@ -55,21 +55,21 @@ export function vocabularyPart(
   return { rows: [part * rank, Math.min(part, vocabulary - part * rank)], part };
 }
 
-/** Shard of a value that is added to the residual stream. */
-function addition(value: Value, place: Rank): Value {
+/** Shard of a residual branch. */
+function shardOf(value: Value, place: Rank): Value {
   switch (value.kind) {
     case 'linear':
       return rankSum(value, place);
     case 'norm':
       if (value.of.kind === 'residual') break;
-      return { ...value, of: addition(value.of, place) };
+      return { ...value, of: shardOf(value.of, place) };
     case 'rescaled':
       return value;
     case 'scaled':
-      return { ...value, of: addition(value.of, place) };
+      return { ...value, of: shardOf(value.of, place) };
     case 'sum': {
       const [first, second] = value.of;
-      return { ...value, of: [addition(first, place), addition(second, place)] };
+      return { ...value, of: [shardOf(first, place), shardOf(second, place)] };
     }
   }
   return refuse(`${NAMES[value.kind]} is not split into shards`);

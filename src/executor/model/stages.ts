@@ -11,7 +11,7 @@ import { type DecoderGraph, type StageGraph, type Value, valuesOf } from './valu
  * @throws RocmForgeError `INVALID_OPTION` for more stages than layers
  */
 export function cutGraph(graph: DecoderGraph, shares: readonly number[]): readonly StageGraph[] {
-  const { additions, embedding, embeddingScale, logits, head, logitsScale, logitsSoftcap } = graph;
+  const { residualBranches, embedding, embeddingScale, logits, head, logitsScale, logitsSoftcap } = graph;
   const isShared = [...valuesOf(graph)].some((value) => value.kind === 'attention' && value.isShared);
   if (graph.layerInputs !== undefined || isShared) {
     throw new RocmForgeError(
@@ -20,14 +20,14 @@ export function cutGraph(graph: DecoderGraph, shares: readonly number[]): readon
       { option: 'gpus' },
     );
   }
-  if (additions.length < shares.length) {
+  if (residualBranches.length < shares.length) {
     throw new RocmForgeError(
       'INVALID_OPTION',
-      `a model of ${additions.length} layers, attention and MLPs each counted, is not to be split over ${shares.length} devices`,
+      `a model of ${residualBranches.length} layers, attention and MLPs each counted, is not to be split over ${shares.length} devices`,
       { option: 'gpus' },
     );
   }
-  const bytes = additions.map((value) => bytesOf([value]));
+  const bytes = residualBranches.map((value) => bytesOf([value]));
   const all = embedding.tensor.bytes + bytes.reduce((sum, one) => sum + one, 0) + bytesOf([logits]);
   const parts = shares.reduce((sum, share) => sum + share, 0);
   const cuts = [0];
@@ -36,7 +36,7 @@ export function cutGraph(graph: DecoderGraph, shares: readonly number[]): readon
     wanted += (all * share) / parts;
     let cut = cuts[stage] as number;
     // At least one layer here, and one for each stage behind it.
-    const last = additions.length - (shares.length - 1 - stage);
+    const last = residualBranches.length - (shares.length - 1 - stage);
     do done += bytes[cut++] as number;
     while (cut < last && done + (bytes[cut] as number) / 2 <= wanted);
     cuts.push(cut);
@@ -44,7 +44,7 @@ export function cutGraph(graph: DecoderGraph, shares: readonly number[]): readon
   return cuts.map((first, stage) => {
     const isLast = stage === shares.length - 1;
     return {
-      additions: additions.slice(first, cuts[stage + 1]),
+      residualBranches: residualBranches.slice(first, cuts[stage + 1]),
       ...(stage === 0 && { embedding, embeddingScale }),
       ...(isLast && { logits, head, logitsScale, logitsSoftcap }),
     };
@@ -56,7 +56,10 @@ export function stageTensors(file: GgufModel, graph: StageGraph): readonly GgufT
   const wanted = wantedTensors(file, graph.prediction !== undefined);
   const isWhole = graph.embedding !== undefined && (graph.logits ?? graph.states) !== undefined;
   if (isWhole && !graph.isShard) return wanted;
-  const used = tensorsOf([...graph.additions, ...[graph.logits, graph.head].filter((value) => value !== undefined)]);
+  const used = tensorsOf([
+    ...graph.residualBranches,
+    ...[graph.logits, graph.head].filter((value) => value !== undefined),
+  ]);
   if (graph.embedding !== undefined) used.add(graph.embedding.tensor);
   if (graph.isShard) return [...used].sort((a, b) => a.part - b.part || a.offset - b.offset);
   return wanted.filter((tensor) => used.has(tensor));

@@ -4,8 +4,8 @@ import type { Xielu } from '../../shared/gguf/xielu.js';
 import type { BiasRef, MatrixRef, VectorRef } from './tensors.js';
 
 /**
- * Values that a family's layers compute, written down before anything is allocated or launched. A value is a value: nothing here
- * knows of buffers, and only {@link ModelGraph.layers} says what is added to the residual stream.
+ * Values that a family's layers compute, described before anything is allocated or launched. No value refers to a buffer, and
+ * only {@link ModelGraph.residualBranches} says which values are added to the residual stream.
  */
 export type Value =
   | Norm
@@ -297,7 +297,10 @@ export interface LayerGated {
   readonly of: Linear;
 }
 
-/** The residual stream is multiplied by a number, or a vector's one element. It is nothing that is added: it may only be an addition itself. */
+/**
+ * The residual stream is multiplied by a number, or a vector's one element. It changes the stream instead of adding to it, so it
+ * may only be an entry of {@link ModelGraph.residualBranches}, not the input of another value.
+ */
 export interface Rescaled {
   readonly kind: 'rescaled';
   readonly factor: VectorRef | number;
@@ -305,8 +308,8 @@ export interface Rescaled {
 }
 
 /**
- * All streams of {@link AltUp} change, by shares that are products of coefficients with tanh(scale · scores). It may only be an
- * addition itself.
+ * All streams of {@link AltUp} change, by shares that are products of coefficients with tanh(scale · scores). As
+ * {@link Rescaled}, it is never the input of another value.
  */
 export interface MixedStreams {
   readonly kind: 'mixed-streams';
@@ -324,7 +327,7 @@ export interface MixedStreams {
   readonly weight?: VectorRef | undefined;
 }
 
-/** The value is added to the streams beside the residual stream. It may only be an addition itself. */
+/** The value is added to the streams beside the residual stream. As {@link Rescaled}, it is never the input of another value. */
 export interface OtherStreams {
   readonly kind: 'other-streams';
   readonly of: Value;
@@ -336,7 +339,7 @@ export interface CorrectedStream {
   readonly of: Residual;
 }
 
-/** The residual stream is replaced by its norm. As {@link Rescaled}, it may only be an addition itself. */
+/** The residual stream is replaced by its norm. As {@link Rescaled}, it is never the input of another value. */
 export interface Renormed {
   readonly kind: 'renormed';
   readonly of: Norm;
@@ -476,8 +479,8 @@ export interface ModelGraph {
   readonly layerInputs?: LayerInputs | undefined;
   /** Absent: there is the residual stream alone. */
   readonly altup?: AltUp | undefined;
-  /** Values added to the residual stream, in order. */
-  readonly additions: readonly Value[];
+  /** Values added to the residual stream, in order: for most families attention and FFN of each layer in turn. */
+  readonly residualBranches: readonly Value[];
   /** Logits of the wanted rows: `[rows, vocabulary]`. Absent: the model is an encoder. */
   readonly logits?: Linear | undefined;
   /**
@@ -498,7 +501,7 @@ export interface ModelGraph {
  * A block behind a model that predicts the token after the next; DeepSeek-AI (2024), "DeepSeek-V3 technical report", section 2.2.
  * Applied to its own hidden state and prediction, it predicts further ones.
  */
-export interface PredictionGraph extends Pick<ModelGraph, 'embedding' | 'additions'> {
+export interface PredictionGraph extends Pick<ModelGraph, 'embedding' | 'residualBranches'> {
   readonly logits: Linear;
   readonly entry: PredictionEntry;
 }
@@ -585,7 +588,7 @@ export function* valuesOf({
   entry,
   layerInputs,
   altup,
-  additions,
+  residualBranches,
   logits,
   states,
   head,
@@ -593,7 +596,7 @@ export function* valuesOf({
 }: StageGraph): Generator<Value> {
   const first = [entry?.projection, layerInputs?.projection, altup?.entry].filter((value) => value !== undefined);
   const last = [altup?.exit, logits, states, head].filter((value) => value !== undefined);
-  for (const value of [...first, ...additions, ...last]) yield* withInputs(value);
+  for (const value of [...first, ...residualBranches, ...last]) yield* withInputs(value);
   if (prediction !== undefined) yield* valuesOf(prediction);
 }
 

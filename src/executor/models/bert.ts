@@ -18,7 +18,7 @@ const postNormed = (name: 'bert' | 'nomic-bert' | 'jina-bert-v2'): Family => ({
       embedding: l.embedding(),
       segments: l.segments(),
       ...(name === 'bert' && { positions: l.positions() }),
-      additions: [
+      residualBranches: [
         l.renormed('token_embd_norm'),
         ...l.eachBlock((block, index) => [
           l.attended(block, l.sighted(index, l.qkv(block, x), rope)),

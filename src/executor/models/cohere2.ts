@@ -10,7 +10,7 @@ export const cohere2: Family = {
     const unrotated = l.unrotated('adjacent');
     return {
       embedding: l.embedding(),
-      additions: l.eachBlock((block, index) => {
+      residualBranches: l.eachBlock((block, index) => {
         const isWindowed = l.isWindowed(index);
         const normed = l.layerNorm(`${block}.attn_norm`);
         const attention = l.attention(index, l.qkv(block, normed), isWindowed ? rope : unrotated, { isWindowed });

@@ -12,7 +12,7 @@ export const commandR: Family = {
     const rope = l.rope('adjacent');
     return {
       embedding: l.embedding(),
-      additions: l.eachBlock((block, index) => {
+      residualBranches: l.eachBlock((block, index) => {
         const normed = l.layerNorm(`${block}.attn_norm`);
         const headNorms = tensors.has(`${block}.attn_q_norm.weight`) ? l.headNorms(block, 'own-head') : undefined;
         const attention = l.attention(index, l.qkv(block, normed), rope, { headNorms });

@@ -13,7 +13,7 @@ export const deepseek2: Family = {
     const rope = l.latentRope();
     return {
       embedding: l.embedding(),
-      additions: l.eachBlock((block, index) => [
+      residualBranches: l.eachBlock((block, index) => [
         l.latentAttention(block, index, l.rmsNorm(`${block}.attn_norm`), rope),
         l.ffn(block, index, l.rmsNorm(`${block}.ffn_norm`)),
       ]),

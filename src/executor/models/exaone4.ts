@@ -14,7 +14,7 @@ export const exaone4: Family = {
     const global = model.traits.window === undefined ? rope : l.unrotated('halves');
     return {
       embedding: l.embedding(),
-      additions: l.eachBlock((block, index) => {
+      residualBranches: l.eachBlock((block, index) => {
         const isWindowed = l.isWindowed(index);
         const options = { headNorms: l.headNorms(block), isWindowed };
         const attention = l.attention(index, l.qkv(block, x), isWindowed ? rope : global, options);

@@ -10,7 +10,7 @@ export const falconH1: Family = {
     const rope = l.rope('halves');
     return {
       embedding: l.embedding(),
-      additions: l.eachBlock((block, index) => {
+      residualBranches: l.eachBlock((block, index) => {
         const normed = l.rmsNorm(`${block}.attn_norm`);
         const attended = l.attended(block, l.attention(index, l.qkv(block, normed), rope));
         return [{ kind: 'sum', of: [attended, l.mamba(block, index, normed)] }, l.mlp(block, l.ffnNorm(block))];

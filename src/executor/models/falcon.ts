@@ -12,7 +12,7 @@ export const falcon: Family = {
     const rope = l.rope('halves');
     return {
       embedding: l.embedding(),
-      additions: l.eachBlock((block, index) => {
+      residualBranches: l.eachBlock((block, index) => {
         const normed = l.layerNorm(`${block}.attn_norm`);
         const own = `${block}.attn_norm_2`;
         const attended = tensors.has(`${own}.weight`) ? l.layerNorm(own) : normed;

@@ -15,7 +15,7 @@ export const gemmaEmbedding: Family = {
     return {
       embedding: l.embedding(),
       embeddingScale: model.traits.embeddingScale,
-      additions: l.eachBlock((block, index) => {
+      residualBranches: l.eachBlock((block, index) => {
         const isWindowed = l.isWindowed(index);
         const qkv = l.qkv(block, l.rmsNorm(`${block}.attn_norm`));
         const options = { headNorms: l.headNorms(block), isWindowed };

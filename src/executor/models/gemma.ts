@@ -13,7 +13,7 @@ export const gemma: Family = {
     return {
       embedding: l.embedding(),
       embeddingScale: model.traits.embeddingScale,
-      additions: l.eachBlock((block, index) => [
+      residualBranches: l.eachBlock((block, index) => [
         l.attended(block, l.attention(index, l.qkv(block, l.rmsNorm(`${block}.attn_norm`)), rope)),
         l.mlp(block, l.rmsNorm(`${block}.ffn_norm`), 'gelu'),
       ]),

@@ -13,7 +13,7 @@ export const gemma2: Family = {
     return {
       embedding: l.embedding(),
       embeddingScale: model.traits.embeddingScale,
-      additions: l.eachBlock((block, index) => {
+      residualBranches: l.eachBlock((block, index) => {
         const isWindowed = l.isWindowed(index);
         const attention = l.attention(index, l.qkv(block, l.rmsNorm(`${block}.attn_norm`)), rope, { isWindowed });
         return [

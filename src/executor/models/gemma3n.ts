@@ -22,7 +22,7 @@ export const gemma3n: Family = {
       embeddingScale: model.traits.embeddingScale,
       layerInputs: layerInputs(model, tensors),
       altup: { entry: l.streams('altup_proj'), exit: l.streams('altup_unembd_proj') },
-      additions: l.eachBlock((block, index) => {
+      residualBranches: l.eachBlock((block, index) => {
         const layer = new Gemma4Layer(model, tensors, index);
         const normed = l.rmsNorm(`${block}.attn_norm`);
         const attended = layer.attended4(l.isWindowed(index) ? windowRope : rope, normed);

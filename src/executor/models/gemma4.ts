@@ -17,7 +17,7 @@ export const gemma4: Family = {
       embedding: l.embedding(),
       embeddingScale: model.traits.embeddingScale,
       layerInputs: layerInputs(model, tensors),
-      additions: l.eachBlock((block, index) => {
+      residualBranches: l.eachBlock((block, index) => {
         const layer = new Gemma4Layer(model, tensors, index);
         return [
           l.rmsNorm(`${block}.post_attention_norm`, layer.attended4(l.isWindowed(index) ? windowRope : rope)),

@@ -12,7 +12,7 @@ export const glm4: Family = {
     const rope = l.rope(model.traits.pairsHalves ? 'halves' : 'adjacent');
     return {
       embedding: l.embedding(),
-      additions: l.eachBlock((block, index) => {
+      residualBranches: l.eachBlock((block, index) => {
         const attention = l.attention(index, l.qkv(block, l.rmsNorm(`${block}.attn_norm`)), rope);
         return [
           l.rmsNorm(`${block}.post_attention_norm`, l.attended(block, attention)),

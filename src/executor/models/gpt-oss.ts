@@ -12,7 +12,7 @@ export const gptOss: Family = {
     const rope = l.rope('halves');
     return {
       embedding: l.embedding(),
-      additions: l.eachBlock((block, index) => {
+      residualBranches: l.eachBlock((block, index) => {
         const qkv = l.qkv(block, l.rmsNorm(`${block}.attn_norm`));
         const sinks = tensors.vector(`${block}.attn_sinks.weight`, model.heads);
         return [

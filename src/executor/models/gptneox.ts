@@ -9,7 +9,7 @@ export const gptneox: Family = {
     const rope = l.rope('halves');
     return {
       embedding: l.embedding(),
-      additions: l.eachBlock((block, index) => {
+      residualBranches: l.eachBlock((block, index) => {
         const attention = l.attention(index, l.qkv(block, l.layerNorm(`${block}.attn_norm`)), rope);
         const [attended, mlp] = [l.attended(block, attention), l.mlp(block, l.layerNorm(`${block}.ffn_norm`))];
         return model.traits.isParallel ? [{ kind: 'sum', of: [attended, mlp] }] : [attended, mlp];

@@ -11,7 +11,7 @@ export const granite: Family = {
     return {
       embedding: l.embedding(),
       embeddingScale,
-      additions: l.eachBlock((block, index) => [
+      residualBranches: l.eachBlock((block, index) => [
         l.added(l.attended(block, l.attention(index, l.qkv(block, l.rmsNorm(`${block}.attn_norm`)), rope))),
         l.ffn(block, index, l.rmsNorm(`${block}.ffn_norm`)),
       ]),

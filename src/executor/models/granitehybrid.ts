@@ -14,7 +14,7 @@ export const granitehybrid: Family = {
     return {
       embedding: l.embedding(),
       embeddingScale: model.traits.embeddingScale,
-      additions: l.eachBlock((block, index) => {
+      residualBranches: l.eachBlock((block, index) => {
         const normed = l.rmsNorm(`${block}.attn_norm`);
         const own = l.amongItsKind(index);
         const attended = () => l.attended(block, l.attention(own, l.qkv(block, normed), rope));

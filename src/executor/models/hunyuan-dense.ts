@@ -9,7 +9,7 @@ export const normedAfterRope = (name: Family['name'], pairing: 'halves' | 'adjac
     const [rope, unrotated] = [l.rope(pairing), l.unrotated(pairing)];
     return {
       embedding: l.embedding(),
-      additions: l.eachBlock((block, index) => {
+      residualBranches: l.eachBlock((block, index) => {
         const headNorms = l.headNorms(block, 'head', rope);
         const qkv = l.qkv(block, l.rmsNorm(`${block}.attn_norm`));
         return [

@@ -13,7 +13,7 @@ export const lfm2: Family = {
     const rope = l.rope('halves');
     return {
       embedding: l.embedding(),
-      additions: l.eachBlock((block, index) => {
+      residualBranches: l.eachBlock((block, index) => {
         const normed = l.rmsNorm(`${block}.attn_norm`);
         const attended = () => {
           const options = { headNorms: l.headNorms(block) };

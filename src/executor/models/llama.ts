@@ -13,7 +13,7 @@ export const llama: Family = {
     const rope = l.rope('adjacent');
     return {
       embedding: l.embedding(),
-      additions: l.eachBlock((block, index) => [
+      residualBranches: l.eachBlock((block, index) => [
         l.attended(block, l.attention(index, l.qkv(block, l.rmsNorm(`${block}.attn_norm`)), rope)),
         l.ffn(block, index, l.rmsNorm(`${block}.ffn_norm`)),
       ]),

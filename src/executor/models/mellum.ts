@@ -9,7 +9,7 @@ export const mellum: Family = {
     const [rope, windowRope] = [l.rope('halves'), l.windowRope('halves')];
     return {
       embedding: l.embedding(),
-      additions: l.eachBlock((block, index) => {
+      residualBranches: l.eachBlock((block, index) => {
         const isWindowed = l.isWindowed(index);
         const options = { headNorms: l.headNorms(block), isWindowed };
         const qkv = l.qkv(block, l.rmsNorm(`${block}.attn_norm`));

@@ -15,7 +15,7 @@ export const modernBert: Family = {
     const windowRope = l.windowRope('halves');
     return {
       embedding: l.embedding(),
-      additions: [
+      residualBranches: [
         l.renormed('token_embd_norm'),
         ...l.eachBlock((block, index) => {
           const isWindowed = l.isWindowed(index);

@@ -13,7 +13,7 @@ export const nemotronH: Family = {
     const rope = l.rope('halves');
     return {
       embedding: l.embedding(),
-      additions: l.eachBlock((block, index) => {
+      residualBranches: l.eachBlock((block, index) => {
         const normed = l.rmsNorm(`${block}.attn_norm`);
         const own = l.amongItsKind(index);
         if (l.isFfn(index)) return [l.ffn(block, index, normed)];

@@ -14,7 +14,7 @@ export const olmo2: Family = {
     const windowRope = l.windowRope('halves');
     return {
       embedding: l.embedding(),
-      additions: l.eachBlock((block, index) => {
+      residualBranches: l.eachBlock((block, index) => {
         const isWindowed = l.isWindowed(index);
         const options = { headNorms: l.headNorms(block, 'row'), isWindowed };
         const attention = l.attention(index, l.qkv(block, x), isWindowed ? windowRope : rope, options);

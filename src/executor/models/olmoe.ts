@@ -9,7 +9,7 @@ export const olmoe: Family = {
     const rope = l.rope('halves');
     return {
       embedding: l.embedding(),
-      additions: l.eachBlock((block, index) => {
+      residualBranches: l.eachBlock((block, index) => {
         const headNorms = l.headNorms(block, 'row');
         const qkv = l.qkv(block, l.rmsNorm(`${block}.attn_norm`));
         return [

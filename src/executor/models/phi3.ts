@@ -17,7 +17,7 @@ export const phi3: Family = {
     };
     return {
       embedding: l.embedding(),
-      additions: l.eachBlock((block, index) => {
+      residualBranches: l.eachBlock((block, index) => {
         const isWindowed = l.isWindowed(index);
         const attention = l.attention(index, l.qkv(block, norm(`${block}.attn_norm`)), rope, { isWindowed });
         return [l.attended(block, attention), l.ffn(block, index, norm(`${block}.ffn_norm`))];

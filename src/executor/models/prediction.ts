@@ -26,7 +26,7 @@ export class PredictingLayers extends Layers {
         ...{ tokenNorm: norm('enorm'), hiddenNorm: norm('hnorm'), epsilon },
         projection: this.project([[`${block}.nextn.eh_proj`, hiddenSize]], 2 * hiddenSize, x),
       },
-      additions: adds(block, layers),
+      residualBranches: adds(block, layers),
       logits: this.logits(
         own('shared_head_head') ?? this.matrixOrEmbedding('output'),
         this.rmsNorm(hasNorm ? `${block}.nextn.shared_head_norm` : 'output_norm'),

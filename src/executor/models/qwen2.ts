@@ -9,7 +9,7 @@ export const qwen2: Family = {
     const rope = l.rope('halves');
     return {
       embedding: l.embedding(),
-      additions: l.eachBlock((block, index) => [
+      residualBranches: l.eachBlock((block, index) => [
         l.attended(block, l.attention(index, l.qkv(block, l.rmsNorm(`${block}.attn_norm`)), rope)),
         l.ffn(block, index, l.rmsNorm(`${block}.ffn_norm`)),
       ]),

@@ -9,7 +9,7 @@ export const qwen3: Family = {
     const rope = l.rope('halves');
     return {
       embedding: l.embedding(),
-      additions: l.eachBlock((block, index) => {
+      residualBranches: l.eachBlock((block, index) => {
         const headNorms = l.headNorms(block);
         return [
           l.attended(block, l.attention(index, l.qkv(block, l.rmsNorm(`${block}.attn_norm`)), rope, { headNorms })),

@@ -25,7 +25,7 @@ export const qwen35: Family = {
     };
     return {
       embedding: l.embedding(),
-      additions: l.eachBlock(adds),
+      residualBranches: l.eachBlock(adds),
       prediction: predicts ? l.prediction(adds) : undefined,
       logits: l.logits(l.matrixOrEmbedding('output'), l.rmsNorm('output_norm')),
     };

@@ -10,7 +10,7 @@ export const smollm3: Family = {
     const unrotated = l.unrotated('adjacent');
     return {
       embedding: l.embedding(),
-      additions: l.eachBlock((block, index) => {
+      residualBranches: l.eachBlock((block, index) => {
         const qkv = l.qkv(block, l.rmsNorm(`${block}.attn_norm`));
         return [
           l.attended(block, l.attention(index, qkv, (index + 1) % 4 === 0 ? unrotated : rope)),

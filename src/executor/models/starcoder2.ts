@@ -14,7 +14,7 @@ export const starcoder2: Family = {
     const varies = model.traits.variesNorms;
     return {
       embedding: l.embeddingOr('output'),
-      additions: l.eachBlock((block, index) => {
+      residualBranches: l.eachBlock((block, index) => {
         const normed = l.layerNorm(`${block}.attn_norm`);
         const has = (name: string) => tensors.has(`${block}.${name}.weight`);
         const headNorms = varies && has('attn_q_norm') ? l.headNorms(block, 'own-head') : undefined;

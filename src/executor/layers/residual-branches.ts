@@ -7,16 +7,16 @@ import type { SingleToken } from './single-token.js';
 import type { StepSite } from './step-site.js';
 import type { ValueRecorder } from './value-recorder.js';
 
-/** Additions to the residual stream, in as few launches as the fusions of the device allow. */
-export class ResidualAdditions {
+/** Adds branches to the residual stream, in as few launches as the fusions of the device allow. */
+export class ResidualBranches {
   constructor(
     private readonly site: StepSite,
     private readonly values: ValueRecorder,
   ) {}
 
-  /** x += value, for each of a graph's additions in turn. */
-  record(additions: StageGraph['additions'], stream: Stream): void {
-    for (const value of additions) {
+  /** x += value, for each residual branch of a graph in order. */
+  record(residualBranches: StageGraph['residualBranches'], stream: Stream): void {
+    for (const value of residualBranches) {
       const isSummed = this.change(value, stream);
       this.site.singleToken?.written(isSummed);
       this.values.residualChanged();
