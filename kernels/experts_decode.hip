@@ -227,7 +227,7 @@ KERNEL_OF(BLOCK, 2, router_scores_normed, const float* __restrict weight,  // [e
   if (scores) fetch(lane);
   wait_for_inputs();
   let_next_begin();
-  const float by = rms_of_parts(parts, in, eps);
+  const float by = inv_rms_of_parts(parts, in, eps);
   for (int i = 4 * thread_id(); i < in; i += 4 * BLOCK) {
     const auto values = load_aligned<Floats4>(x + i), factors = load_aligned<Floats4>(norm + i);
     UNROLL

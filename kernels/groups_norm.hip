@@ -14,7 +14,7 @@ DEVICE void norm_held(float* x, const float* weight, int width, float eps) {
   wait_for_inputs();
   load_held(own, x, width);
   SHARED(float, squares, NORM_PARTS);
-  const float scale = rms_of_held(own, squares + 0, width, eps);
+  const float scale = inv_rms_of_held(own, squares + 0, width, eps);
   UNROLL
   for (int p = 0; p < PIECES; p++) {
     Floats4& four = own.pieces[p];

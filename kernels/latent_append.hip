@@ -27,7 +27,7 @@ DEVICE void latent_append(int row, float* x, const float* __restrict weight, T* 
                           float eps) {
   const int width = latent + rotary, position = row_position[row];
   float* key = x + static_cast<size_t>(row) * width;
-  const float scale = rms_scale(key, latent, eps);
+  const float scale = inv_rms(key, latent, eps);
   SIMD
   for (int i = thread_id(); i < latent; i += BLOCK) key[i] = key[i] * scale * weight[i];
   const size_t angles = static_cast<size_t>(position) * (rotary / 2);

@@ -17,7 +17,7 @@ DEVICE void norm_add_held(float* x, const float* y, const float* weight, float* 
   load_held(normed, y, hidden);
   load_held(own, x, hidden);
   SHARED(float, squares, NORM_PARTS);
-  const float scale = rms_of_held(normed, squares + 0, hidden, eps);
+  const float scale = inv_rms_of_held(normed, squares + 0, hidden, eps);
   UNROLL
   for (int p = 0; p < PIECES; p++) {
     const int i = held_at(p);
@@ -26,7 +26,7 @@ DEVICE void norm_add_held(float* x, const float* y, const float* weight, float* 
     for (int k = 0; k < 4; k++) sums.f[k] = sums.f[k] + normed.pieces[p].f[k] * scale * weights.pieces[p].f[k];
     if (i < hidden) store_aligned(x + i, sums);
     // All threads of a block take part.
-    if (is_first && p * 4 * BLOCK < hidden) leave_part(parts, i, hidden, sums);
+    if (is_first && p * 4 * BLOCK < hidden) store_part(parts, i, hidden, sums);
   }
 }
 }  // namespace
@@ -49,7 +49,7 @@ KERNEL(norm_add, float* __restrict x,   // [rows, hidden]
     }
   }
   wait_for_inputs();
-  const float scale = rms_scale(y + row, hidden, eps);
+  const float scale = inv_rms(y + row, hidden, eps);
   for (int from = 0; from < hidden; from += HELD_OF_PART * BLOCK) {
     const int i = from + HELD_OF_PART * thread_id();
     float held[HELD_OF_PART] = {};
@@ -65,6 +65,6 @@ KERNEL(norm_add, float* __restrict x,   // [rows, hidden]
       store_aligned(x + row + i + part, sums);
     }
     // All threads of a block take part.
-    if (is_first) leave_part(parts, i, hidden, held);
+    if (is_first) store_part(parts, i, hidden, held);
   }
 }

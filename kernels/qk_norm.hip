@@ -15,7 +15,7 @@ KERNEL(qk_norm, float* __restrict qkv,        // [tokens, heads + 2 * kv_heads, 
   float* x = qkv + first_head * head_dim;
   const float* weight = is_key ? key_weight : query_weight;
   const int count = (is_key ? kv_heads : heads) * head_dim;
-  const float scale = rms_scale<float>(x, count, eps);
+  const float scale = inv_rms<float>(x, count, eps);
 
   SIMD
   for (int i = thread_id(); i < count; i += BLOCK) x[i] = x[i] * scale * weight[i];

@@ -12,7 +12,7 @@ KERNEL(rms_norm, const float* x,        // [rows, hidden]
     normalize(BLOCK_INDEX.x, x, weight, y, hidden, eps);
   } else {
     const size_t row = static_cast<size_t>(BLOCK_INDEX.x) * hidden;
-    const float scale = rms_scale(x + row, hidden, eps);
+    const float scale = inv_rms(x + row, hidden, eps);
     // y may be x, so that loads wait for the stores before them: several loads first.
     constexpr int AT_ONCE = 4;
     for (int from = thread_id(); from < hidden; from += AT_ONCE * BLOCK) {

@@ -8,7 +8,7 @@ using namespace forge;
 // Pieces of a row that a thread holds.
 constexpr int PIECES = 8;
 
-// Normalizes rows that the threads of a block hold, with the sum in the order of rms_scale. The weights are loaded
+// Normalizes rows that the threads of a block hold, with the sum in the order of inv_rms. The weights are loaded
 // first: they are there when the row is, and not a memory's wait later.
 template <class T>
 DEVICE void norm_held(int row, const float* __restrict x, const float* __restrict weight, T* __restrict y,
@@ -21,7 +21,7 @@ DEVICE void norm_held(int row, const float* __restrict x, const float* __restric
   wait_for_inputs();
   load_held(held, x, hidden);
   SHARED(float, parts, NORM_PARTS);
-  const float scale = rms_of_held(held, parts + 0, hidden, eps);
+  const float scale = inv_rms_of_held(held, parts + 0, hidden, eps);
   UNROLL
   for (int p = 0; p < PIECES; p++) {
     const int i = held_at(p);
@@ -45,7 +45,7 @@ DEVICE void rms_norm_columns(int row, const float* __restrict x, const float* __
     return;
   }
   wait_for_inputs();
-  const float scale = rms_scale(source, hidden, eps);
+  const float scale = inv_rms(source, hidden, eps);
   store_columns(y, row, y_rows, hidden, 0, hidden, saturated, [&](int i) { return source[i] * scale * weight[i]; });
 }
 }  // namespace

@@ -10,7 +10,7 @@ template <class T>
 DEVICE void rms_norm_convert(int row, const float* __restrict x, const float* __restrict weight, T* __restrict y,
                              int hidden, float eps) {
   const float* source = x + static_cast<size_t>(row) * hidden;
-  const float scale = rms_scale(source, hidden, eps);
+  const float scale = inv_rms(source, hidden, eps);
   convert_row(y + static_cast<size_t>(row) * hidden, hidden, 0, hidden,
               [&](int i) { return source[i] * scale * weight[i]; });
 }

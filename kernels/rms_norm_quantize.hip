@@ -9,7 +9,7 @@ KERNEL(rms_norm_quantize, const float* __restrict x,  // [rows, hidden]
        int hidden, float eps) {
   using namespace forge;
   const float* source = x + static_cast<size_t>(BLOCK_INDEX.x) * hidden;
-  const float scale = rms_scale(source, hidden, eps);
+  const float scale = inv_rms(source, hidden, eps);
   quantize_row(y + static_cast<size_t>(BLOCK_INDEX.x) * q8_row_bytes(hidden), hidden, 0, hidden,
                [&](float(&values)[Q8_HELD], int i) {
                  float factors[Q8_HELD];

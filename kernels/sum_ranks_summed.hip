@@ -24,7 +24,7 @@ DEVICE void sum_ranks_summed(int block, Parts<RANKS> of, float* y, float* parts,
         for (int k = 0; k < 4; k++) held[part + k] = y[i + part + k] += sum[k];
       }
     }
-    leave_part(parts, i, last, held);
+    store_part(parts, i, last, held);
   }
 }
 }  // namespace

@@ -32,8 +32,8 @@ export const MUTATIONS = [
   {
     name: 'threads leave before a barrier',
     file: 'forge/norm.h',
-    from: '  const float scale = rms_scale(',
-    to: '  if (thread_id() >= hidden) return;\n  const float scale = rms_scale(',
+    from: '  const float scale = inv_rms(',
+    to: '  if (thread_id() >= hidden) return;\n  const float scale = inv_rms(',
     test: 'rms_norm',
     with: ['rms_norm_f16'],
   },

@@ -55,7 +55,7 @@ struct NormedRow {
 };
 template <class T>
 DEVICE void bring_row(const NormedRow<T>& row, Piece* to, int first, int count) {
-  const float scale = rms_of_parts(row.parts, row.in, row.eps);
+  const float scale = inv_rms_of_parts(row.parts, row.in, row.eps);
   struct Eight {
     T elements[PIECE];
   };

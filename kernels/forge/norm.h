@@ -1,4 +1,4 @@
-// The factor by which root mean square normalization multiplies a row: Zhang & Sennrich (2019).
+// RMS normalization multiplies a row by 1 / sqrt(mean(x²) + eps), here `inv_rms`: Zhang & Sennrich (2019).
 #pragma once
 
 #include "contract.h"
@@ -7,23 +7,26 @@
 
 namespace forge {
 
-// 1 / sqrt(mean(x²) + eps) of a row: all threads of a block together. The order of the sum depends on `hidden` alone.
+// 1 / sqrt(mean(x²) + eps) of a row, computed by all threads of a block together. The order of the sum depends only on
+// `hidden`.
 template <class T>
-DEVICE float rms_scale(const T* x, int hidden, float eps) {
+DEVICE float inv_rms(const T* x, int hidden, float eps) {
   float sum = 0.0f;
   SIMD_SUM(sum)
   for (int i = thread_id(); i < hidden; i += BLOCK) sum += to_float(x[i]) * to_float(x[i]);
   return rsqrt_of(block_sum(sum) / static_cast<float>(hidden) + eps);
 }
 
-// For f32 the sum of squares is a sum of parts of NORM_PART elements each: a launch that writes a row leaves them for
-// the next one (matmul_summed.hip), which then knows the norm of a row that it has not read. Both add in this order:
-// the elements of a part by halves; of the parts a lane of 32 its own, rising; then the lanes by halves.
+// For f32 the sum of squares is a sum of parts, each the sum over NORM_PART elements. A launch that writes a row stores
+// its parts for the next launch (matmul_summed.hip), which then knows the norm of a row that it has not read. All
+// functions below add in this order: the squares of a part are reduced in a tree; each of PART_LANES lanes sums parts
+// lane, lane + PART_LANES, … in ascending order; then the lanes are reduced in a tree. WAVE == 1 is the CPU, where one
+// thread adds for all lanes in the same order.
 constexpr int PART_LANES = 32;
 
-// values[0] = the sum of COUNT values, by halves.
+// values[0] = the sum of COUNT values, reduced in a tree whose first level adds values COUNT / 2 apart.
 template <int COUNT>
-DEVICE float sum_by_halves(float (&values)[COUNT]) {
+DEVICE float tree_sum(float (&values)[COUNT]) {
   UNROLL
   for (int half = COUNT / 2; half > 0; half /= 2) {
     for (int i = 0; i < half; i++) values[i] += values[i + half];
@@ -31,7 +34,7 @@ DEVICE float sum_by_halves(float (&values)[COUNT]) {
   return values[0];
 }
 
-// The sum of the squares of value(i), i < NORM_PART: all lanes of a wave together, each of which is asked for one.
+// The sum of the squares of value(i), i < NORM_PART, computed by all lanes of a wave together; lane i calls value(i).
 template <class Value>
 DEVICE float sum_of_squares(Value value) {
   if constexpr (WAVE == 1) {
@@ -40,7 +43,7 @@ DEVICE float sum_of_squares(Value value) {
       const float element = value(i);
       squares[i] = element * element;
     }
-    return sum_by_halves(squares);
+    return tree_sum(squares);
   } else {
     const float element = lane_id() < NORM_PART ? value(lane_id()) : 0.0f;
     float sum = element * element;
@@ -49,15 +52,16 @@ DEVICE float sum_of_squares(Value value) {
     return sum;
   }
 }
-// 1 / sqrt(mean(x²) + eps) of a row whose parts these are, for all lanes of a wave.
+
+// 1 / sqrt(mean(x²) + eps) of a row, from its partial sums of squares `parts`; all lanes of a wave get it.
 template <class Parts>
-DEVICE float rms_of_parts(Parts parts, int hidden, float eps) {
+DEVICE float inv_rms_of_parts(Parts parts, int hidden, float eps) {
   const int count = (hidden + NORM_PART - 1) / NORM_PART;
   float sum;
   if constexpr (WAVE == 1) {
     float sums[PART_LANES] = {};
     for (int p = 0; p < count; p++) sums[p % PART_LANES] += parts[p];
-    sum = sum_by_halves(sums);
+    sum = tree_sum(sums);
   } else {
     sum = 0.0f;
     for (int p = lane_id() % PART_LANES; p < count; p += PART_LANES) sum += parts[p];
@@ -67,17 +71,17 @@ DEVICE float rms_of_parts(Parts parts, int hidden, float eps) {
   return rsqrt_of(sum / static_cast<float>(hidden) + eps);
 }
 
-// A row of f32, the weight of its norm, and the sums of its squares that whoever wrote it left in `parts`.
+// A row of f32, the weight of its norm, and the partial sums of its squares, stored by the launch that wrote the row.
 struct NormInput {
   const float *x, *weight, *parts;
   float eps;
 };
 
 #if WAVE > 1
-// Leaves the part of the four elements from i on, which a thread holds: four lanes hold one together, and all threads
-// of a block take part.
+// Stores the partial sum of squares to which the thread's four elements from i on belong. Four lanes hold the NORM_PART
+// elements of a part, so all threads of a block must call it.
 template <class Parts>
-DEVICE void leave_part(Parts parts, int i, int hidden, const Floats4& four) {
+DEVICE void store_part(Parts parts, int i, int hidden, const Floats4& four) {
   float sums[4];
   UNROLL
   for (int j = 0; j < 4; j++) {
@@ -86,36 +90,36 @@ DEVICE void leave_part(Parts parts, int i, int hidden, const Floats4& four) {
     sums[j] += shuffle_xor(sums[j], 2);
     sums[j] += shuffle_xor(sums[j], 1);
   }
-  if (i < hidden && i % NORM_PART == 0) parts[i / NORM_PART] = sum_by_halves(sums);
+  if (i < hidden && i % NORM_PART == 0) parts[i / NORM_PART] = tree_sum(sums);
 }
 
-// Elements of a row that a thread holds where it leaves parts.
+// Elements of a row that a thread passes to store_part.
 constexpr int HELD_OF_PART = 4;
 template <class Parts>
-DEVICE void leave_part(Parts parts, int i, int hidden, const float (&held)[HELD_OF_PART]) {
-  leave_part(parts, i, hidden, Floats4{{held[0], held[1], held[2], held[3]}});
+DEVICE void store_part(Parts parts, int i, int hidden, const float (&held)[HELD_OF_PART]) {
+  store_part(parts, i, hidden, Floats4{{held[0], held[1], held[2], held[3]}});
 }
 
-// For f32 rows that lie at 16 bytes.
-DEVICE float rms_scale(const float* x, int hidden, float eps) {
-  if (hidden % 4 != 0 || hidden > NORM_PARTS * NORM_PART) return rms_scale<float>(x, hidden, eps);
+// For f32 rows that are aligned to 16 bytes.
+DEVICE float inv_rms(const float* x, int hidden, float eps) {
+  if (hidden % 4 != 0 || hidden > NORM_PARTS * NORM_PART) return inv_rms<float>(x, hidden, eps);
   SHARED(float, parts, NORM_PARTS);
   for (int from = 0; from < hidden; from += 4 * BLOCK) {
     const int i = from + 4 * thread_id();
-    leave_part(parts + 0, i, hidden, load_aligned<Floats4>(x + min_of(i, hidden - 4)));
+    store_part(parts + 0, i, hidden, load_aligned<Floats4>(x + min_of(i, hidden - 4)));
   }
   block_sync();
-  return rms_of_parts(parts + 0, hidden, eps);
+  return inv_rms_of_parts(parts + 0, hidden, eps);
 }
 #else
 constexpr int HELD_OF_PART = NORM_PART;
 template <class Parts>
-DEVICE void leave_part(Parts parts, int i, int hidden, const float (&held)[HELD_OF_PART]) {
+DEVICE void store_part(Parts parts, int i, int hidden, const float (&held)[HELD_OF_PART]) {
   if (i < hidden) parts[i / NORM_PART] = sum_of_squares([&](int k) { return held[k]; });
 }
 
-DEVICE float rms_scale(const float* x, int hidden, float eps) {
-  if (hidden % 4 != 0 || hidden > NORM_PARTS * NORM_PART) return rms_scale<float>(x, hidden, eps);
+DEVICE float inv_rms(const float* x, int hidden, float eps) {
+  if (hidden % 4 != 0 || hidden > NORM_PARTS * NORM_PART) return inv_rms<float>(x, hidden, eps);
   float sums[PART_LANES] = {};
   for (int first = 0; first < hidden; first += NORM_PART) {
     float squares[NORM_PART];
@@ -124,13 +128,13 @@ DEVICE float rms_scale(const float* x, int hidden, float eps) {
       const float element = first + i < hidden ? x[first + i] : 0.0f;
       squares[i] = element * element;
     }
-    sums[first / NORM_PART % PART_LANES] += sum_by_halves(squares);
+    sums[first / NORM_PART % PART_LANES] += tree_sum(squares);
   }
-  return rsqrt_of(sum_by_halves(sums) / static_cast<float>(hidden) + eps);
+  return rsqrt_of(tree_sum(sums) / static_cast<float>(hidden) + eps);
 }
 #endif
 
-// A thread's part of a row of f32 that the block holds: pieces of four elements, all asked for at once. For GPUs.
+// On GPUs: a thread's share of a row of f32 that the block holds in registers, in pieces of four elements.
 template <int PIECES>
 struct HeldRow {
   Floats4 pieces[PIECES];
@@ -146,23 +150,23 @@ DEVICE void load_held(HeldRow<PIECES>& held, const float* row, int hidden) {
   }
 }
 
-// As rms_scale, to the bit; `parts` is shared memory.
+// The same bits as inv_rms of the row; `parts` is shared memory.
 template <int PIECES, class Parts>
-DEVICE float rms_of_held(const HeldRow<PIECES>& held, Parts parts, int hidden, float eps) {
+DEVICE float inv_rms_of_held(const HeldRow<PIECES>& held, Parts parts, int hidden, float eps) {
   UNROLL
   for (int p = 0; p < PIECES; p++) {
-    if (p * 4 * BLOCK < hidden) leave_part(parts, held_at(p), hidden, held.pieces[p]);
+    if (p * 4 * BLOCK < hidden) store_part(parts, held_at(p), hidden, held.pieces[p]);
   }
   block_sync();
-  return rms_of_parts(parts, hidden, eps);
+  return inv_rms_of_parts(parts, hidden, eps);
 }
 
-// Row `row` of y from that of x, which y may be: a thread reads and writes its own elements. One block a row.
+// Normalizes row `row` of x into y; one block per row. y may be x, since each thread writes only elements that it read.
 template <class T>
 DEVICE void normalize(int row, const T* x, const float* __restrict weight, T* y, int hidden, float eps) {
   const T* in = x + static_cast<size_t>(row) * hidden;
   T* out = y + static_cast<size_t>(row) * hidden;
-  const float scale = rms_scale(in, hidden, eps);
+  const float scale = inv_rms(in, hidden, eps);
 
   SIMD
   for (int i = thread_id(); i < hidden; i += BLOCK) store(out + i, to_float(in[i]) * scale * weight[i]);

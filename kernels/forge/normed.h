@@ -39,7 +39,7 @@ DEVICE InputPart input_part(const NormedRow<Pieces, Scales, Sums>& row, int, int
 template <class Row>
 DEVICE void normalize_row(const Row& row, const NormInput& input, int blocks) {
   constexpr int ELEMENTS = 16, HELD = WAVE == 1 ? 2 : 1;
-  const float scale = rms_of_parts(input.parts, blocks * Q8_BLOCK, input.eps);
+  const float scale = inv_rms_of_parts(input.parts, blocks * Q8_BLOCK, input.eps);
   for (int from = 0; from < 2 * blocks; from += HELD * BLOCK) {
     const int piece = from + HELD * thread_id();
     // Lanes past the row's end take part in the shuffles, too.

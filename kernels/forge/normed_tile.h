@@ -40,7 +40,7 @@ template <class T, class Lds>
 DEVICE void normalize_tile(const NormedTile<T, Lds>& row, int in) {
   wait_for_inputs();
   const NormInput& input = row.input;
-  const float scale = rms_of_parts(input.parts, in, input.eps);
+  const float scale = inv_rms_of_parts(input.parts, in, input.eps);
   for (int p = thread_id(); p < in / PIECE; p += BLOCK) {
     T elements[PIECE];
     UNROLL

@@ -138,7 +138,7 @@ export const expertsSummed = variants((format: FragmentFormat) =>
     ],
     grid: [{ of: 'out', per: LINEAR_DECODE_ROWS }],
     multiples: [['in', `${FRAGMENT_CHUNK}`]],
-    order: `${ORDER.halves}; over experts in rising order of ids`,
+    order: `${ORDER.halves}; over experts in ascending order of ids`,
     tolerance: exact('the very bits of route_experts, linear_experts and combine_experts, and of the sums of rms_norm'),
   }),
 );

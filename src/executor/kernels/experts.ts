@@ -67,7 +67,7 @@ export const routeExperts = defineKernel({
   ],
   grid: [{ of: 'rows' }],
   multiples: [['experts', 'groups']],
-  order: `${ORDER.row}; over the chosen in rising order of ids`,
+  order: `${ORDER.row}; over the chosen in ascending order of ids`,
   tolerance: roundings(
     '(experts + 20) · 2⁻²⁴ · |weight|: a sum over all experts or the chosen, exponentials within 2 ulp',
     ({ experts }) => experts! + 20,
