@@ -88,7 +88,7 @@ try {
     const experts =
       count === undefined || used === undefined
         ? {}
-        : { architecture: 'qwen3moe', parts: { headNorms: 'head' }, experts: { count, used, ffn } };
+        : { architecture: 'qwen3moe', parts: { qkNorm: 'head' }, experts: { count, used, ffn } };
     for (const type of options.types.split(',')) {
       const file = path.join(folder, 'model.gguf');
       synth({ shape: { ...shape, ...rest, ...experts, tied: false } as ModelShape, type, output: file });

@@ -43,11 +43,11 @@ const FAMILIES = {
   },
   qwen3: {
     ...{ architecture: 'qwen3', preTokenizer: 'qwen2', headDim: 128, heads: hidden / 128, kvHeads: 2 },
-    parts: { headNorms: 'head' },
+    parts: { qkNorm: 'head' },
   },
   'qwen3-64': {
     ...{ architecture: 'qwen3', preTokenizer: 'qwen2', headDim: 64, heads: hidden / 64, kvHeads: 4 },
-    parts: { headNorms: 'head' },
+    parts: { qkNorm: 'head' },
   },
 };
 /** Contexts of one split and of two, of eight, and over the edge between. */

@@ -55,8 +55,8 @@ type Family = 'llama' | 'qwen2' | 'qwen3' | 'qwen3moe';
 /** Parts of a family's files that llama's lack. */
 const PARTS: Partial<Record<Family, ModelShape['parts']>> = {
   qwen2: { biases: ['attn_q', 'attn_k', 'attn_v'] },
-  qwen3: { headNorms: 'head' },
-  qwen3moe: { headNorms: 'head' },
+  qwen3: { qkNorm: 'head' },
+  qwen3moe: { qkNorm: 'head' },
 };
 
 const folder = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-'));

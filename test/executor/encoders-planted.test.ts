@@ -45,10 +45,10 @@ const sights = (change: (sight: EncoderSight) => Partial<EncoderSight>): Mistake
 const reaches = (change: (reach: number) => number | undefined): Mistake =>
   sights(({ reach }) => (reach === undefined ? {} : { reach: change(reach) }));
 /** Rotations of layers with a window, or of the others. */
-const ropes = (isWindowed: boolean, change: Partial<Rope>): Mistake => {
+const ropes = (isSlidingWindow: boolean, change: Partial<Rope>): Mistake => {
   let changed: Rope | undefined;
   return attentions(({ rope, sight }) => {
-    if ((sight?.reach !== undefined) !== isWindowed) return {};
+    if ((sight?.reach !== undefined) !== isSlidingWindow) return {};
     changed ??= { ...rope, ...change };
     return { rope: changed };
   });
@@ -79,7 +79,7 @@ const MISTAKES: Readonly<Partial<Record<RandomEncoderName, Readonly<Record<strin
   },
   'nomic-bert': {
     'no rotation': ropes(false, { factor: Number.POSITIVE_INFINITY }),
-    'adjacent pairs': ropes(false, { pairing: 'adjacent' }),
+    'adjacent pairs': ropes(false, { pairing: 'interleaved' }),
     'another base': ropes(false, { base: 10_000 }),
     'no kinds of segments': (graph) => ({ ...graph, segments: undefined }),
     'a gate of GELU': otherGate,
@@ -90,7 +90,7 @@ const MISTAKES: Readonly<Partial<Record<RandomEncoderName, Readonly<Record<strin
     'a window twice as wide, as if it were all on one side': reaches((reach) => 2 * reach),
     'no window': reaches(() => undefined),
     'the base of windowed layers in all': ropes(false, { base: 10_000 }),
-    'no norms of heads': attentions(() => ({ headNorms: undefined })),
+    'no norms of heads': attentions(() => ({ qkNorm: undefined })),
     'a gate of SiLU': otherGate,
     'no scale of embeddings': (graph) => ({ ...graph, embeddingScale: undefined }),
   },

@@ -36,7 +36,7 @@ it.each([
 ] as const)('%s multiplies gate and up of experts at once', async (_name, kind, target, products) => {
   const output = path.join(mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-')), 'experts.gguf');
   const experts = { count: 8, used: 2, ffn: 256 };
-  const parts = { headNorms: 'head' } as const;
+  const parts = { qkNorm: 'head' } as const;
   synth({ shape: { ...SHAPES.tiny!, architecture: 'qwen3moe', parts, experts }, type: 'Q4_K_M', output });
   const limits = { maxContext: 64, maxSequences: 2, maxStepTokens: 64, kvMemoryBytes: 0, fingerprint: '' };
   const device = new Device(new PlannedDevice(2 ** 40), kind, target);

@@ -96,7 +96,7 @@ const latentRopes = (change: Partial<Attention['rope']>): Mistake => {
     return { rope: changed };
   });
 };
-const otherPairs = ropes(({ pairing }) => ({ pairing: pairing === 'halves' ? 'adjacent' : 'halves' }));
+const otherPairs = ropes(({ pairing }) => ({ pairing: pairing === 'neox' ? 'interleaved' : 'neox' }));
 const wholeHeads = ropes((_, { headDim }) => ({ dimensions: headDim }));
 /** Norms of what is added are taken for norms before the next layer: they are left out. */
 const noPostNorms: Mistake = (graph) => ({
@@ -146,7 +146,7 @@ const MISTAKES: Partial<Record<RandomFamilyName, Readonly<Record<string, Mistake
     'adjacent pairs': otherPairs,
     'no biases': each((value) => (value.kind === 'linear' ? { ...value, biases: undefined } : value)),
   },
-  qwen3: { 'no norms of heads': attentions(() => ({ headNorms: undefined })) },
+  qwen3: { 'no norms of heads': attentions(() => ({ qkNorm: undefined })) },
   gemma: {
     'the embedding as it is': (graph) => ({ ...graph, embeddingScale: undefined }),
     silu,
@@ -169,7 +169,7 @@ const MISTAKES: Partial<Record<RandomFamilyName, Readonly<Record<string, Mistake
     },
     'positions of windowed layers divided': ropes((_, { window }) => (window === undefined ? {} : { factor: 8 })),
     'no window': attentions(() => ({ window: undefined })),
-    'no norms of heads': attentions(() => ({ headNorms: undefined })),
+    'no norms of heads': attentions(() => ({ qkNorm: undefined })),
   },
   phi3: {
     'short factors for a long context': ropes(({ divisors }) => ({
@@ -192,12 +192,12 @@ const MISTAKES: Partial<Record<RandomFamilyName, Readonly<Record<string, Mistake
     'pairs of halves': otherPairs,
   },
   'stablelm-parallel': {
-    'no norms of q and k': attentions(() => ({ headNorms: undefined })),
-    'all heads of k with the weights of q’s first': attentions(({ headNorms }) => ({
-      headNorms: { ...headNorms!, key: headNorms!.query },
+    'no norms of q and k': attentions(() => ({ qkNorm: undefined })),
+    'all heads of k with the weights of q’s first': attentions(({ qkNorm }) => ({
+      qkNorm: { ...qkNorm!, key: qkNorm!.query },
     })),
-    'norms of heads without their means': attentions(({ headNorms }) => ({
-      headNorms: { ...headNorms!, over: 'head' },
+    'norms of heads without their means': attentions(({ qkNorm }) => ({
+      qkNorm: { ...qkNorm!, over: 'head' },
     })),
     'the MLP behind attention': (graph) => {
       const residualBranches = graph.residualBranches.flatMap((value) =>
@@ -208,7 +208,7 @@ const MISTAKES: Partial<Record<RandomFamilyName, Readonly<Record<string, Mistake
   },
   olmo2: {
     'norms after attention and MLP left out': noPostNorms,
-    'no norms of q and k': attentions(() => ({ headNorms: undefined })),
+    'no norms of q and k': attentions(() => ({ qkNorm: undefined })),
     'windowed layers stretched by yarn': (graph, model) => {
       const [global] = [...attentionsOf(graph)].filter(({ window }) => window === undefined);
       return attentions(() => ({ rope: global!.rope }))(graph, model);
@@ -247,7 +247,7 @@ const MISTAKES: Partial<Record<RandomFamilyName, Readonly<Record<string, Mistake
   },
   qwen3moe: {
     'weights as the softmax gives them': routers(() => ({ isNormalized: false })),
-    'no norms of heads': attentions(() => ({ headNorms: undefined })),
+    'no norms of heads': attentions(() => ({ qkNorm: undefined })),
   },
   phimoe: {
     'weights as the softmax gives them': routers(() => ({ isNormalized: false })),
@@ -258,7 +258,7 @@ const MISTAKES: Partial<Record<RandomFamilyName, Readonly<Record<string, Mistake
     ),
     'no bias of logits': (graph) => ({ ...graph, logits: graph.logits && { ...graph.logits, biases: undefined } }),
     'frequencies as they are': ropes(() => ({ divisors: undefined })),
-    'adjacent pairs': ropes(() => ({ pairing: 'adjacent' })),
+    'adjacent pairs': ropes(() => ({ pairing: 'interleaved' })),
   },
   granitemoe: {
     'weights as the softmax gives them': routers(() => ({ isNormalized: false })),
@@ -365,14 +365,14 @@ const MISTAKES: Partial<Record<RandomFamilyName, Readonly<Record<string, Mistake
   },
   lfm2: {
     'states of another layer': convolutions(({ layer }) => ({ layer: Math.max(0, layer - 1) })),
-    'no norms of heads': attentions(() => ({ headNorms: undefined })),
+    'no norms of heads': attentions(() => ({ qkNorm: undefined })),
     'adjacent pairs': otherPairs,
   },
   deepseek2: {
     'scores without yarn’s scale': latents(({ plain, rope }) => ({ scale: 1 / Math.sqrt(plain + rope.dimensions) })),
     'rotations with yarn’s magnitude': latentRopes({ magnitude: 1 + 0.1 * Math.log(4) }),
     'every frequency stretched': latentRopes({ yarn: undefined }),
-    'pairs of halves': latentRopes({ pairing: 'halves' }),
+    'pairs of halves': latentRopes({ pairing: 'neox' }),
     'no temperature': latentRopes({ temperature: undefined }),
     'queries as if not normed': each((value) =>
       value.kind === 'norm' && value.of.kind === 'linear' ? { ...value, epsilon: 1 } : value,
@@ -447,16 +447,16 @@ const MISTAKES: Partial<Record<RandomFamilyName, Readonly<Record<string, Mistake
         value.kind === 'activated' ? { ...value, activation: (first as Activated).activation } : value,
       )(graph, {} as ServableModel);
     },
-    'no norms of heads': attentions(() => ({ headNorms: undefined })),
+    'no norms of heads': attentions(() => ({ qkNorm: undefined })),
   },
   nemotron: {
     GELU: each((value) => (value.kind === 'activated' ? { ...value, activation: 'gelu' } : value)),
   },
   jais2: {
     GELU: each((value) => (value.kind === 'activated' ? { ...value, activation: 'gelu' } : value)),
-    'adjacent pairs': ropes(() => ({ pairing: 'adjacent' })),
+    'adjacent pairs': ropes(() => ({ pairing: 'interleaved' })),
   },
-  paddleocr: { 'adjacent pairs': ropes(() => ({ pairing: 'adjacent' })) },
+  paddleocr: { 'adjacent pairs': ropes(() => ({ pairing: 'interleaved' })) },
   falcon: { 'the MLP after attention': inTurn },
   'falcon-40b': {
     'attention of the norm of the MLP': each((value) => {
@@ -470,7 +470,7 @@ const MISTAKES: Partial<Record<RandomFamilyName, Readonly<Record<string, Mistake
   exaone4: {
     'every layer rotated': everyRotated,
     'no window': attentions(() => ({ window: undefined })),
-    'no norms of heads': attentions(() => ({ headNorms: undefined })),
+    'no norms of heads': attentions(() => ({ qkNorm: undefined })),
     'frequencies not divided': ropes(() => ({ divisors: undefined })),
     'adjacent pairs': otherPairs,
   },
@@ -488,7 +488,7 @@ const MISTAKES: Partial<Record<RandomFamilyName, Readonly<Record<string, Mistake
   },
   olmoe: {
     'weights that add up to 1': routers(() => ({ isNormalized: true })),
-    'no norms of q and k': attentions(() => ({ headNorms: undefined })),
+    'no norms of q and k': attentions(() => ({ qkNorm: undefined })),
     'adjacent pairs': otherPairs,
   },
   'ernie4_5-moe': {
@@ -503,7 +503,7 @@ const MISTAKES: Partial<Record<RandomFamilyName, Readonly<Record<string, Mistake
     'no scale of weights': routers(() => ({ scale: 1 })),
     'a choice without its bias': routers(() => ({ choiceBias: undefined })),
     'no shared expert': noSharedExpert,
-    'no norms of heads': attentions(() => ({ headNorms: undefined })),
+    'no norms of heads': attentions(() => ({ qkNorm: undefined })),
   },
   'glm4-vision': { 'adjacent pairs': otherPairs },
   minicpm: { 'logits multiplied': (graph) => ({ ...graph, logitsScale: 1 / graph.logitsScale! }) },
@@ -513,7 +513,7 @@ const MISTAKES: Partial<Record<RandomFamilyName, Readonly<Record<string, Mistake
   qwen35: {
     'adjacent pairs': otherPairs,
     'whole heads rotated': wholeHeads,
-    'no norms of heads': attentions(() => ({ headNorms: undefined })),
+    'no norms of heads': attentions(() => ({ qkNorm: undefined })),
     'alpha and beta taken for one another': nets(({ of }) => {
       const [qkv, gate, beta, alpha] = of.weights as [MatrixRef, MatrixRef, MatrixRef, MatrixRef];
       return { of: { ...of, weights: [qkv, gate, alpha, beta] } };

@@ -22,8 +22,8 @@ const files = new Map<string, string>();
 /** Parts of families beside qwen2's: qwen3 normalizes heads of q and k, olmo2 what its layers add to the residual stream. */
 const PARTS = {
   qwen2: {},
-  qwen3: { parts: { headNorms: 'head' } },
-  olmo2: { parts: { norms: ['post_attention_norm', 'post_ffw_norm'], headNorms: 'row' } },
+  qwen3: { parts: { qkNorm: 'head' } },
+  olmo2: { parts: { norms: ['post_attention_norm', 'post_ffw_norm'], qkNorm: 'row' } },
 } as const;
 type Architecture = keyof typeof PARTS;
 

@@ -42,7 +42,7 @@ describe.skipIf(!hasData)('the parity test fails', () => {
   it.each(['tiny-qwen2-q8_0', 'tiny-llama-q4_k_m'] as const)('when RoPE turns the other pairs (%s)', async (name) => {
     const { rope } = Layers.prototype;
     vi.spyOn(Layers.prototype, 'rope').mockImplementation(function (this: Layers, pairing) {
-      return rope.call(this, pairing === 'halves' ? 'adjacent' : 'halves');
+      return rope.call(this, pairing === 'neox' ? 'interleaved' : 'neox');
     });
     expect((await deviationOf(name)).mean).toBeGreaterThan(BOUNDS[name].mean);
   });

@@ -31,7 +31,7 @@ const qwen2 = {
 } as const;
 const qwen3 = {
   ...{ architecture: 'qwen3', preTokenizer: 'qwen2', heads: 2, kvHeads: 1, headDim: 128 },
-  parts: { headNorms: 'head' },
+  parts: { qkNorm: 'head' },
 } as const;
 
 /** Contexts of 1, 2 and 3 positions; around one split, two and eight. */

@@ -20,8 +20,8 @@ const WAYS = [
 
 /** Families of experts, of states, and whose queries are normalized otherwise than each head alike, are refused: tensor-split.test.ts. */
 const FAMILIES = (isFull ? RANDOM_FAMILY_NAMES : (['qwen2', 'gemma3'] as const)).filter((name) => {
-  const { experts, nets, headNorms }: RandomFamily = RANDOM_FAMILIES[name];
-  return experts === undefined && nets === undefined && (headNorms === undefined || headNorms === 'head');
+  const { experts, nets, qkNorm }: RandomFamily = RANDOM_FAMILIES[name];
+  return experts === undefined && nets === undefined && (qkNorm === undefined || qkNorm === 'head');
 });
 /** Refusals by name, of other layers and of sizes that do not divide; a test below says which families have none. */
 const REFUSED =

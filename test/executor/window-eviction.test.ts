@@ -45,8 +45,8 @@ function poison({ forward }: LoadedModel, next: readonly number[]): number {
     }
   }
   for (let layer = 0; layer < forward.model.layers; layer++) {
-    const { k, v, isWindowed } = cache.layer(layer);
-    if (!isWindowed) continue;
+    const { k, v, isSlidingWindow } = cache.layer(layer);
+    if (!isSlidingWindow) continue;
     const bytes = ((cache.type === 'f32' ? 4 : 2) * k.elements) / blocks;
     for (let block = 0; block < blocks; block++) {
       if (seen.has(block)) continue;
@@ -107,7 +107,7 @@ describe('a windowed block that no later position sees', () => {
     const roomy = await load(file, 'f16', {});
     const { forward } = roomy;
     const windowedLayers = Array.from({ length: forward.model.layers }, (_, i) => forward.cache.layer(i)).filter(
-      ({ isWindowed }) => isWindowed,
+      ({ isSlidingWindow }) => isSlidingWindow,
     ).length;
     const bytesOf = (layers: number) => kvBlockBytes(Array(layers).fill(forward.model), 'f16');
     // Each pool has the null block and the minimum of two sequences: 24 + 40 − 1 positions lie in five blocks at most.

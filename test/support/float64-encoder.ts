@@ -52,7 +52,7 @@ export function float64Encoder(path: string, tokens: readonly number[], { geluTa
   const added = (a: Row, b: Row): Row => a.map((value, i) => value + b[i]!);
 
   /** Layers that see a window: of six layers of gemma all but the last, of three of ModernBERT all but the first. */
-  const isWindowed = (layer: number): boolean => window > 0 && (isGemma ? layer % 6 !== 5 : layer % 3 !== 0);
+  const isSlidingWindow = (layer: number): boolean => window > 0 && (isGemma ? layer % 6 !== 5 : layer % 3 !== 0);
   const slopeOf = (head: number): number => {
     if (architecture !== 'jina-bert-v2') return 0;
     const whole = 2 ** Math.floor(Math.log2(heads));
@@ -60,7 +60,7 @@ export function float64Encoder(path: string, tokens: readonly number[], { geluTa
   };
   const rotated = (head: Row, position: number, layer: number): Row => {
     if (architecture === 'bert' || architecture === 'jina-bert-v2') return head;
-    const base = isWindowed(layer) ? number('rope.freq_base_swa', 10_000) : number('rope.freq_base', 10_000);
+    const base = isSlidingWindow(layer) ? number('rope.freq_base_swa', 10_000) : number('rope.freq_base', 10_000);
     const half = head.length / 2;
     const y = head.slice();
     for (let j = 0; j < half; j++) {
@@ -88,7 +88,7 @@ export function float64Encoder(path: string, tokens: readonly number[], { geluTa
         values: Array.from({ length: kvHeads }, (_, i) => headOf(heads + kvHeads + i)),
       };
     });
-    const reach = isWindowed(layer) ? Math.floor(window / 2) : Number.POSITIVE_INFINITY;
+    const reach = isSlidingWindow(layer) ? Math.floor(window / 2) : Number.POSITIVE_INFINITY;
     return rows.map(({ queries }, position) => {
       const attended = queries.flatMap((q, head) => {
         const kvHead = Math.floor(head / (heads / kvHeads));

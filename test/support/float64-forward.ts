@@ -132,10 +132,10 @@ export function float64Forward(path: string, tokens: readonly number[], options:
   };
 
   /** Frequencies of a layer and what its rotations are multiplied by. */
-  const ropeOf = (isWindowed: boolean): { frequencies: number[]; magnitude: number } => {
-    const own = is('gemma3') && isWindowed ? 10_000 : base;
+  const ropeOf = (isSlidingWindow: boolean): { frequencies: number[]; magnitude: number } => {
+    const own = is('gemma3') && isSlidingWindow ? 10_000 : base;
     const plain = Array.from({ length: rotary / 2 }, (_, j) => own ** ((-2 * j) / rotary));
-    if (isWindowed && is('gemma3', 'olmo2', 'mellum')) return { frequencies: plain, magnitude: 1 };
+    if (isSlidingWindow && is('gemma3', 'olmo2', 'mellum')) return { frequencies: plain, magnitude: 1 };
     const magnitude = number('rope.scaling.attn_factor', 1);
     if (has('rope_factors_long.weight')) {
       const divisors = tensor(context > original ? 'rope_factors_long.weight' : 'rope_factors_short.weight');

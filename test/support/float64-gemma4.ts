@@ -65,10 +65,10 @@ export function gemmaParts(weights: GemmaWeights, tokens: readonly number[]): Ge
     Array.from({ length: x.length / size }, (_, i) => x.slice(i * size, (i + 1) * size));
 
   /** Half of a head turns with the other half; of global heads the first quarter of the pairs alone. */
-  const rotated = (head: Row, position: number, isWindowed: boolean): Row => {
-    const base = isWindowed ? number('rope.freq_base_swa', 10_000) : number('rope.freq_base');
+  const rotated = (head: Row, position: number, isSlidingWindow: boolean): Row => {
+    const base = isSlidingWindow ? number('rope.freq_base_swa', 10_000) : number('rope.freq_base');
     const half = head.length / 2;
-    const divisors = isWindowed || !has('rope_freqs.weight') ? undefined : tensor('rope_freqs.weight');
+    const divisors = isSlidingWindow || !has('rope_freqs.weight') ? undefined : tensor('rope_freqs.weight');
     const y = head.slice();
     for (let j = 0; j < half; j++) {
       const angle = (position * base ** (-j / half)) / (divisors?.[j] ?? 1);
@@ -82,27 +82,29 @@ export function gemmaParts(weights: GemmaWeights, tokens: readonly number[]): Ge
   const kept = new Map<number, readonly { keys: Row[]; values: Row[] }[]>();
   const attend = (layer: number, xs: readonly Row[]): Row[] => {
     const block = `blk.${layer}`;
-    const isWindowed = windowed[layer]!;
+    const isSlidingWindow = windowed[layer]!;
     const globalSize = number('attention.key_length');
-    const size = isWindowed ? number('attention.key_length_swa', globalSize) : globalSize;
+    const size = isSlidingWindow ? number('attention.key_length_swa', globalSize) : globalSize;
     if (layer < firstShared) {
       kept.set(
         layer,
         xs.map((x, position) => {
           const k = product(`${block}.attn_k`, x);
           const v = has(`${block}.attn_v.weight`) ? product(`${block}.attn_v`, x) : k;
-          const keys = split(k, size).map((head) => rotated(norm(`${block}.attn_k_norm`, head), position, isWindowed));
+          const keys = split(k, size).map((head) =>
+            rotated(norm(`${block}.attn_k_norm`, head), position, isSlidingWindow),
+          );
           return { keys, values: split(v, size).map((head) => normed(head)) };
         }),
       );
     }
-    const own = layer < firstShared ? layer : windowed.lastIndexOf(isWindowed, firstShared - 1);
+    const own = layer < firstShared ? layer : windowed.lastIndexOf(isSlidingWindow, firstShared - 1);
     const rows = kept.get(own)!;
     return xs.map((x, position) => {
-      const seen = rows.slice(isWindowed ? Math.max(0, position - window + 1) : 0, position + 1);
+      const seen = rows.slice(isSlidingWindow ? Math.max(0, position - window + 1) : 0, position + 1);
       const queries = split(product(`${block}.attn_q`, x), size);
       const out = queries.map((query, head) => {
-        const q = rotated(norm(`${block}.attn_q_norm`, query), position, isWindowed);
+        const q = rotated(norm(`${block}.attn_q_norm`, query), position, isSlidingWindow);
         const kv = Math.floor((head * seen[0]!.keys.length) / heads);
         const shares = softmax(seen.map(({ keys }) => dot(keys[kv]!, q)));
         return seen.reduce<Row>(

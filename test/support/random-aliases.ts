@@ -52,7 +52,7 @@ export const RANDOM_ALIASES = {
     scaled: ROUTED,
   },
   'exaone4-global': {
-    headNorms: 'head',
+    qkNorm: 'head',
     norms: ['post_attention_norm', 'post_ffw_norm'],
   },
   // Granite 4.0 without state-space layers, as its converter writes it.
@@ -75,7 +75,7 @@ export const RANDOM_ALIASES = {
   // Olmo 3.
   'olmo2-3': {
     heads: [4, 2, 16],
-    headNorms: 'row',
+    qkNorm: 'row',
     norms: ['post_attention_norm', 'post_ffw_norm'],
     metadata: {
       'attention.sliding_window': 24,
@@ -102,7 +102,7 @@ export const RANDOM_ALIASES = {
   // GLM-4.5V.
   'glm4moe-vision': {
     heads: [4, 2, 32],
-    headNorms: 'head',
+    qkNorm: 'head',
     biases: QKV,
     norms: ['attn_norm', 'post_attention_norm'],
     experts: { count: 8, used: 3, ffn: 64, sharedFfn: 128, dense: 1, hasChoiceBias: true },
@@ -145,11 +145,11 @@ export const RANDOM_ALIASES = {
   qwen: { heads: [4, 4, 16], joined: ['qkv'], biases: ['attn_qkv'] },
   qwen2vl: { biases: QKV, metadata: { 'rope.dimension_sections': typed.arrayOf(typed.i32, [2, 3, 3, 0]) } },
   qwen3vl: {
-    headNorms: 'head',
+    qkNorm: 'head',
     metadata: { n_deepstack_layers: 3, 'rope.dimension_sections': typed.arrayOf(typed.i32, [3, 3, 2, 0]) },
   },
   qwen3vlmoe: {
-    headNorms: 'head',
+    qkNorm: 'head',
     experts: { count: 16, used: 4, ffn: 64 },
     metadata: { n_deepstack_layers: 3, 'rope.dimension_sections': typed.arrayOf(typed.i32, [3, 3, 2, 0]) },
     scaled: ROUTED,

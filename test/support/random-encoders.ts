@@ -21,7 +21,7 @@ interface RandomEncoder {
   readonly norms: readonly string[];
   /** Norms, q, k, v, outputs and MLPs have biases. */
   readonly biases: 'all' | 'norms' | 'norms and outputs' | 'none';
-  readonly headNorms?: true;
+  readonly qkNorm?: true;
   /** Norms of the embeddings and behind the last block. */
   readonly ends: readonly ('token_embd_norm' | 'output_norm')[];
   readonly hasPositions?: true;
@@ -42,7 +42,7 @@ const GEMMA = {
   hasGate: true,
   norms: ['attn_norm', 'post_attention_norm', 'ffn_norm', 'post_ffw_norm'],
   biases: 'none',
-  headNorms: true,
+  qkNorm: true,
   ends: ['output_norm'],
   embeddingScale: 0.04,
   metadata: {
@@ -262,7 +262,7 @@ export function randomEncoder(name: RandomEncoderName, options: RandomEncoderOpt
       project(`${block}.attn_k`, hidden, kvWide);
       project(`${block}.attn_v`, hidden, kvWide);
     }
-    if (encoder.headNorms) for (const one of ['q', 'k']) vector(`${block}.attn_${one}_norm.weight`, headDim, 1);
+    if (encoder.qkNorm) for (const one of ['q', 'k']) vector(`${block}.attn_${one}_norm.weight`, headDim, 1);
     project(`${block}.attn_output`, wide, hidden, true);
     if (encoder.joined?.includes('gate_up')) project(`${block}.ffn_up`, hidden, 2 * ffn);
     else {

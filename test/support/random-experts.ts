@@ -4,7 +4,7 @@ import { QKV, type RandomFamily, ROUTED } from './random-family.js';
 /** Families that differ in their experts alone. */
 export const RANDOM_EXPERTS = {
   olmoe: {
-    headNorms: 'row',
+    qkNorm: 'row',
     heads: [4, 4, 16],
     experts: { count: 16, used: 4, ffn: 128 },
     scaled: ROUTED,
@@ -17,7 +17,7 @@ export const RANDOM_EXPERTS = {
   },
   dots1: {
     heads: [4, 4, 16],
-    headNorms: 'head',
+    qkNorm: 'head',
     experts: { count: 8, used: 3, ffn: 64, sharedFfn: 128, dense: 1, hasChoiceBias: true },
     metadata: {
       expert_shared_count: 2,
@@ -29,7 +29,7 @@ export const RANDOM_EXPERTS = {
     scaled: ROUTED,
   },
   mellum: {
-    headNorms: 'head',
+    qkNorm: 'head',
     experts: { count: 16, used: 4, ffn: 64 },
     metadata: {
       'attention.sliding_window': 24,

@@ -25,7 +25,7 @@ const OWN_FAMILIES = {
   },
   qwen2: { biases: QKV },
   'qwen2-unbiased': {},
-  qwen3: { headNorms: 'head' },
+  qwen3: { qkNorm: 'head' },
   gemma: { heads: [4, 1, 32], isTied: true, scaled: { token_embd: 0.04 } },
   gemma2: {
     heads: [4, 2, 32],
@@ -42,7 +42,7 @@ const OWN_FAMILIES = {
     heads: [4, 1, 32],
     isTied: true,
     norms: POST_NORMS,
-    headNorms: 'head',
+    qkNorm: 'head',
     metadata: {
       'attention.sliding_window': 24,
       'rope.freq_base': typed.f32(1_000_000),
@@ -87,7 +87,7 @@ const OWN_FAMILIES = {
   },
   olmo2: {
     heads: [4, 2, 16],
-    headNorms: 'row',
+    qkNorm: 'row',
     norms: ['post_attention_norm', 'post_ffw_norm'],
     metadata: {
       'attention.sliding_window': 24,
@@ -131,7 +131,7 @@ const OWN_FAMILIES = {
     scaled: ROUTED,
   },
   qwen3moe: {
-    headNorms: 'head',
+    qkNorm: 'head',
     experts: { count: 16, used: 4, ffn: 64 },
     scaled: ROUTED,
   },
@@ -147,7 +147,7 @@ const OWN_FAMILIES = {
   },
   glm4moe: {
     heads: [4, 2, 32],
-    headNorms: 'head',
+    qkNorm: 'head',
     biases: QKV,
     norms: ['attn_norm', 'post_attention_norm'],
     experts: { count: 8, used: 3, ffn: 64, sharedFfn: 128, dense: 1, hasChoiceBias: true },
@@ -232,7 +232,7 @@ const OWN_FAMILIES = {
   bailingmoe2: {
     heads: [4, 2, 16],
     joined: ['qkv'],
-    headNorms: 'head',
+    qkNorm: 'head',
     experts: { count: 16, used: 4, ffn: 64, sharedFfn: 128, dense: 1, hasChoiceBias: true },
     metadata: {
       'rope.dimension_count': 8,
@@ -249,14 +249,14 @@ const OWN_FAMILIES = {
   'minimax-m2': {
     architecture: 'minimax-m2',
     heads: [4, 2, 32],
-    headNorms: 'row',
+    qkNorm: 'row',
     experts: { count: 16, used: 4, ffn: 128, hasChoiceBias: true },
     metadata: { 'rope.dimension_count': 16, expert_feed_forward_length: 128, expert_gating_func: 2 },
     scaled: ROUTED,
   },
   qwen3next: {
     heads: [4, 2, 32],
-    headNorms: 'head',
+    qkNorm: 'head',
     norms: ['attn_norm', 'post_attention_norm'],
     nets: { keyHeads: 2, valueHeads: 4, dim: 128, isGrouped: true },
     experts: { count: 16, used: 4, ffn: 64, sharedFfn: 64, isGated: true },
@@ -292,7 +292,7 @@ const OWN_FAMILIES = {
   // Only in files of 64 layers llama.cpp sees the window.
   exaone4: {
     layers: 64,
-    headNorms: 'head',
+    qkNorm: 'head',
     norms: ['post_attention_norm', 'post_ffw_norm'],
     metadata: { 'attention.sliding_window': 24 },
     vectors: { 'rope_freqs.weight': { length: 8, mean: 2 } },
@@ -302,7 +302,7 @@ const OWN_FAMILIES = {
   apertus: {
     // As many as its keys list.
     layers: 4,
-    headNorms: 'head',
+    qkNorm: 'head',
     hasNoGate: true,
     fileMetadata: {
       'xielu.alpha_n': typed.arrayOf(typed.f32, [0.1, -0.4, 0.7, 0.2]),

@@ -17,7 +17,7 @@ export interface RandomFamily {
   readonly joined?: readonly ('qkv' | 'gate_up')[];
   /** Matrices and norms that have a bias. */
   readonly biases?: readonly string[];
-  readonly headNorms?: 'head' | 'row' | 'own-head';
+  readonly qkNorm?: 'head' | 'row' | 'own-head';
   /** Norms of a block, as wide as the residual stream. Default: attn_norm, ffn_norm. */
   readonly norms?: readonly string[];
   readonly isTied?: boolean;
@@ -128,7 +128,7 @@ export const CONVOLVED = {
   // As many as its keys list.
   layers: 4,
   convolutions: { taps: 3 },
-  headNorms: 'head',
+  qkNorm: 'head',
   isTied: true,
   metadata: { 'attention.head_count_kv': typed.arrayOf(typed.i32, [0, 0, 2, 0]), 'shortconv.l_cache': 3 },
 } as const;
@@ -136,7 +136,7 @@ export const CONVOLVED = {
 /** Keys of qwen35: a quarter of each head is rotated, by one number of three that are the same. */
 export const HYBRID = {
   heads: [4, 2, 32],
-  headNorms: 'head',
+  qkNorm: 'head',
   norms: ['attn_norm', 'post_attention_norm'],
   metadata: {
     'rope.dimension_count': 16,

@@ -28,7 +28,7 @@ const COMMON = {
   heads: [4, 1, 64],
   isTied: true,
   norms: POST_NORMS,
-  headNorms: 'head',
+  qkNorm: 'head',
   vectors: ROTATED,
   hasOutputScales: true,
   // Scores are not divided by anything but what these norms learn.
@@ -40,8 +40,13 @@ const LARGE = {
   ...COMMON,
   layers: WINDOWS.length,
   layerShape: (layer: number) => {
-    const isWindowed = WINDOWS[layer] === true;
-    return { kvHeads: isWindowed ? 2 : 1, headDim: isWindowed ? 32 : 64, ffn: 128, hasNoValues: !isWindowed };
+    const isSlidingWindow = WINDOWS[layer] === true;
+    return {
+      kvHeads: isSlidingWindow ? 2 : 1,
+      headDim: isSlidingWindow ? 32 : 64,
+      ffn: 128,
+      hasNoValues: !isSlidingWindow,
+    };
   },
   scaled: { token_embd: 0.04 },
 } as const;
@@ -60,7 +65,7 @@ export const RANDOM_GEMMA3N = {
     heads: [4, 1, 32],
     isTied: true,
     norms: POST_NORMS,
-    headNorms: 'head',
+    qkNorm: 'head',
     // No other width, and rank, is taken.
     layerInputs: 256,
     layerShape: () => ({ kvHeads: 1, headDim: 32, ffn: 128 }),

@@ -5,9 +5,9 @@ export const RANDOM_HEADS = {
   'llama-heads-72': { heads: [4, 2, 72] },
   'llama-heads-100': { heads: [4, 2, 100] },
   'llama-heads-120': { heads: [4, 1, 120] },
-  'qwen3-heads-40': { heads: [4, 2, 40], headNorms: 'head' },
-  'qwen3-heads-100': { heads: [4, 2, 100], headNorms: 'head' },
-  'qwen3-heads-160': { heads: [2, 1, 160], headNorms: 'head' },
+  'qwen3-heads-40': { heads: [4, 2, 40], qkNorm: 'head' },
+  'qwen3-heads-100': { heads: [4, 2, 100], qkNorm: 'head' },
+  'qwen3-heads-160': { heads: [2, 1, 160], qkNorm: 'head' },
   'glm4-heads-192': {
     heads: [4, 2, 192],
     joined: ['gate_up'],

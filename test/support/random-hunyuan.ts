@@ -2,11 +2,11 @@ import { type RandomFamily, ROUTED } from './random-family.js';
 
 /** Families whose heads are normalized after RoPE has turned them. */
 export const RANDOM_HUNYUAN = {
-  'hunyuan-dense': { architecture: 'hunyuan-dense', headNorms: 'head', isTied: true, scaled: { token_embd: 0.04 } },
-  maincoder: { headNorms: 'head' },
+  'hunyuan-dense': { architecture: 'hunyuan-dense', qkNorm: 'head', isTied: true, scaled: { token_embd: 0.04 } },
+  maincoder: { qkNorm: 'head' },
   'hunyuan-moe': {
     architecture: 'hunyuan-moe',
-    headNorms: 'head',
+    qkNorm: 'head',
     experts: { count: 16, used: 4, ffn: 128, sharedFfn: 192 },
     metadata: { expert_feed_forward_length: 128 },
     scaled: ROUTED,

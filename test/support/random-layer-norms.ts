@@ -35,7 +35,7 @@ export const RANDOM_LAYER_NORMS = {
   // Command R+. llama.cpp reads norms of heads of 64 layers and more alone.
   'command-r-plus': {
     architecture: 'command-r',
-    headNorms: 'own-head',
+    qkNorm: 'own-head',
     reference: 'float64',
     isTied: true,
     norms: ['attn_norm'],
@@ -63,7 +63,7 @@ export const LAYER_NORM_ALIASES = {
   },
   // As StableLM 2 12B.
   'stablelm-parallel': {
-    headNorms: 'own-head',
+    qkNorm: 'own-head',
     norms: ['attn_norm'],
     biases: NORMS,
     metadata: { ...EPSILON, 'rope.dimension_count': 4, use_parallel_residual: true },

@@ -254,8 +254,8 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
     }
     const isAttention = !isNet && !isConvolution && !isStateSpace && !isFfn && latents === undefined;
     if (isAttention) project(`${block}.attn_output`, heads * dim, hidden);
-    if (family.headNorms !== undefined && isAttention) {
-      const { headNorms: over, means } = family;
+    if (family.qkNorm !== undefined && isAttention) {
+      const { qkNorm: over, means } = family;
       const headNorm = (name: string, count: number, mean = 1): void => {
         if (over === 'own-head') vector(`${block}.${name}.weight`, dim, mean, count);
         else vector(`${block}.${name}.weight`, over === 'head' ? dim : count * dim, mean);

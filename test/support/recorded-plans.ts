@@ -85,10 +85,10 @@ function* models(): Generator<{ readonly type: string; readonly shape: ModelShap
   // q and k in one format, v in another.
   for (const type of ['Q3_K_M', 'Q4_K_M', 'Q5_K_M'])
     yield { type, shape: shapeOf({ layers: 3, hidden: 512, heads: 4, headDim: 128, ffn: 512 }) };
-  const headNorms = { architecture: 'qwen3', preTokenizer: 'qwen2', parts: { headNorms: 'head' } } as const;
+  const qkNorm = { architecture: 'qwen3', preTokenizer: 'qwen2', parts: { qkNorm: 'head' } } as const;
   for (const headDim of TILE_HEAD_DIMS)
     for (const type of ['F16', 'BF16', ...(headDim % 32 === 0 ? ['Q8_0'] : [])])
-      yield { type, shape: shapeOf({ ...headNorms, headDim }) };
+      yield { type, shape: shapeOf({ ...qkNorm, headDim }) };
   // More heads of a group than a tile of queries holds.
   for (const [headDim, heads] of [
     [64, 129],

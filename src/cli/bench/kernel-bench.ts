@@ -70,7 +70,7 @@ class KernelBench {
   private readonly site: Omit<AttentionSite, 'plan'>;
   private readonly rope: Rope = {
     dimensions: SHAPE.headDim,
-    pairing: 'adjacent',
+    pairing: 'interleaved',
     base: 10_000,
     factor: 1,
     magnitude: 1,

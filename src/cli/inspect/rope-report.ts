@@ -19,9 +19,10 @@ export interface RopeReport {
   readonly window: number | null;
   /** `unrotated`: these layers leave positions out; `factors`: frequencies are divided by a table, as Llama 3.1's are. */
   readonly scaling: 'none' | 'unrotated' | 'linear' | 'yarn' | 'longrope' | 'factors';
-  /** Elements of a head that are rotated, and which of them together. */
+  /** Elements of a head that are rotated. */
   readonly dimensions: number;
-  readonly pairing: Rope['pairing'];
+  /** Elements that are rotated together: neighbors (interleaved RoPE), or those of both halves (NeoX-style). */
+  readonly pairing: 'adjacent' | 'halves';
   readonly base: number;
   /** Positions are divided by it; 1 where `scaling` is neither linear nor yarn. */
   readonly factor: number;
@@ -67,7 +68,7 @@ export function ropeReports(
       window: windowOf(attention) ?? null,
       scaling: scalingOf(rope),
       dimensions,
-      pairing,
+      pairing: pairing === 'neox' ? 'halves' : 'adjacent',
       base,
       // A rotation by nothing has an infinite one, which JSON lacks.
       factor: Number.isFinite(rope.factor) ? rope.factor : 1,

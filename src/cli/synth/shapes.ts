@@ -9,7 +9,7 @@ interface FamilyParts {
   /** q, k and v in one matrix, gate and up. */
   readonly joined?: readonly ('qkv' | 'gate_up')[];
   /** Norms of q and k: of each head, or over the row. */
-  readonly headNorms?: 'head' | 'row';
+  readonly qkNorm?: 'head' | 'row';
   /** Norms of a block. Default: attn_norm, ffn_norm. */
   readonly norms?: readonly string[];
   /** Each head has a sink, and routers and experts have biases. */
@@ -71,7 +71,7 @@ const qwen2 = {
   ropeBase: 1_000_000,
   preTokenizer: 'qwen2',
 } as const;
-const qwen3 = { ...qwen2, architecture: 'qwen3', context: 40_960, parts: { headNorms: 'head' } } as const;
+const qwen3 = { ...qwen2, architecture: 'qwen3', context: 40_960, parts: { qkNorm: 'head' } } as const;
 const QWEN3_SMALL: ModelShape = {
   ...qwen3,
   ...{ layers: 28, hidden: 1024, ffn: 3072, heads: 16, kvHeads: 8, headDim: 128, vocabulary: 151_936, tied: true },
@@ -95,7 +95,7 @@ const qwen35 = {
   ropeBase: 10_000_000,
   preTokenizer: 'qwen35',
   parts: {
-    headNorms: 'head',
+    qkNorm: 'head',
     norms: ['attn_norm', 'post_attention_norm'],
     keys: { 'rope.dimension_count': 64, 'rope.dimension_sections': [11, 11, 10, 0] },
   },
@@ -202,14 +202,14 @@ export const SHAPES: Readonly<Record<string, ModelShape>> = {
     ...gemma,
     ...{ architecture: 'gemma3', context: 32_768, vocabulary: 262_144, ropeBase: 1_000_000 },
     ...{ layers: 26, hidden: 1152, ffn: 6912, heads: 4, kvHeads: 1 },
-    parts: { norms: POST_NORMS, headNorms: 'head', keys: { 'attention.sliding_window': 512 } },
+    parts: { norms: POST_NORMS, qkNorm: 'head', keys: { 'attention.sliding_window': 512 } },
   },
   // Without the linear RoPE scaling of its global layers.
   'gemma-3-4b': {
     ...gemma,
     ...{ architecture: 'gemma3', context: 131_072, vocabulary: 262_208, ropeBase: 1_000_000 },
     ...{ layers: 34, hidden: 2560, ffn: 10_240, heads: 8, kvHeads: 4 },
-    parts: { norms: POST_NORMS, headNorms: 'head', keys: { 'attention.sliding_window': 1024 } },
+    parts: { norms: POST_NORMS, qkNorm: 'head', keys: { 'attention.sliding_window': 1024 } },
   },
   'phi-3-mini-4k': {
     ...{ architecture: 'phi3', context: 4096, vocabulary: 32_064, ropeBase: 10_000, preTokenizer: 'llama-bpe' },
@@ -238,7 +238,7 @@ export const SHAPES: Readonly<Record<string, ModelShape>> = {
   'olmo-2-7b': {
     ...{ architecture: 'olmo2', context: 4096, vocabulary: 100_352, ropeBase: 500_000, preTokenizer: 'llama-bpe' },
     ...{ layers: 32, hidden: 4096, ffn: 11_008, heads: 32, kvHeads: 32, headDim: 128, tied: false },
-    parts: { norms: ['post_attention_norm', 'post_ffw_norm'], headNorms: 'row' },
+    parts: { norms: ['post_attention_norm', 'post_ffw_norm'], qkNorm: 'row' },
   },
   'smollm3-3b': {
     ...{

@@ -125,7 +125,7 @@ function tensors(shape: ModelShape, type: WeightType, weights: RandomWeights): T
   const list = [matrix('token_embd', hidden, vocabulary), ones('output_norm')];
   if (!shape.tied) list.push(matrix('output', hidden, vocabulary));
   if (shape.ropeFactors) list.push(vector('rope_freqs.weight', ropeDivisors(shape, shape.ropeFactors)));
-  const { norms = ['attn_norm', 'ffn_norm'], joined, headNorms, biases, hasSinks } = shape.parts ?? {};
+  const { norms = ['attn_norm', 'ffn_norm'], joined, qkNorm, biases, hasSinks } = shape.parts ?? {};
   const [wide, narrow] = [heads * headDim, kvHeads * headDim];
   for (let layer = 0; layer < layers + Number(shape.predicts ?? false); layer++) {
     const block = `blk.${layer}`;
@@ -141,9 +141,9 @@ function tensors(shape: ModelShape, type: WeightType, weights: RandomWeights): T
       for (const name of ['enorm', 'hnorm', 'shared_head_norm']) list.push(ones(`${block}.nextn.${name}`));
       project('nextn.eh_proj', 2 * hidden, hidden);
     }
-    if (headNorms !== undefined && !isNet) {
-      list.push(ones(`${block}.attn_q_norm`, headNorms === 'head' ? headDim : wide));
-      list.push(ones(`${block}.attn_k_norm`, headNorms === 'head' ? headDim : narrow));
+    if (qkNorm !== undefined && !isNet) {
+      list.push(ones(`${block}.attn_q_norm`, qkNorm === 'head' ? headDim : wide));
+      list.push(ones(`${block}.attn_k_norm`, qkNorm === 'head' ? headDim : narrow));
     }
     if (isNet) {
       const { keyHeads, valueHeads, dim } = nets;

@@ -2,7 +2,7 @@ import { RocmForgeError } from '../../shared/errors.js';
 import { bufferFrom, type DeviceBuffer } from '../device/device.js';
 import * as kernels from '../kernels/index.js';
 import type { LaunchCondition, Rows } from '../kernels/launch-plan.js';
-import type { Attention, EncoderSight, HeadNorms } from '../model/values.js';
+import type { Attention, EncoderSight, QkNorm } from '../model/values.js';
 import { EncoderAttention } from './encoder-attention.js';
 import { COMBINED_FORM, NORMED_APPEND, ROTATED_APPEND } from './fusions.js';
 import { commonSplits } from './large-attention.js';
@@ -10,8 +10,8 @@ import {
   type AttentionSite,
   type AttentionSplits,
   type AttentionVariant,
-  type HeadNormValues,
   PagedAttention,
+  type QkNormValues,
   type RopeTables,
   rotate,
 } from './paged-attention.js';
@@ -84,7 +84,7 @@ export class AttentionLayers {
   rotating(value: Attention): kernels.RotatedHeads | undefined {
     if (value.sight !== undefined) return undefined;
     const { form, tables, norms, isApart } = this.partsOf(value);
-    if (isApart || tables.queryFactors !== undefined || value.headNorms?.after !== undefined) return undefined;
+    if (isApart || tables.queryFactors !== undefined || value.qkNorm?.after !== undefined) return undefined;
     return form.rotating?.(this.site.cache.layer(value.layer), value.rope, tables, norms);
   }
 
@@ -100,11 +100,11 @@ export class AttentionLayers {
     unrotated?: LaunchCondition,
   ): Activation['forms'] {
     if (value.sight !== undefined) return this.sighted(value, value.sight, qkv);
-    const { headNorms, rope, layer } = value;
+    const { qkNorm, rope, layer } = value;
     const { form, tables, norms, isApart } = this.partsOf(value);
-    if (headNorms?.after !== undefined) {
-      const before = this.recorded.ropes.get(headNorms.after) as RopeTables;
-      rotate({ ...this.site, shape: value }, headNorms.after, before, qkv, value.heads + value.kvHeads);
+    if (qkNorm?.after !== undefined) {
+      const before = this.recorded.ropes.get(qkNorm.after) as RopeTables;
+      rotate({ ...this.site, shape: value }, qkNorm.after, before, qkv, value.heads + value.kvHeads);
     }
     if (norms !== undefined && isApart && value.isShared)
       this.normHeads(value, qkv, 0, value.heads, norms.query_weight);
@@ -123,30 +123,30 @@ export class AttentionLayers {
 
   /** The same of an encoder, in f32. */
   private sighted(value: Attention, sight: EncoderSight, qkv: DeviceBuffer): Activation['forms'] {
-    const { headNorms, rope } = value;
-    if (headNorms !== undefined) this.normQueriesAndKeys(value, this.normsOf(headNorms), qkv);
+    const { qkNorm, rope } = value;
+    if (qkNorm !== undefined) this.normQueriesAndKeys(value, this.normsOf(qkNorm), qkv);
     this.encoder.record(value, sight, this.recorded.ropes.get(rope) as RopeTables, qkv, this.out);
     return { f32: this.out };
   }
 
   /** Norms of q and k by a launch of their own. */
   private normQueriesAndKeys(
-    { heads, kvHeads: kv_heads, headDim: head_dim, headNorms }: Attention,
-    norms: HeadNormValues,
+    { heads, kvHeads: kv_heads, headDim: head_dim, qkNorm }: Attention,
+    norms: QkNormValues,
     qkv: DeviceBuffer,
   ): void {
-    const kernel = NORM_KERNELS[headNorms?.over ?? 'row'];
+    const kernel = NORM_KERNELS[qkNorm?.over ?? 'row'];
     this.site.plan.launch(kernel, { qkv, ...norms, heads, kv_heads, head_dim }, { tokens: this.tokens.count });
   }
 
   private partsOf(value: Attention) {
-    const { headNorms, rope } = value;
+    const { qkNorm, rope } = value;
     const tables = this.recorded.ropes.get(rope) as RopeTables;
     const form = this.variantFor(value);
-    const norms = headNorms && this.normsOf(headNorms);
+    const norms = qkNorm && this.normsOf(qkNorm);
     const isPlain = value.isShared === undefined && value.valueNormEpsilon === undefined;
     const isFused =
-      headNorms?.over === 'head' &&
+      qkNorm?.over === 'head' &&
       isPlain &&
       tables.queryFactors === undefined &&
       form.normalizes &&
@@ -158,12 +158,12 @@ export class AttentionLayers {
 
   /** RMS norm of `count` heads of each row of qkv, from `first` on. */
   private normHeads(
-    { heads, kvHeads, headDim: head_dim, headNorms }: Attention,
+    { heads, kvHeads, headDim: head_dim, qkNorm }: Attention,
     qkv: DeviceBuffer,
     first: number,
     count: number,
     weight: DeviceBuffer,
-    eps = headNorms?.epsilon as number,
+    eps = qkNorm?.epsilon as number,
   ): void {
     const x = bufferFrom(qkv, first * head_dim);
     const values = { x, weight, heads: count, head_dim, x_stride: (heads + 2 * kvHeads) * head_dim, eps };
@@ -180,7 +180,7 @@ export class AttentionLayers {
     return ones;
   }
 
-  private normsOf({ query, key, epsilon }: HeadNorms): HeadNormValues {
+  private normsOf({ query, key, epsilon }: QkNorm): QkNormValues {
     return {
       query_weight: this.recorded.weights.vector(query),
       key_weight: this.recorded.weights.vector(key),

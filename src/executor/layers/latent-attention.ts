@@ -80,7 +80,7 @@ export class LatentAttentionLayers {
     const width = latentKeyDim(value);
     const rotation = {
       ...{ cosine: ropes.cosine, sine: ropes.sine, row_position: tables.at('rowPosition') },
-      ...{ rotary: rope.dimensions, adjacent: rope.pairing === 'adjacent' ? 1 : 0 },
+      ...{ rotary: rope.dimensions, adjacent: rope.pairing === 'interleaved' ? 1 : 0 },
     };
     const angles = { max_position: this.site.limits.maxContext, half_rotary: rope.dimensions / 2 };
     const { count, present: tokens } = this.tokens;

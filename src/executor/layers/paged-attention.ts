@@ -58,7 +58,7 @@ export interface AttentionSplits {
 }
 
 /** Norm weights of each head of q and k. */
-export interface HeadNormValues {
+export interface QkNormValues {
   /** `[head_dim]` f32 */
   readonly query_weight: DeviceBuffer;
   /** `[head_dim]` f32 */
@@ -69,7 +69,7 @@ export interface HeadNormValues {
 /** Optional extras of attention. */
 export interface AttentionExtras {
   /** Heads are normalized first. */
-  readonly norms?: HeadNormValues | undefined;
+  readonly norms?: QkNormValues | undefined;
   /** Destination of the result; `out` holds intermediate values. */
   readonly attended?: kernels.AttendedEncoding | undefined;
   /** `[heads]` f32: a score more of each head's softmax, which nothing is added for. */
@@ -93,7 +93,7 @@ export interface AttentionVariant {
     layer: LayerCache,
     rope: Rope,
     tables: RopeTables,
-    norms: HeadNormValues | undefined,
+    norms: QkNormValues | undefined,
   ): kernels.RotatedHeads | undefined;
   /** Turns q and k, appends k and v to the layer's cache, and attends: qkv → out. */
   record(
@@ -216,13 +216,13 @@ export class PagedAttention implements AttentionVariant {
     layer: LayerCache,
     rope: Rope,
     ropes: RopeTables,
-    norms: HeadNormValues | undefined,
+    norms: QkNormValues | undefined,
   ): kernels.RotatedHeads | undefined {
     const { fusions, cache, shape } = this.site;
     const { headDim: head_dim } = shape;
     if (!fusions.has(ROTATED_PRODUCT) || !fusions.has(ROTATED_APPEND) || cache.type !== 'f16') return undefined;
     // A wave of a product has sixteen outputs: all of a head's, or both of a pair that are far apart, are of several.
-    if (norms !== undefined || rope.pairing !== 'adjacent' || !kernels.canRotateHeads(head_dim, rope.dimensions))
+    if (norms !== undefined || rope.pairing !== 'interleaved' || !kernels.canRotateHeads(head_dim, rope.dimensions))
       return undefined;
     const { adjacent, ...angles } = anglesOf(rope, ropes);
     return {
@@ -258,7 +258,7 @@ export class PagedAttention implements AttentionVariant {
   private rotatedSingleToken(
     rope: Rope,
     ropes: RopeTables,
-    norms: HeadNormValues | undefined,
+    norms: QkNormValues | undefined,
   ): kernels.RotatedSingleToken | undefined {
     const { fusions, cache, device } = this.site;
     const isFused = this.isFused && fusions.has(SINGLE_TOKEN) && fusions.has(ROTATED_APPEND);
@@ -280,12 +280,12 @@ const anglesOf = ({ dimensions: rotary, pairing }: Rope, { cosine, sine }: RopeT
   cosine,
   sine,
   rotary,
-  adjacent: pairing === 'adjacent' ? 1 : 0,
+  adjacent: pairing === 'interleaved' ? 1 : 0,
 });
 
 /** The slots as kernels of a layer see them: from where the block table they read is at its place. */
-function slotsOf({ buffer, arena }: Slots, { isWindowed }: LayerCache): DeviceBuffer {
-  return isWindowed ? bufferFrom(buffer, arena.windowTable) : buffer;
+function slotsOf({ buffer, arena }: Slots, { isSlidingWindow }: LayerCache): DeviceBuffer {
+  return isSlidingWindow ? bufferFrom(buffer, arena.windowTable) : buffer;
 }
 
 /** RoPE of the first heads of each row. */

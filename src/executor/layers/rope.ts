@@ -19,7 +19,7 @@ export function uploadRopes(
 ): ReadonlyMap<Rope, RopeTables> {
   const tables = new Map<Rope, RopeTables>();
   const ropes = [...valuesOf(graph)].filter(isAttention).flatMap((value) => {
-    const after = value.kind === 'attention' ? value.headNorms?.after : undefined;
+    const after = value.kind === 'attention' ? value.qkNorm?.after : undefined;
     return after === undefined ? [value.rope] : [value.rope, after];
   });
   for (const used of ropes) {

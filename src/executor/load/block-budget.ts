@@ -32,8 +32,8 @@ export class BlockBudget {
     shapes: ReadonlyMap<number, HeadShape>,
     private readonly windows: WindowedLayers | undefined,
   ) {
-    const bytesOf = (isWindowed: boolean) => {
-      const own = [...shapes].filter(([layer]) => (windows?.layers.has(layer) ?? false) === isWindowed);
+    const bytesOf = (isSlidingWindow: boolean) => {
+      const own = [...shapes].filter(([layer]) => (windows?.layers.has(layer) ?? false) === isSlidingWindow);
       return kvBlockBytes(
         own.map(([, shape]) => shape),
         options.kvCacheType,

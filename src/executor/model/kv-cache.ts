@@ -56,7 +56,7 @@ export interface LayerCache {
   readonly v: DeviceBuffer;
   readonly blocks: number;
   /** Which of a slot's two block tables leads to its blocks. */
-  readonly isWindowed: boolean;
+  readonly isSlidingWindow: boolean;
 }
 
 /** Layers that have blocks of their own, of which those leave that no later position sees. */
@@ -103,16 +103,16 @@ export class KvCache {
   ) {
     this.memory = within.child();
     const allocated = Array.from(shapes, ([layer, { kvHeads, headDim, hasKeysAlone }]): [number, LayerCache] => {
-      const isWindowed = windowed?.layers.has(layer) ?? false;
-      const count = isWindowed ? (windowed as WindowedBlocks).blocks : blocks;
+      const isSlidingWindow = windowed?.layers.has(layer) ?? false;
+      const count = isSlidingWindow ? (windowed as WindowedBlocks).blocks : blocks;
       const elements = cacheElements(type, count, kvHeads, headDim);
       const allocate = () => this.memory.allocateKept(cacheDtype(type), elements);
       const k = allocate();
-      return [layer, { k, v: hasKeysAlone ? k : allocate(), blocks: count, isWindowed }];
+      return [layer, { k, v: hasKeysAlone ? k : allocate(), blocks: count, isSlidingWindow }];
     });
     this.layers = new Map(allocated);
     const bytesOf = (ofWindowed: boolean) => {
-      const own = allocated.filter(([, { isWindowed }]) => isWindowed === ofWindowed);
+      const own = allocated.filter(([, { isSlidingWindow }]) => isSlidingWindow === ofWindowed);
       return kvBlockBytes(
         own.map(([layer]) => shapes.get(layer) as HeadShape),
         type,

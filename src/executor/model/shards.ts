@@ -114,10 +114,10 @@ function rankSum(value: Linear, place: Rank): RankSum {
   return { kind: 'rank-sum', of: { kind: 'linear', weights, biases: own, of } };
 }
 
-function checkHeads({ heads, kvHeads, headNorms, qkv, isGated }: Attention, { ranks }: Rank): void {
+function checkHeads({ heads, kvHeads, qkNorm, qkv, isGated }: Attention, { ranks }: Rank): void {
   if (isGated) refuse('attention with gates is not split into shards');
-  if (headNorms !== undefined && headNorms.over !== 'head') {
-    const how = headNorms.over === 'row' ? 'over all heads' : 'by weights of each head';
+  if (qkNorm !== undefined && qkNorm.over !== 'head') {
+    const how = qkNorm.over === 'row' ? 'over all heads' : 'by weights of each head';
     refuse(`${qkv.weights[0]?.tensor.name}: queries that are normalized ${how} are not split into shards`);
   }
   const divides = kvHeads % ranks === 0 || ranks % kvHeads === 0;

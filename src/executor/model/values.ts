@@ -60,8 +60,11 @@ export interface Linear {
 export interface Rope {
   /** Elements of a head that are rotated, from its first on. */
   readonly dimensions: number;
-  /** Which of them turn together: (2j, 2j + 1) or (j, j + dimensions / 2). */
-  readonly pairing: 'adjacent' | 'halves';
+  /**
+   * Elements that are rotated together as pair j. interleaved: (2j, 2j + 1), llama.cpp's `LLAMA_ROPE_TYPE_NORM`. neox:
+   * (j, j + dimensions / 2), its `LLAMA_ROPE_TYPE_NEOX`. Kernels take it as `adjacent`, 1 for interleaved.
+   */
+  readonly pairing: 'interleaved' | 'neox';
   readonly base: number;
   /** Positions are divided by it; infinite: nothing is rotated. */
   readonly factor: number;
@@ -101,14 +104,14 @@ export interface Attention {
   readonly kvHeads: number;
   readonly headDim: number;
   readonly scale: number;
-  /** Positions that a row sees, its own included; undefined: all. */
+  /** Sliding window attention: positions that a row sees, its own included; undefined: all. */
   readonly window?: number | undefined;
   /** Scores become softcap · tanh(score / softcap); undefined: they stay. */
   readonly softcap?: number | undefined;
   /** A score more of each head's softmax, `[heads]`, which nothing is added for; Xiao et al. (2024). */
   readonly sinks?: VectorRef | undefined;
-  /** q and k are normalized before they are rotated. */
-  readonly headNorms: HeadNorms | undefined;
+  /** Norms of q and k, applied before RoPE. */
+  readonly qkNorm: QkNorm | undefined;
   /** Epsilon of an RMS norm, without a weight, of each head of v; undefined: v stays as it is. */
   readonly valueNormEpsilon?: number | undefined;
   /** It has no keys and values of its own: {@link qkv} is q alone, and `layer` is an earlier attention of the same shape. */
@@ -250,15 +253,18 @@ export type Recurrent = DeltaNet | ShortConv | Mamba;
 export const isRecurrent = (value: Value): value is Recurrent =>
   value.kind === 'delta-net' || value.kind === 'short-conv' || value.kind === 'mamba';
 
-/** RMS norms of q and k. */
-export interface HeadNorms {
-  /** RMS norms of each head, or of all heads of q together and all of k; or LayerNorms of each head with weights of its own. */
+/** Norms of q and k. */
+export interface QkNorm {
+  /**
+   * head: an RMS norm of each head, with weights that all heads share. row: one RMS norm over all heads of q, and one over all of
+   * k. own-head: a LayerNorm of each head, with weights of its own.
+   */
   readonly over: 'head' | 'row' | 'own-head';
   /** `[head_dim]`; otherwise `[heads, head_dim]`. */
   readonly query: VectorRef;
   readonly key: VectorRef;
   readonly epsilon: number;
-  /** Rotation of q and k before their norms; that of the attention then rotates nothing. */
+  /** RoPE that is applied before the norms; that of the attention then rotates nothing. */
   readonly after?: Rope | undefined;
 }
 

@@ -12,7 +12,7 @@ const postNormed = (name: 'bert' | 'nomic-bert' | 'jina-bert-v2'): Family => ({
 
   build(model, tensors) {
     const l = new EncoderLayers(model, tensors);
-    const rope = l.rope('halves');
+    const rope = l.rope('neox');
     const activation = name === 'jina-bert-v2' ? 'gelu' : 'silu';
     return {
       embedding: l.embedding(),
@@ -21,7 +21,7 @@ const postNormed = (name: 'bert' | 'nomic-bert' | 'jina-bert-v2'): Family => ({
       residualBranches: [
         l.renormed('token_embd_norm'),
         ...l.eachBlock((block, index) => [
-          l.attended(block, l.sighted(index, l.qkv(block, x), rope)),
+          l.attentionOutput(block, l.sighted(index, l.qkv(block, x), rope)),
           l.renormed(`${block}.attn_output_norm`),
           l.mlp(block, x, activation),
           l.renormed(`${block}.layer_output_norm`),

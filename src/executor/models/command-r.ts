@@ -9,14 +9,14 @@ export const commandR: Family = {
 
   build(model, tensors) {
     const l = new Layers(model, tensors);
-    const rope = l.rope('adjacent');
+    const rope = l.rope('interleaved');
     return {
       embedding: l.embedding(),
       residualBranches: l.eachBlock((block, index) => {
         const normed = l.layerNorm(`${block}.attn_norm`);
-        const headNorms = tensors.has(`${block}.attn_q_norm.weight`) ? l.headNorms(block, 'own-head') : undefined;
-        const attention = l.attention(index, l.qkv(block, normed), rope, { headNorms });
-        return [{ kind: 'sum', of: [l.attended(block, attention), l.mlp(block, normed)] }];
+        const qkNorm = tensors.has(`${block}.attn_q_norm.weight`) ? l.qkNorm(block, 'own-head') : undefined;
+        const attention = l.attention(index, l.qkv(block, normed), rope, { qkNorm });
+        return [{ kind: 'sum', of: [l.attentionOutput(block, attention), l.mlp(block, normed)] }];
       }),
       logits: l.logits(l.embedding(), l.layerNorm('output_norm')),
       logitsScale: model.traits.logitsScale,

@@ -6,9 +6,9 @@ import { type AttentionOptions, Layers } from './family.js';
 export class EncoderLayers extends Layers {
   /** Attention of each position to its whole sequence, or to a window around it. */
   sighted(layer: number, qkv: Linear, rope: Rope, options: AttentionOptions = {}): Attention {
-    const { isWindowed, ...others } = options;
+    const { isSlidingWindow, ...others } = options;
     const { contextLength, traits } = this.model;
-    const reach = isWindowed ? Math.floor((traits.window?.size ?? 2 * contextLength) / 2) : contextLength;
+    const reach = isSlidingWindow ? Math.floor((traits.window?.size ?? 2 * contextLength) / 2) : contextLength;
     const sight = { reach: reach < contextLength ? reach : undefined, slopes: traits.slopes };
     return { ...this.attention(layer, qkv, rope, others), sight };
   }

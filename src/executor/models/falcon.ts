@@ -9,15 +9,15 @@ export const falcon: Family = {
 
   build(model, tensors) {
     const l = new Layers(model, tensors);
-    const rope = l.rope('halves');
+    const rope = l.rope('neox');
     return {
       embedding: l.embedding(),
       residualBranches: l.eachBlock((block, index) => {
         const normed = l.layerNorm(`${block}.attn_norm`);
         const own = `${block}.attn_norm_2`;
-        const attended = tensors.has(`${own}.weight`) ? l.layerNorm(own) : normed;
-        const attention = l.attention(index, l.qkv(block, attended), rope);
-        return [{ kind: 'sum', of: [l.attended(block, attention), l.mlp(block, normed)] }];
+        const attentionInput = tensors.has(`${own}.weight`) ? l.layerNorm(own) : normed;
+        const attention = l.attention(index, l.qkv(block, attentionInput), rope);
+        return [{ kind: 'sum', of: [l.attentionOutput(block, attention), l.mlp(block, normed)] }];
       }),
       logits: l.logits(l.matrixOrEmbedding('output'), l.layerNorm('output_norm')),
     };

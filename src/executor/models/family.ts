@@ -7,10 +7,10 @@ import {
   type Attention,
   type Experts,
   type Gated,
-  type HeadNorms,
   type Linear,
   type ModelGraph,
   type Norm,
+  type QkNorm,
   type Residual,
   type Rope,
   type RowGated,
@@ -31,15 +31,16 @@ export interface Family {
 
 /** Optional parts of an attention layer beside its projections. */
 export interface AttentionOptions {
-  readonly headNorms?: HeadNorms | undefined;
-  /** True if it sees the latest positions alone. */
-  readonly isWindowed?: boolean;
+  readonly qkNorm?: QkNorm | undefined;
+  /** True for sliding window attention, over the model's window. */
+  readonly isSlidingWindow?: boolean;
+  /** Attention sinks, `[heads]`. */
   readonly sinks?: VectorRef;
   /** Each head of q has its gate behind it. */
   readonly isGated?: true;
 }
 
-/** Building blocks of a family's layers; sizes that all layers share are filled in from the model's parameters. */
+/** Building blocks of a family's layers, with sizes from the model's parameters. Families name their instance `l`, for layers. */
 export class Layers {
   constructor(
     protected readonly model: ServableModel,
@@ -82,8 +83,8 @@ export class Layers {
     return { ...this.rmsNorm(name), isCentered: true, bias };
   }
 
-  /** Norms of q and k by the block's `attn_q_norm` and `attn_k_norm`. @param after a rotation before them */
-  headNorms(block: string, over: HeadNorms['over'] = 'head', after?: Rope): HeadNorms {
+  /** Norms of q and k by the block's `attn_q_norm` and `attn_k_norm`. @param after RoPE before them, if not behind them */
+  qkNorm(block: string, over: QkNorm['over'] = 'head', after?: Rope): QkNorm {
     const { heads, kvHeads, headDim, rmsNormEpsilon } = this.model;
     const weight = (name: string, count: number): VectorRef => {
       const tensor = `${block}.${name}.weight`;
@@ -140,8 +141,8 @@ export class Layers {
     return recurrent;
   }
 
-  /** The block's `attn_output` of what its heads attended to. */
-  attended(block: string, of: Attention): Linear {
+  /** Output projection of an attention: the block's `attn_output`. */
+  attentionOutput(block: string, of: Attention): Linear {
     return this.project([[`${block}.attn_output`, this.model.hiddenSize]], of.heads * of.headDim, of);
   }
 
@@ -250,18 +251,19 @@ export class Layers {
     layer: number,
     qkv: Linear,
     rope: Rope,
-    { headNorms, isWindowed = false, sinks, isGated }: AttentionOptions = {},
+    { qkNorm, isSlidingWindow = false, sinks, isGated }: AttentionOptions = {},
   ): Attention {
     const { heads, kvHeads, headDim, contextLength, traits } = this.model;
     const scale = traits.attentionScale ?? 1 / Math.sqrt(headDim);
-    const size = isWindowed ? (traits.window?.size ?? contextLength) : contextLength;
-    // A window that no context outgrows hides nothing.
+    const size = isSlidingWindow ? (traits.window?.size ?? contextLength) : contextLength;
+    // A window at least as long as the context masks nothing.
     const window = size < contextLength ? size : undefined;
     const shape = { heads, kvHeads, headDim, scale, window, softcap: traits.attentionSoftcap };
-    return { kind: 'attention', layer, qkv, isGated, ...shape, rope, headNorms, sinks };
+    return { kind: 'attention', layer, qkv, isGated, ...shape, rope, qkNorm, sinks };
   }
 
-  isWindowed(layer: number): boolean {
+  /** True if the layer has sliding window attention. */
+  isSlidingWindow(layer: number): boolean {
     return this.model.traits.window?.layers[layer] ?? false;
   }
 
@@ -294,14 +296,14 @@ export class Layers {
     };
   }
 
-  /** The rotation of windowed layers: of its own base, and by positions as they are. */
+  /** RoPE of sliding window layers: with a base of their own, without scaling. */
   windowRope(pairing: Rope['pairing']): Rope {
     const base = this.model.traits.window?.ropeFreqBase ?? this.model.ropeFreqBase;
     const dimensions = this.model.traits.window?.ropeDimensions ?? this.model.ropeDimensions;
     return { dimensions, pairing, base, factor: 1, magnitude: 1, divisors: undefined };
   }
 
-  /** No rotation: all angles are 0. */
+  /** RoPE of layers without positions (NoPE): all angles are 0. */
   unrotated(pairing: Rope['pairing']): Rope {
     return { ...this.windowRope(pairing), factor: Number.POSITIVE_INFINITY };
   }

@@ -10,18 +10,18 @@ export const gemmaEmbedding: Family = {
 
   build(model, tensors) {
     const l = new EncoderLayers(model, tensors);
-    const rope = l.rope('halves');
-    const windowRope = l.windowRope('halves');
+    const rope = l.rope('neox');
+    const windowRope = l.windowRope('neox');
     return {
       embedding: l.embedding(),
       embeddingScale: model.traits.embeddingScale,
       residualBranches: l.eachBlock((block, index) => {
-        const isWindowed = l.isWindowed(index);
+        const isSlidingWindow = l.isSlidingWindow(index);
         const qkv = l.qkv(block, l.rmsNorm(`${block}.attn_norm`));
-        const options = { headNorms: l.headNorms(block), isWindowed };
-        const attention = l.sighted(index, qkv, isWindowed ? windowRope : rope, options);
+        const options = { qkNorm: l.qkNorm(block), isSlidingWindow };
+        const attention = l.sighted(index, qkv, isSlidingWindow ? windowRope : rope, options);
         return [
-          l.rmsNorm(`${block}.post_attention_norm`, l.attended(block, attention)),
+          l.rmsNorm(`${block}.post_attention_norm`, l.attentionOutput(block, attention)),
           l.rmsNorm(`${block}.post_ffw_norm`, l.mlp(block, l.rmsNorm(`${block}.ffn_norm`), 'gelu')),
         ];
       }),

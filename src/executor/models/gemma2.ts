@@ -9,15 +9,15 @@ export const gemma2: Family = {
 
   build(model, tensors) {
     const l = new Layers(model, tensors);
-    const rope = l.rope('halves');
+    const rope = l.rope('neox');
     return {
       embedding: l.embedding(),
       embeddingScale: model.traits.embeddingScale,
       residualBranches: l.eachBlock((block, index) => {
-        const isWindowed = l.isWindowed(index);
-        const attention = l.attention(index, l.qkv(block, l.rmsNorm(`${block}.attn_norm`)), rope, { isWindowed });
+        const isSlidingWindow = l.isSlidingWindow(index);
+        const attention = l.attention(index, l.qkv(block, l.rmsNorm(`${block}.attn_norm`)), rope, { isSlidingWindow });
         return [
-          l.rmsNorm(`${block}.post_attention_norm`, l.attended(block, attention)),
+          l.rmsNorm(`${block}.post_attention_norm`, l.attentionOutput(block, attention)),
           l.rmsNorm(`${block}.post_ffw_norm`, l.mlp(block, l.rmsNorm(`${block}.ffn_norm`), 'gelu')),
         ];
       }),

@@ -15,8 +15,8 @@ export const gemma3n: Family = {
 
   build(model, tensors) {
     const l = new Gemma3nLayers(model, tensors);
-    const rope = l.rope('halves');
-    const windowRope = l.windowRope('halves');
+    const rope = l.rope('neox');
+    const windowRope = l.windowRope('neox');
     return {
       embedding: l.embedding(),
       embeddingScale: model.traits.embeddingScale,
@@ -25,8 +25,8 @@ export const gemma3n: Family = {
       residualBranches: l.eachBlock((block, index) => {
         const layer = new Gemma4Layer(model, tensors, index);
         const normed = l.rmsNorm(`${block}.attn_norm`);
-        const attended = layer.attended4(l.isWindowed(index) ? windowRope : rope, normed);
-        const post = l.rmsNorm(`${block}.post_attention_norm`, attended);
+        const attentionOutput = layer.attentionOutput4(l.isSlidingWindow(index) ? windowRope : rope, normed);
+        const post = l.rmsNorm(`${block}.post_attention_norm`, attentionOutput);
         return [
           l.mixed(block, 'predicted'),
           { kind: 'sum', of: [l.laurel(block, normed), post] },

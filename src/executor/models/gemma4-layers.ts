@@ -31,7 +31,7 @@ export class Gemma4Layer extends Layers {
    *
    * @param of its input
    */
-  attended4(rope: Rope, of: Value = this.rmsNorm(`${this.block}.attn_norm`)): Linear {
+  attentionOutput4(rope: Rope, of: Value = this.rmsNorm(`${this.block}.attn_norm`)): Linear {
     const { block, index } = this;
     const { heads, kvHeads, headDim, hiddenSize, rmsNormEpsilon: epsilon, traits } = this.model;
     const sharedWith = traits.shapes?.[index]?.sharedWith;
@@ -42,14 +42,17 @@ export class Gemma4Layer extends Layers {
     const own = sharedWith === undefined ? ['attn_k', values].map((name) => [name, kvHeads] as const) : [];
     const parts = [['attn_q', heads] as const, ...own];
     const named = parts.map(([name, count]) => [`${block}.${name}`, count * headDim] as const);
-    const options = { headNorms: { over: 'head', query, key, epsilon }, isWindowed: this.isWindowed(index) } as const;
+    const options = {
+      qkNorm: { over: 'head', query, key, epsilon },
+      isSlidingWindow: this.isSlidingWindow(index),
+    } as const;
     const qkv = this.project(named, hiddenSize, of);
     const attention: Attention = {
       ...this.attention(sharedWith ?? index, qkv, rope, options),
       valueNormEpsilon: epsilon,
       ...(sharedWith !== undefined && { isShared: true }),
     };
-    return this.attended(block, attention);
+    return this.attentionOutput(block, attention);
   }
 
   /** The block's MLP, and beside it its experts, whose scores are of the residual stream as it is; each with norms of its own. */

@@ -11,8 +11,8 @@ export const gemma4: Family = {
 
   build(model, tensors) {
     const l = new Layers(model, tensors);
-    const rope = l.rope('halves');
-    const windowRope = l.windowRope('halves');
+    const rope = l.rope('neox');
+    const windowRope = l.windowRope('neox');
     return {
       embedding: l.embedding(),
       embeddingScale: model.traits.embeddingScale,
@@ -20,7 +20,10 @@ export const gemma4: Family = {
       residualBranches: l.eachBlock((block, index) => {
         const layer = new Gemma4Layer(model, tensors, index);
         return [
-          l.rmsNorm(`${block}.post_attention_norm`, layer.attended4(l.isWindowed(index) ? windowRope : rope)),
+          l.rmsNorm(
+            `${block}.post_attention_norm`,
+            layer.attentionOutput4(l.isSlidingWindow(index) ? windowRope : rope),
+          ),
           l.rmsNorm(`${block}.post_ffw_norm`, layer.ffn4()),
           ...layer.ending(),
         ];

@@ -12,12 +12,12 @@ export const glm4moe: Family = {
 
   build(model, tensors, predicts) {
     const l = new PredictingLayers(model, tensors);
-    const rope = l.rope('halves');
+    const rope = l.rope('neox');
     const adds = (block: string, index: number): readonly Value[] => {
-      const headNorms = tensors.has(`${block}.attn_q_norm.weight`) ? l.headNorms(block) : undefined;
+      const qkNorm = tensors.has(`${block}.attn_q_norm.weight`) ? l.qkNorm(block) : undefined;
       const qkv = l.qkv(block, l.rmsNorm(`${block}.attn_norm`));
       return [
-        l.attended(block, l.attention(index, qkv, rope, headNorms && { headNorms })),
+        l.attentionOutput(block, l.attention(index, qkv, rope, qkNorm && { qkNorm })),
         l.ffn(block, index, l.rmsNorm(`${block}.post_attention_norm`)),
       ];
     };

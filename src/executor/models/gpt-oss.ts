@@ -1,22 +1,23 @@
 import { type Family, Layers } from './family.js';
 
 /**
- * gpt-oss: pre-norm blocks (`post_attention_norm` is the norm before the FFN here), a bias on every matrix, every other layer
- * windowed from the first on, a sink a head; the experts' weights are the softmax over the chosen, their gates clamped.
+ * gpt-oss: pre-norm blocks (here `post_attention_norm` is the norm before the FFN), a bias on every matrix, sliding window attention
+ * in every other layer, layer 0 included, and an attention sink per head. Experts are weighted by a softmax over the chosen ones and
+ * have a clamped SwiGLU.
  */
 export const gptOss: Family = {
   name: 'gpt-oss',
 
   build(model, tensors) {
     const l = new Layers(model, tensors);
-    const rope = l.rope('halves');
+    const rope = l.rope('neox');
     return {
       embedding: l.embedding(),
       residualBranches: l.eachBlock((block, index) => {
         const qkv = l.qkv(block, l.rmsNorm(`${block}.attn_norm`));
         const sinks = tensors.vector(`${block}.attn_sinks.weight`, model.heads);
         return [
-          l.attended(block, l.attention(index, qkv, rope, { isWindowed: l.isWindowed(index), sinks })),
+          l.attentionOutput(block, l.attention(index, qkv, rope, { isSlidingWindow: l.isSlidingWindow(index), sinks })),
           l.ffn(block, index, l.rmsNorm(`${block}.post_attention_norm`), 'clamped'),
         ];
       }),

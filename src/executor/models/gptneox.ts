@@ -6,13 +6,16 @@ export const gptneox: Family = {
 
   build(model, tensors) {
     const l = new Layers(model, tensors);
-    const rope = l.rope('halves');
+    const rope = l.rope('neox');
     return {
       embedding: l.embedding(),
       residualBranches: l.eachBlock((block, index) => {
         const attention = l.attention(index, l.qkv(block, l.layerNorm(`${block}.attn_norm`)), rope);
-        const [attended, mlp] = [l.attended(block, attention), l.mlp(block, l.layerNorm(`${block}.ffn_norm`))];
-        return model.traits.isParallel ? [{ kind: 'sum', of: [attended, mlp] }] : [attended, mlp];
+        const [attentionOutput, mlp] = [
+          l.attentionOutput(block, attention),
+          l.mlp(block, l.layerNorm(`${block}.ffn_norm`)),
+        ];
+        return model.traits.isParallel ? [{ kind: 'sum', of: [attentionOutput, mlp] }] : [attentionOutput, mlp];
       }),
       logits: l.logits(l.matrixOrEmbedding('output'), l.layerNorm('output_norm')),
     };

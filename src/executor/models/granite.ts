@@ -6,13 +6,13 @@ export const granite: Family = {
 
   build(model, tensors) {
     const l = new Layers(model, tensors);
-    const rope = l.rope('adjacent');
+    const rope = l.rope('interleaved');
     const { embeddingScale, logitsDivisor = 1 } = model.traits;
     return {
       embedding: l.embedding(),
       embeddingScale,
       residualBranches: l.eachBlock((block, index) => [
-        l.added(l.attended(block, l.attention(index, l.qkv(block, l.rmsNorm(`${block}.attn_norm`)), rope))),
+        l.added(l.attentionOutput(block, l.attention(index, l.qkv(block, l.rmsNorm(`${block}.attn_norm`)), rope))),
         l.ffn(block, index, l.rmsNorm(`${block}.ffn_norm`)),
       ]),
       logits: l.logits(l.matrixOrEmbedding('output'), l.rmsNorm('output_norm')),

@@ -10,16 +10,16 @@ export const granitehybrid: Family = {
 
   build(model, tensors) {
     const l = new MambaBlocks(model, tensors);
-    const rope = l.rope('adjacent');
+    const rope = l.rope('interleaved');
     return {
       embedding: l.embedding(),
       embeddingScale: model.traits.embeddingScale,
       residualBranches: l.eachBlock((block, index) => {
         const normed = l.rmsNorm(`${block}.attn_norm`);
         const own = l.amongItsKind(index);
-        const attended = () => l.attended(block, l.attention(own, l.qkv(block, normed), rope));
+        const attention = () => l.attentionOutput(block, l.attention(own, l.qkv(block, normed), rope));
         return [
-          l.added(l.isRecurrent(index) ? l.mamba(block, own, normed) : attended()),
+          l.added(l.isRecurrent(index) ? l.mamba(block, own, normed) : attention()),
           l.ffn(block, index, l.rmsNorm(`${block}.ffn_norm`)),
         ];
       }),

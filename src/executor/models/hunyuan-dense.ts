@@ -1,7 +1,7 @@
 import { type Family, Layers } from './family.js';
 
-/** Blocks of qwen3 whose heads of q and k are normalized after RoPE has turned them. */
-export const normedAfterRope = (name: Family['name'], pairing: 'halves' | 'adjacent'): Family => ({
+/** qwen3's blocks, with the norms of q and k applied after RoPE. */
+export const normedAfterRope = (name: Family['name'], pairing: 'neox' | 'interleaved'): Family => ({
   name,
 
   build(model, tensors) {
@@ -10,10 +10,10 @@ export const normedAfterRope = (name: Family['name'], pairing: 'halves' | 'adjac
     return {
       embedding: l.embedding(),
       residualBranches: l.eachBlock((block, index) => {
-        const headNorms = l.headNorms(block, 'head', rope);
+        const qkNorm = l.qkNorm(block, 'head', rope);
         const qkv = l.qkv(block, l.rmsNorm(`${block}.attn_norm`));
         return [
-          l.attended(block, l.attention(index, qkv, unrotated, { headNorms })),
+          l.attentionOutput(block, l.attention(index, qkv, unrotated, { qkNorm })),
           l.ffn(block, index, l.rmsNorm(`${block}.ffn_norm`)),
         ];
       }),
@@ -23,4 +23,4 @@ export const normedAfterRope = (name: Family['name'], pairing: 'halves' | 'adjac
 });
 
 /** hunyuan-dense: Hunyuan 0.5B to 7B, Hunyuan-MT. */
-export const hunyuanDense = normedAfterRope('hunyuan-dense', 'halves');
+export const hunyuanDense = normedAfterRope('hunyuan-dense', 'neox');

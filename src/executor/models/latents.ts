@@ -6,7 +6,7 @@ import { Layers } from './family.js';
 export class LatentBlocks extends Layers {
   /** The model's rotation; yarn's magnitude is in the scale of the scores. */
   latentRope(): Rope {
-    return { ...this.rope('adjacent'), magnitude: this.model.ropeAttentionFactor ?? 1 };
+    return { ...this.rope('interleaved'), magnitude: this.model.ropeAttentionFactor ?? 1 };
   }
 
   /**

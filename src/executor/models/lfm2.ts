@@ -10,17 +10,17 @@ export const lfm2: Family = {
 
   build(model, tensors) {
     const l = new ShortConvBlocks(model, tensors);
-    const rope = l.rope('halves');
+    const rope = l.rope('neox');
     return {
       embedding: l.embedding(),
       residualBranches: l.eachBlock((block, index) => {
         const normed = l.rmsNorm(`${block}.attn_norm`);
-        const attended = () => {
-          const options = { headNorms: l.headNorms(block) };
-          return l.attended(block, l.attention(l.amongItsKind(index), l.qkv(block, normed), rope, options));
+        const attention = () => {
+          const options = { qkNorm: l.qkNorm(block) };
+          return l.attentionOutput(block, l.attention(l.amongItsKind(index), l.qkv(block, normed), rope, options));
         };
         return [
-          l.isRecurrent(index) ? l.shortConv(block, index, normed) : attended(),
+          l.isRecurrent(index) ? l.shortConv(block, index, normed) : attention(),
           l.ffn(block, index, l.rmsNorm(`${block}.ffn_norm`)),
         ];
       }),

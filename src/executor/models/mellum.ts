@@ -6,15 +6,15 @@ export const mellum: Family = {
 
   build(model, tensors) {
     const l = new Layers(model, tensors);
-    const [rope, windowRope] = [l.rope('halves'), l.windowRope('halves')];
+    const [rope, windowRope] = [l.rope('neox'), l.windowRope('neox')];
     return {
       embedding: l.embedding(),
       residualBranches: l.eachBlock((block, index) => {
-        const isWindowed = l.isWindowed(index);
-        const options = { headNorms: l.headNorms(block), isWindowed };
+        const isSlidingWindow = l.isSlidingWindow(index);
+        const options = { qkNorm: l.qkNorm(block), isSlidingWindow };
         const qkv = l.qkv(block, l.rmsNorm(`${block}.attn_norm`));
         return [
-          l.attended(block, l.attention(index, qkv, isWindowed ? windowRope : rope, options)),
+          l.attentionOutput(block, l.attention(index, qkv, isSlidingWindow ? windowRope : rope, options)),
           l.ffn(block, index, l.rmsNorm(`${block}.ffn_norm`)),
         ];
       }),

@@ -11,18 +11,18 @@ export const modernBert: Family = {
 
   build(model, tensors) {
     const l = new EncoderLayers(model, tensors);
-    const rope = l.rope('halves');
-    const windowRope = l.windowRope('halves');
+    const rope = l.rope('neox');
+    const windowRope = l.windowRope('neox');
     return {
       embedding: l.embedding(),
       residualBranches: [
         l.renormed('token_embd_norm'),
         ...l.eachBlock((block, index) => {
-          const isWindowed = l.isWindowed(index);
+          const isSlidingWindow = l.isSlidingWindow(index);
           const qkv = l.qkv(block, l.layerNormIf(`${block}.attn_norm`) ?? x);
-          const attention = l.sighted(index, qkv, isWindowed ? windowRope : rope, { isWindowed });
+          const attention = l.sighted(index, qkv, isSlidingWindow ? windowRope : rope, { isSlidingWindow });
           const mlp = l.mlp(block, l.layerNorm(`${block}.ffn_norm`), model.traits.gateActivation);
-          return [l.attended(block, attention), mlp];
+          return [l.attentionOutput(block, attention), mlp];
         }),
       ],
       states: l.layerNorm('output_norm'),

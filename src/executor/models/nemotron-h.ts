@@ -10,7 +10,7 @@ export const nemotronH: Family = {
 
   build(model, tensors) {
     const l = new MambaBlocks(model, tensors);
-    const rope = l.rope('halves');
+    const rope = l.rope('neox');
     return {
       embedding: l.embedding(),
       residualBranches: l.eachBlock((block, index) => {
@@ -18,7 +18,7 @@ export const nemotronH: Family = {
         const own = l.amongItsKind(index);
         if (l.isFfn(index)) return [l.ffn(block, index, normed)];
         if (l.isRecurrent(index)) return [l.mamba(block, own, normed)];
-        return [l.attended(block, l.attention(own, l.qkv(block, normed), rope))];
+        return [l.attentionOutput(block, l.attention(own, l.qkv(block, normed), rope))];
       }),
       logits: l.logits(l.matrixOrEmbedding('output'), l.rmsNorm('output_norm')),
     };

@@ -2,24 +2,24 @@ import { x } from '../model/values.js';
 import { type Family, Layers } from './family.js';
 
 /**
- * olmo2: norms stand after attention and after the MLP, none before; q is normalized over all its heads together, and k. In
- * Olmo 3 of four layers three see a window, with positions that yarn does not stretch.
+ * olmo2: norms after attention and after the MLP, none before; one RMS norm over all heads of q, and one over all of k. In
+ * Olmo 3 three of four layers have sliding window attention, with RoPE that YaRN does not scale.
  */
 export const olmo2: Family = {
   name: 'olmo2',
 
   build(model, tensors) {
     const l = new Layers(model, tensors);
-    const rope = l.rope('halves');
-    const windowRope = l.windowRope('halves');
+    const rope = l.rope('neox');
+    const windowRope = l.windowRope('neox');
     return {
       embedding: l.embedding(),
       residualBranches: l.eachBlock((block, index) => {
-        const isWindowed = l.isWindowed(index);
-        const options = { headNorms: l.headNorms(block, 'row'), isWindowed };
-        const attention = l.attention(index, l.qkv(block, x), isWindowed ? windowRope : rope, options);
+        const isSlidingWindow = l.isSlidingWindow(index);
+        const options = { qkNorm: l.qkNorm(block, 'row'), isSlidingWindow };
+        const attention = l.attention(index, l.qkv(block, x), isSlidingWindow ? windowRope : rope, options);
         return [
-          l.rmsNorm(`${block}.post_attention_norm`, l.attended(block, attention)),
+          l.rmsNorm(`${block}.post_attention_norm`, l.attentionOutput(block, attention)),
           l.rmsNorm(`${block}.post_ffw_norm`, l.mlp(block, x)),
         ];
       }),

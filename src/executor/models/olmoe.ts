@@ -6,14 +6,14 @@ export const olmoe: Family = {
 
   build(model, tensors) {
     const l = new Layers(model, tensors);
-    const rope = l.rope('halves');
+    const rope = l.rope('neox');
     return {
       embedding: l.embedding(),
       residualBranches: l.eachBlock((block, index) => {
-        const headNorms = l.headNorms(block, 'row');
+        const qkNorm = l.qkNorm(block, 'row');
         const qkv = l.qkv(block, l.rmsNorm(`${block}.attn_norm`));
         return [
-          l.attended(block, l.attention(index, qkv, rope, { headNorms })),
+          l.attentionOutput(block, l.attention(index, qkv, rope, { qkNorm })),
           l.ffn(block, index, l.rmsNorm(`${block}.ffn_norm`)),
         ];
       }),

@@ -3,23 +3,23 @@ import { DeltaNetBlocks } from './delta-net.js';
 import type { Family } from './family.js';
 
 /**
- * qwen35: of four layers three are gated delta nets and one is attention, whose heads gate what they attend to and turn a part
- * of themselves. `post_attention_norm` is the norm before the FFN. Qwen3.5, Qwen3.6.
+ * qwen35: three of four layers are gated delta nets, the fourth is gated attention with partial RoPE.
+ * `post_attention_norm` is the norm before the FFN. Qwen3.5, Qwen3.6.
  */
 export const qwen35: Family = {
   name: 'qwen35',
 
   build(model, tensors, predicts) {
     const l = new DeltaNetBlocks(model, tensors);
-    const rope = l.rope('halves');
+    const rope = l.rope('neox');
     const adds = (block: string, index: number): readonly Value[] => {
       const normed = l.rmsNorm(`${block}.attn_norm`);
-      const attended = () => {
-        const options = { headNorms: l.headNorms(block), isGated: true } as const;
-        return l.attended(block, l.attention(l.amongItsKind(index), l.gatedQkv(block, normed), rope, options));
+      const attention = () => {
+        const options = { qkNorm: l.qkNorm(block), isGated: true } as const;
+        return l.attentionOutput(block, l.attention(l.amongItsKind(index), l.gatedQkv(block, normed), rope, options));
       };
       return [
-        l.isRecurrent(index) ? l.deltaNet(block, index, normed) : attended(),
+        l.isRecurrent(index) ? l.deltaNet(block, index, normed) : attention(),
         l.ffn(block, index, l.rmsNorm(`${block}.post_attention_norm`)),
       ];
     };

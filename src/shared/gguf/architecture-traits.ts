@@ -39,8 +39,8 @@ export interface Traits {
   readonly temperature?: { readonly scale: number; readonly length: number };
   /** No layer turns its queries and keys. */
   readonly isUnrotated?: true;
-  /** RoPE pairs over halves, in a family that otherwise pairs adjacent elements. */
-  readonly pairsHalves?: true;
+  /** NeoX-style RoPE, in a family whose RoPE is otherwise interleaved. */
+  readonly hasNeoxRope?: true;
   /** Shape of each layer, where they differ. */
   readonly shapes?: readonly LayerShape[];
   /** Width of what each layer gets beside the residual stream; Gemma's per-layer embeddings. */
@@ -95,7 +95,7 @@ const READERS: Readonly<Record<ArchitectureName, TraitsReader>> = {
   qwen2: none,
   qwen3: none,
   glm4: (keys, { ropeDimensions }) =>
-    readRopeSections(keys, ropeDimensions, 'contiguous') ? { pairsHalves: true } : {},
+    readRopeSections(keys, ropeDimensions, 'contiguous') ? { hasNeoxRope: true } : {},
   chatglm: none,
   smollm3: none,
   gemma: (_keys, { hiddenSize }) => ({ embeddingScale: Math.sqrt(hiddenSize) }),

@@ -36,14 +36,14 @@ export function readGemmaShapes(
   const shared = keys.countOrNone('attention.shared_kv_layers');
   if (shared >= layers) keys.fail('attention.shared_kv_layers', `is ${shared} of ${layers} layers`);
   const own = layers - shared;
-  const shapes = windowed.map((isWindowed, layer): LayerShape => {
+  const shapes = windowed.map((isSlidingWindow, layer): LayerShape => {
     const [count, ffnSize] = [kvHeads[layer] as number, ffnSizes[layer] as number];
     if (count === 0 || heads % count !== 0)
       keys.fail('attention.head_count_kv', `has ${count}, which does not divide the ${heads} query heads`);
     if (ffnSize === 0) keys.fail('feed_forward_length', `has 0 of layer ${layer}`);
-    const shape = { kvHeads: count, headDim: isWindowed ? windowedDim : headDim, ffnSize };
+    const shape = { kvHeads: count, headDim: isSlidingWindow ? windowedDim : headDim, ffnSize };
     if (layer < own) return shape;
-    const sharedWith = windowed.lastIndexOf(isWindowed, own - 1);
+    const sharedWith = windowed.lastIndexOf(isSlidingWindow, own - 1);
     if (sharedWith < 0 || kvHeads[sharedWith] !== count)
       keys.fail(
         'attention.shared_kv_layers',

@@ -34,10 +34,10 @@ export function readWindow(
     keys.fail('attention.sliding_window_pattern', `has ${pattern.length} entries for ${layers} layers`);
   }
   if (size === 0) return {};
-  const isWindowed = (layer: number): boolean => {
+  const isSlidingWindow = (layer: number): boolean => {
     if (typeof pattern !== 'number') return pattern[layer] === true;
     return pattern === 0 || (defaults.seesAllFirst ? layer % pattern !== 0 : layer % pattern < pattern - 1);
   };
-  const windowed = Array.from({ length: layers }, (_, layer) => isWindowed(layer));
+  const windowed = Array.from({ length: layers }, (_, layer) => isSlidingWindow(layer));
   return { window: { size, layers: windowed, ...(ropeFreqBase !== undefined && { ropeFreqBase }) } };
 }

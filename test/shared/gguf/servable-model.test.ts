@@ -399,7 +399,7 @@ describe('an alias is read as its family is, with what only it has:', () => {
   });
 
   test('sections of zeros are none', () => {
-    expect(aliased('glm4-vision').traits.pairsHalves).toBe(true);
+    expect(aliased('glm4-vision').traits.hasNeoxRope).toBe(true);
     expect(aliased('glm4-vision', { 'rope.dimension_sections': sections(0, 0, 0, 0) }).traits).toEqual({});
     expect(aliased('glm4').traits).toEqual({});
   });
