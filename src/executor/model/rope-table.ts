@@ -8,14 +8,14 @@ export interface RopeTable {
 }
 
 /**
- * The rotation of each position and frequency, in double precision, rounded once: kernels compute no sine or cosine,
+ * Cosine and sine of each position and frequency, in double precision, rounded once: kernels compute no sine or cosine,
  * because a GPU's own are off by 1e-2 at large angles.
  *
- * Angle = position / factor · base^(-2j / rotary) / divisors[j]; Su et al. (2021), with linear position scaling, or with
- * yarn's, which leaves a share of frequency j as it is. Both are multiplied by the magnitude, so that a score is by its
- * square.
+ * Angle = position / factor · base^(-2j / dimensions) / divisors[j]; Su et al. (2021), with linear position scaling, or with
+ * YaRN's, which leaves a share of frequency j unscaled. Cosine and sine are multiplied by the magnitude, which multiplies a
+ * score by its square.
  *
- * @param divisors one a frequency, where the model has any
+ * @param divisors llama.cpp's `freq_factors`, one per frequency; undefined: the model has none
  * @throws RocmForgeError `GGUF_INVALID` for divisors that are not as many as the frequencies, or not above 0
  */
 export function ropeTable(

@@ -56,9 +56,12 @@ export interface Linear {
   readonly of: Residual | Value;
 }
 
-/** Which angle turns a position: position · base^(-2j / dimensions) / divisors[j], scaled; Su et al. (2021). */
+/**
+ * RoPE: pair j of a head is rotated by position · base^(-2j / dimensions) / divisors[j], with the position scaled as `factor` and
+ * `yarn` say; Su et al. (2021).
+ */
 export interface Rope {
-  /** Elements of a head that are rotated, from its first on. */
+  /** Elements of a head that are rotated, from its first on: llama.cpp's `n_rot`. */
   readonly dimensions: number;
   /**
    * Elements that are rotated together as pair j. interleaved: (2j, 2j + 1), llama.cpp's `LLAMA_ROPE_TYPE_NORM`. neox:
@@ -66,15 +69,21 @@ export interface Rope {
    */
   readonly pairing: 'interleaved' | 'neox';
   readonly base: number;
-  /** Positions are divided by it; infinite: nothing is rotated. */
+  /** Positions are divided by it, llama.cpp's 1 / `freq_scale`; infinite: nothing is rotated. */
   readonly factor: number;
-  /** Frequencies that turn often enough within the original context are not divided. */
+  /** YaRN: frequencies that rotate often enough within the original context are not divided. */
   readonly yarn?: YarnRamp | undefined;
-  /** Cosines and sines are multiplied by it. */
+  /** Cosines and sines are multiplied by it: the attention factor of YaRN and longrope, llama.cpp's `attn_factor` (mscale). */
   readonly magnitude: number;
-  /** `[dimensions / 2]`; by the served context: `long` beyond the original one. */
+  /**
+   * `[dimensions / 2]`, llama.cpp's `freq_factors`: the tensor `rope_freqs`, or one of longrope's `rope_factors_short` and
+   * `rope_factors_long`, chosen by the served context.
+   */
   readonly divisors: VectorRef | RopeDivisors | undefined;
-  /** Factor of queries: 1 + scale · ln(1 + ⌊position / length⌋). */
+  /**
+   * Attention temperature: queries are multiplied by 1 + scale · ln(1 + ⌊position / length⌋); llama.cpp's
+   * `n_attn_temp_floor_scale` is the length, `f_attn_temp_scale` the scale.
+   */
   readonly temperature?: { readonly scale: number; readonly length: number } | undefined;
 }
 
@@ -83,7 +92,7 @@ export interface YarnRamp extends Yarn {
   readonly originalContextLength: number;
 }
 
-/** Factors of longrope: Ding et al. (2024). */
+/** Frequency factors of longrope: `long` where the served context exceeds the original one; Ding et al. (2024). */
 export interface RopeDivisors {
   readonly short: VectorRef;
   readonly long: VectorRef;

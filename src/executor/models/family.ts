@@ -274,8 +274,8 @@ export class Layers {
   }
 
   /**
-   * The model's rotation; `rope_freqs.weight`, where there is one, divides its frequencies, or one of `rope_factors_short`
-   * and `rope_factors_long`. Their scale is that of Peng et al. (2023) where yarn is used.
+   * RoPE of the model. Frequencies are divided by `rope_freqs.weight`, or by one of `rope_factors_short` and `rope_factors_long`
+   * (llama.cpp's `freq_factors`). With YaRN the magnitude (`attn_factor`) is that of Peng et al. (2023).
    */
   rope(pairing: Rope['pairing']): Rope {
     const { ropeDimensions, ropeFreqBase, ropeScaling, originalContextLength, traits } = this.model;

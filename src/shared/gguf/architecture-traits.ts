@@ -19,11 +19,11 @@ import { readXielus, type Xielu } from './xielu.js';
 
 /** Properties that only some architectures have. Absent: as if it were not there. */
 export interface Traits {
-  /** Layers that see the latest positions alone. */
+  /** Layers with sliding window attention. */
   readonly window?: Window;
   /** The embedding's rows are multiplied by it. */
   readonly embeddingScale?: number;
-  /** Factor of everything that is added to the residual stream. */
+  /** Factor of each residual branch. */
   readonly residualScale?: number;
   /** Logits are multiplied by it. */
   readonly logitsScale?: number;
@@ -35,9 +35,9 @@ export interface Traits {
   readonly attentionSoftcap?: number;
   /** Logits become cap · tanh(logit / cap). */
   readonly logitsSoftcap?: number;
-  /** Queries at position p are multiplied by 1 + scale · ln(1 + ⌊p / length⌋). */
+  /** Attention temperature: queries at position p are multiplied by 1 + scale · ln(1 + ⌊p / length⌋). */
   readonly temperature?: { readonly scale: number; readonly length: number };
-  /** No layer turns its queries and keys. */
+  /** No layer has RoPE (NoPE). */
   readonly isUnrotated?: true;
   /** NeoX-style RoPE, in a family whose RoPE is otherwise interleaved. */
   readonly hasNeoxRope?: true;
