@@ -55,10 +55,10 @@ export type DraftMethod = 'lookup' | 'mtp';
 export type DraftToken = { readonly tokenId: number; readonly mask?: TokenMask; readonly isSure?: boolean };
 
 /**
- * `waiting` has no slot. `running` has one. `draining` keeps its slot until its last step has returned and then waits
- * again (a preemption). `ended` is given up; it too keeps its slot until its last step has returned.
+ * `waiting` has no slot. `running` has one. `preempting` keeps its slot and blocks until its last step in flight has returned, then
+ * waits again. `ended` will not run again; it too keeps its slot until its last step in flight has returned.
  */
-export type SequenceState = 'waiting' | 'running' | 'draining' | 'ended';
+export type SequenceState = 'waiting' | 'running' | 'preempting' | 'ended';
 
 /**
  * One completion in the making: what is known of it, and how far the executor has come.

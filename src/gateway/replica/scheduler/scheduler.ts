@@ -244,8 +244,8 @@ export class Scheduler {
     }
 
     extraLogits -= kept;
-    // Sequences that drain wait for room themselves: admitting others now would take it from them.
-    pressed ||= this.isDraining;
+    // Blocks of sequences that are being preempted become free for a running one: admitting others now would take them.
+    pressed ||= this.isPreempting;
     while (!pressed && rows.left > 0 && this.slots.freeCount > 0 && this.spareLogits(extraLogits) > 0) {
       const budgetOf = (candidate: Sequence) => this.firstBudget(candidate, rows, slices.length === 0);
       const sequence = this.nextOf((candidate) => this.mayStart(candidate) && budgetOf(candidate) > 0);
@@ -255,7 +255,7 @@ export class Scheduler {
       const budget = budgetOf(sequence);
       if (!this.admit(sequence, budget, found)) {
         // A stream that is not read gives up its blocks, too; if it had no step under way, they are here already.
-        if (this.yieldSlot(idleFor(sequence, this.running)) && !this.isDraining) continue;
+        if (this.yieldSlot(idleFor(sequence, this.running)) && !this.isPreempting) continue;
         break;
       }
       sequence.beginPrediction(this.inFlight.length === 0, () => this.drafts.beginPrediction());
@@ -317,7 +317,7 @@ export class Scheduler {
       if (right > 0 && sequence.state !== 'ended') sequence.expect(predicted[index + right - 1] ?? []);
       index += sampled.length;
       sequence.retryMissed();
-      if (sequence.state === 'running' || sequence.state === 'draining') {
+      if (sequence.state === 'running' || sequence.state === 'preempting') {
         this.cache.register(sequence);
         this.windows.leave(sequence);
       } else if (slice.toSnapshot !== undefined && sequence.computed <= sequence.known) {
@@ -326,7 +326,7 @@ export class Scheduler {
       }
       // One that is late comes again, from where it went on.
       if (!isLate(sampled)) this.cache.returned(slice);
-      if (sequence.inFlight === 0 && sequence.state === 'draining') this.requeue(sequence);
+      if (sequence.inFlight === 0 && sequence.state === 'preempting') this.requeue(sequence);
       if (sequence.inFlight === 0 && sequence.state === 'ended' && this.ending.delete(sequence)) this.release(sequence);
     }
     return { slices: plan.slices, tokens: wanted };
@@ -564,14 +564,14 @@ export class Scheduler {
   private makeRoom(blocks: number, windowed: number, forSequence: Sequence): boolean {
     const hasFull = () => this.blocks.canAllocate(blocks);
     while (!hasFull() || !this.windows.canAllocate(windowed, forSequence, this.running)) {
-      if (this.isDraining) return false;
+      if (this.isPreempting) return false;
       // When its own steps under way have returned, windowed blocks leave it: nobody else need give up any until then.
       if (forSequence.inFlight > 0 && hasFull()) return false;
       if (this.yieldSlot(idleFor(forSequence, this.running))) continue;
       const victim = victimFor(forSequence, this.running, (peer) => this.queue.slotsOf(peer));
       this.counters.preemptions += 1;
       victim.preemptions += 1;
-      this.drain(victim);
+      this.preempt(victim);
       if (victim === forSequence) return false;
     }
     return true;
@@ -585,7 +585,7 @@ export class Scheduler {
   private makeSlot(): void {
     // All of an encoder's sequences end with their steps.
     if (this.options.isEncoder) return;
-    if (this.slots.freeCount > 0 || this.ending.size > 0 || this.queue.size === 0 || this.isDraining) return;
+    if (this.slots.freeCount > 0 || this.ending.size > 0 || this.queue.size === 0 || this.isPreempting) return;
     const next = this.queue.next((candidate) => !candidate.isOpening && this.mayStart(candidate));
     if (next === undefined) return;
     const victim =
@@ -604,17 +604,18 @@ export class Scheduler {
   private yieldSlot(sequence: Sequence | undefined): boolean {
     if (sequence === undefined) return false;
     this.counters.slotPreemptions += 1;
-    this.drain(sequence);
+    this.preempt(sequence);
     return true;
   }
 
-  private get isDraining(): boolean {
-    return this.running.some((sequence) => sequence.state === 'draining');
+  /** True if a preempted sequence still holds its slot and blocks, because steps in flight use them. */
+  private get isPreempting(): boolean {
+    return this.running.some((sequence) => sequence.state === 'preempting');
   }
 
-  /** The sequence gives up its slot and blocks when its last step has returned, and waits again. */
-  private drain(sequence: Sequence): void {
-    sequence.state = 'draining';
+  /** The sequence gives up its slot and blocks once its last step in flight has returned, and waits again. */
+  private preempt(sequence: Sequence): void {
+    sequence.state = 'preempting';
     if (sequence.inFlight === 0) this.requeue(sequence);
   }
 
