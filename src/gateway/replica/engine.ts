@@ -235,7 +235,7 @@ export class Engine implements Backend {
   /** Another executor serves. */
   serve(session: ExecutorSession): void {
     const isKept = this.keeps(session);
-    this.endOthers(session.model.arithmetic);
+    this.failIfNumericsChanged(session.model.arithmetic);
     const { maxSequences, maxStepTokens, kvBlocks, window, windowBlocks, recurrent, stateSnapshots, draftTokens } =
       session.model;
     const windowed = window === 0 ? undefined : { window, blocks: windowBlocks };
@@ -251,7 +251,7 @@ export class Engine implements Backend {
       this.blame.beginControl(control);
     }
     this.counters.restoredWeights += session.model.restoredWeights;
-    this.awaitExecutor();
+    this.clearFailure();
     this.session = session;
     this.masking = new Masking(session.model, (frame) => session.send(frame));
     session.start({
@@ -261,8 +261,8 @@ export class Engine implements Backend {
     this.pump();
   }
 
-  /** An executor will come when it is asked for: whatever was told before is over. */
-  awaitExecutor(): void {
+  /** Accepts generations again after {@link fail}: an executor serves, or starts at the next request. */
+  clearFailure(): void {
     if (!this.isDraining) this.stopped = undefined;
   }
 
@@ -278,8 +278,8 @@ export class Engine implements Backend {
     return isKept;
   }
 
-  /** Ends what has tokens that were computed otherwise than the next executor computes: they would go on with other bits. */
-  private endOthers(arithmetic: string): void {
+  /** Fails generations with tokens whose numerics the next executor does not have: they would not continue with the same bits. */
+  private failIfNumericsChanged(arithmetic: string): void {
     const { arithmetic: before = arithmetic } = this;
     this.arithmetic = arithmetic;
     if (before === arithmetic || this.options.allowOtherArithmetic) return;
@@ -294,8 +294,8 @@ export class Engine implements Backend {
     }
   }
 
-  /** The executor is gone, with all that it held. */
-  lose(): void {
+  /** The executor is lost with everything it held. Its sequences are computed again, once {@link handleLoss} has the reason. */
+  onExecutorLost(): void {
     this.session = undefined;
     this.masking = undefined;
     const { busySince } = this;
@@ -318,14 +318,15 @@ export class Engine implements Backend {
   }
 
   /**
-   * It is known now why the executor was lost. Whoever is proven to make it fault is ended; all others go on with the next.
+   * Applies the reason of the loss: blames the sequences that were in flight, if it is evidence against them, and fails all
+   * generations if the executor is unhealthy. All others continue on the next executor.
    *
-   * @returns whether the executor is unhealthy: then everybody is ended, with when to try again
+   * @returns true if the executor is unhealthy: it faulted in a step that had only the control
    */
-  judge(loss: Loss): boolean {
+  handleLoss(loss: Loss): boolean {
     const suspicions = this.suspicions.filter(({ sequence }) => sequence.state !== 'ended');
     this.suspicions = [];
-    // An executor that faulted may have written anywhere.
+    // An executor that faulted may have written anywhere: its memory is not reused.
     if (loss.isEvidence) this.memory = undefined;
     if (!loss.isEvidence || !this.blame.faulted(suspicions)) return false;
     const message = 'the executor faults whatever it is given; it is tried more slowly now';
@@ -334,7 +335,7 @@ export class Engine implements Backend {
     return true;
   }
 
-  /** No executor will come soon: everything under way ends with the error, and so does what comes until one does. */
+  /** No executor will start soon: fails all generations, and rejects new ones with the same error until one serves. */
   fail(error: RocmForgeError): void {
     if (!this.isDraining) this.stopped = error;
     for (const generation of new Set(this.generations.values())) this.failGeneration(generation, error);

@@ -73,7 +73,7 @@ export class Replica implements Backend {
           listener.state(state);
           if (state === 'unloaded') {
             this.unservable = undefined;
-            this.engine.awaitExecutor();
+            this.engine.clearFailure();
           }
           if (state === 'failed') this.engine.fail(this.unservable ?? withoutExecutor(cause));
         },
@@ -103,10 +103,10 @@ export class Replica implements Backend {
         },
         lost: () => {
           this.session = undefined;
-          this.engine.lose();
+          this.engine.onExecutorLost();
         },
         judged: (loss) => {
-          const isUnhealthy = this.engine.judge(loss);
+          const isUnhealthy = this.engine.handleLoss(loss);
           listener.executorLost();
           return isUnhealthy;
         },

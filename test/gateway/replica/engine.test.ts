@@ -102,8 +102,8 @@ function engineFor(prompts: readonly number[], parameters: Partial<GenerationPar
     },
     /** It is lost in a way that says something about the steps under way. */
     fault: (): boolean => {
-      engine.lose();
-      return engine.judge(EVIDENCE);
+      engine.onExecutorLost();
+      return engine.handleLoss(EVIDENCE);
     },
   };
 }
@@ -170,7 +170,7 @@ describe('a recovery is over', () => {
     const { serve, engine, hasResumed } = engineWith();
     serve();
     hasResumed();
-    engine.lose();
+    engine.onExecutorLost();
     expect(hasResumed()).toBe(false);
     serve();
     expect(hasResumed()).toBe(true);
@@ -196,7 +196,7 @@ describe('a recovery is over', () => {
   it.each(['cancel', 'pause'] as const)('when what has made no step is not waited for: %s', (what) => {
     const { serve, engine, generations, hasResumed } = engineWith(5);
     serve().answer();
-    engine.lose();
+    engine.onExecutorLost();
     serve();
     hasResumed();
     if (what === 'pause') engine.pause(generations[0] as Generation, 'reader');
