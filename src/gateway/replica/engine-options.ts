@@ -7,7 +7,7 @@ export interface EngineOptions extends QueueLimits {
   readonly prefixCache: boolean;
   /** True if streams may go on where other bits are computed; default false. */
   readonly allowOtherArithmetic?: boolean | undefined;
-  /** For tests: check the books after every step and throw, rather than when nothing runs and log. */
+  /** For tests: check the block accounting after every step and throw, instead of logging when nothing runs. */
   readonly checkEveryStep?: boolean | undefined;
   /** Time that a reader may block its stream before the generation is cancelled; default 30 s. */
   readonly pauseLimitMs?: number | undefined;

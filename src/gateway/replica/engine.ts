@@ -1,5 +1,5 @@
-// One file because each rule here changes the same books: whose requests are under way with which executor. What can be decided
-// without them lies beside it.
+// One file because each rule here changes the same state: which requests are in flight on which executor. Decisions that do not need
+// that state are in the files beside it.
 import { asRocmForgeError, RocmForgeError } from '../../shared/errors.js';
 import type {
   ExecuteResponse,
@@ -574,7 +574,7 @@ export class Engine implements Backend {
     }
   }
 
-  /** When nothing runs, the books can be checked for free. */
+  /** Checks the block accounting while nothing runs, when that costs nothing. */
   private checkIdle(scheduler: Scheduler): void {
     try {
       scheduler.check();

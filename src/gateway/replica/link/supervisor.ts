@@ -1,4 +1,4 @@
-// One file because each event changes the same books: which process, which session, and why the one before was given up.
+// One file because each event changes the same state: the process, its session, and the reason why the previous one was ended.
 import { randomBytes } from 'node:crypto';
 import { asRocmForgeError, RocmForgeError } from '../../../shared/errors.js';
 import type { LoadModelRequest } from '../../../shared/generated/rocmforge/executor/v1/executor.js';

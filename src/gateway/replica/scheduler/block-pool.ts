@@ -119,7 +119,7 @@ export class BlockPool {
   }
 
   /**
-   * Holds the books against what sequences say they hold; throws when a block has not exactly one fate.
+   * Verifies the reference counts against the block tables of sequences; throws unless each block is free, or held as often as counted.
    *
    * @param held the block tables of all sequences
    */

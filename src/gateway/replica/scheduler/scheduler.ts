@@ -1,5 +1,5 @@
-// One file because each rule here changes the same books: who runs, who ends, which steps are under way. What can be decided
-// without them lies beside it.
+// One file because each rule here changes the same state: running and ending sequences, and steps in flight. Decisions that do not
+// need that state are in the files beside it.
 import type { TokenMask } from '../../matching/token-constraint.js';
 import type { DraftToken, Sequence } from '../../request/sequence.js';
 import { newSchedulerCounters } from '../replica-counts.js';
