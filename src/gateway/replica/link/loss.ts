@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import type { Exit } from './executor-process.js';
 
-/** Signals that a process gets for what it did itself, whoever else may be able to send them. */
+/** Signals that a process gets for its own faults, although others could send them, too. */
 const OWN_SIGNALS: ReadonlySet<NodeJS.Signals> = new Set([
   'SIGSEGV',
   'SIGABRT',
@@ -13,16 +13,16 @@ const OWN_SIGNALS: ReadonlySet<NodeJS.Signals> = new Set([
   'SIGSYS',
 ]);
 
-/** Why an executor that served was lost, and what that says. */
+/** Why an executor that served was lost, and whether its requests may be the cause. */
 export interface Loss {
   /** In a word, such as `hung`, `SIGKILL`, `exit_86`, `connection` or `answer`. */
   readonly reason: string;
   /**
-   * True if it may be the doing of a step that was under way. Who is killed from outside, cut off or taken over proves
-   * nothing about the requests that it was computing.
+   * True if a step in flight may have caused the loss. An executor that was killed externally, disconnected or taken over is not
+   * evidence against its requests.
    */
   readonly isEvidence: boolean;
-  /** True if the process was killed from outside, not by this gateway or the kernel: no fault of the executor's. */
+  /** True if another process killed the executor, not this gateway or the kernel: the executor is not at fault. */
   readonly isOutside: boolean;
 }
 
@@ -33,9 +33,9 @@ export interface LossCircumstances {
   readonly isHung: boolean;
   /** The executor answered a step with an error, or with what cannot be an answer to it. */
   readonly isAnswer: boolean;
-  /** Its end was asked for; default false. */
+  /** An operator requested the end; default false. */
   readonly isReplaced?: boolean;
-  /** Processes of this control group that the kernel ended for want of memory while the executor ran. */
+  /** Processes of this control group that the kernel's OOM killer ended while the executor ran. */
   readonly outOfMemoryKills: number;
 }
 
@@ -46,7 +46,7 @@ export function judgeLoss({ exit, isHung, isAnswer, isReplaced, outOfMemoryKills
   if (isReplaced) return { reason: 'replaced', isEvidence: false, isOutside: false };
   if (isHung) return evidence('hung');
   if (signal !== null && OWN_SIGNALS.has(signal)) return evidence(signal);
-  // An exit code is the program's own word; 0 is how it obeys SIGTERM.
+  // The program chose its exit code; 0 is its response to SIGTERM.
   if (code !== null && code !== 0) return evidence(`exit_${code}`);
   if (isAnswer) return evidence('answer');
   if (signal === 'SIGKILL' && outOfMemoryKills > 0) return evidence('out_of_memory');
@@ -55,7 +55,7 @@ export function judgeLoss({ exit, isHung, isAnswer, isReplaced, outOfMemoryKills
 }
 
 /**
- * Number of processes of this control group that the kernel has ended for want of memory; 0 where it is not counted.
+ * Number of processes of this control group that the kernel's OOM killer has ended; 0 where it is not counted.
  *
  * @param root where `/proc` and `/sys` are; for tests
  */

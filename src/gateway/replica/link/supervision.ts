@@ -1,16 +1,16 @@
 /**
- * The supervisor's decisions, without its hands: what follows from what happened. Pure; `supervisor.ts` does what it says.
+ * The supervisor's state machine. Pure: `supervisor.ts` performs the actions that it returns.
  *
- * starting   a process begins, or an address is connected to
- * warming    it answers, and loads the model
- * serving    it is given steps
- * suspect    it hangs, broke its stream or could not load; it is being ended
- * restarting it has ended, and the next begins soon
- * failed     too many ended by themselves in a short time, none has served for the recovery timeout, or it is unhealthy, or another gateway's, or a load that was asked for was refused: the next
- *            is tried after a while, or may be asked for
- * unloading  its end was asked for, and none is to follow before it is asked for
- * unloaded   there is none, and one is started when it is asked for
- * stopped    the gateway ends
+ * starting   a process is started, or an address connected to
+ * warming    the executor responds and loads the model
+ * serving    the executor is given steps
+ * suspect    the executor hung, broke its stream or could not load, and is being ended
+ * restarting the executor has ended, and the next starts soon
+ * failed     too many executors ended by themselves in a short time, or none has served for the recovery timeout. Or the executor
+ *            is unhealthy, belongs to another gateway, or refused a requested load. The next starts after a delay or on request
+ * unloading  the executor is being ended on request; the next starts only on request
+ * unloaded   there is no executor; one starts on request
+ * stopped    the gateway shuts down
  */
 export type SupervisorState =
   | 'starting'
@@ -34,21 +34,21 @@ export type SupervisorEvent =
   | 'overdue'
   /** The connection, the stream or the load failed. */
   | 'broken'
-  /** The process has ended, or has been given up. */
+  /** The process has ended, or could not be killed. */
   | 'gone'
-  /** The executor at the address is another gateway's for now. */
+  /** The executor at the address belongs to another gateway for now. */
   | 'busy'
-  /** It faults whatever it is given. */
+  /** It faulted in a step that had only the control. */
   | 'unhealthy'
-  /** Somebody wants another executor in place of the one that serves. */
+  /** A request to replace the executor that serves. */
   | 'replace'
-  /** Nobody has use for the executor that serves. */
+  /** A request to unload the model, or it has been idle. */
   | 'unload'
-  /** Somebody has use for one. */
+  /** A request that needs the model loaded. */
   | 'load'
-  /** The executor has said why it cannot load the model; its end follows. */
+  /** The executor reported why it cannot load the model; `gone` follows. */
   | 'refused'
-  /** The time that was to be waited is over. */
+  /** The delay of `wait` is over. */
   | 'due'
   /** The gateway ends. */
   | 'stop';
@@ -58,13 +58,13 @@ export type SupervisorAction =
   | { readonly do: 'spawn' }
   /** Give the loaded executor steps. */
   | { readonly do: 'serve' }
-  /** Tell that everything the executor held is gone. */
+  /** Report that everything the executor held is lost. */
   | { readonly do: 'lose' }
   /** End the process; `gone` follows. */
   | { readonly do: 'terminate' }
-  /** Tell why the load was refused that was asked for, and for how long none is tried. */
+  /** Report why the requested load was refused, and for how long none is tried. */
   | { readonly do: 'refuse'; readonly ms: number }
-  /** Let `due` happen after this time. */
+  /** Raise `due` after this time. */
   | { readonly do: 'wait'; readonly ms: number };
 
 export interface Supervision {
@@ -78,13 +78,13 @@ export interface Supervision {
   readonly servingSince?: number | undefined;
   /** It was `failed`, and no step has come back since: one more death is enough. */
   readonly probing: boolean;
-  /** Since when the executor has been another gateway's, in milliseconds. */
+  /** Time since which the executor has belonged to another gateway, in milliseconds. */
   readonly busySince?: number | undefined;
-  /** Its end was asked for: the next begins at once, and nothing is counted. */
+  /** The executor is ended to be replaced: the next starts at once, and no death is counted. */
   readonly replacing?: boolean | undefined;
-  /** A load was asked for, and has not come to its end: of an executor that is unloading, it is to follow. */
+  /** A load was requested and has not finished; if the executor is unloading, the load follows. */
   readonly demanded?: boolean | undefined;
-  /** Loads that were asked for and refused, since one has served: the last of them is being buried, or was. */
+  /** Requested loads that were refused since an executor served. */
   readonly refusals?: number | undefined;
   readonly refused?: boolean | undefined;
 }
@@ -99,7 +99,7 @@ export interface Circumstances {
   readonly recoveryTimeoutMs: number;
   /** Time after which a `failed` one is tried again, in milliseconds; default {@link PROBE_INTERVAL_MS}. */
   readonly probeIntervalMs?: number | undefined;
-  /** With `gone`: it was killed from outside; default false. */
+  /** With `gone`: another process killed it; default false. */
   readonly isOutside?: boolean | undefined;
 }
 
@@ -123,7 +123,7 @@ export function canServe({ state, demanded = false }: Supervision): boolean {
   return demanded && state !== 'failed' && state !== 'stopped';
 }
 
-/** State after an event. An event that means nothing in a state changes nothing: it came late. */
+/** State after an event. Events that arrive too late for a state change nothing. */
 export function decide(
   before: Supervision,
   event: SupervisorEvent,
@@ -203,7 +203,7 @@ export function decide(
   return to(state);
 }
 
-/** The executor is not ours yet: nothing died, so nothing is counted. Whoever holds it may take its time to drain. */
+/** The executor belongs to another gateway, which may still be draining. Nothing died, so nothing is counted. */
 function occupied(
   before: Supervision,
   { nowMs }: Circumstances,
