@@ -4,10 +4,10 @@ import { tooLarge } from '../../../shared/grpc/strict.js';
 import { MIN_FRAME_CHARGE } from '../frame-charge.js';
 
 export interface BodyLimits {
-  /** Bytes of one. */
-  readonly most: number;
-  /** Bytes held by all that have not arrived as a whole. */
-  readonly mostUnfinished: number;
+  /** Bytes of one body. */
+  readonly maxBytes: number;
+  /** Bytes buffered for all bodies that have not arrived completely. */
+  readonly maxPendingBytes: number;
 }
 
 interface Unfinished {
@@ -22,8 +22,8 @@ const FIRST_BYTES = 1024;
 const FIRST_BYTES_MOST = 64 << 10;
 
 /**
- * Bodies of requests that are on their way. Where all together hold too much, whoever holds the most loses the largest: as
- * for calls of gRPC.
+ * Bodies of requests that are arriving. If all together exceed `maxPendingBytes`, the largest body of the principal that holds the
+ * most is refused, as for gRPC calls.
  */
 export class Bodies {
   private readonly unfinished = new Set<Unfinished>();
@@ -40,11 +40,11 @@ export class Bodies {
   /**
    * Reads a body to its end.
    *
-   * @param most bytes, where its path takes fewer than others
+   * @param maxBytes limit of one body, for paths with a lower one than others
    * @throws RocmForgeError `MESSAGE_TOO_LARGE`; `SLOW_SENDER` where too much is on its way; `MALFORMED_MESSAGE` when the
    *   connection ends before
    */
-  read(request: IncomingMessage, principal: string, most = this.limits.most): Promise<Buffer> {
+  read(request: IncomingMessage, principal: string, maxBytes = this.limits.maxBytes): Promise<Buffer> {
     const announced = Number(request.headers['content-length'] ?? 0);
     return new Promise((resolve, reject) => {
       // One buffer that grows: the pieces that come are each a part of a packet, and may be a byte.
@@ -63,7 +63,7 @@ export class Bodies {
       };
       const refuseLarge = (size: number): void => {
         this.counters.refused += 1;
-        refuse(tooLarge(size, most));
+        refuse(tooLarge(size, maxBytes));
       };
       const entry: Unfinished = { principal, held: 0, refuse };
       const grow = (): void => {
@@ -78,16 +78,16 @@ export class Bodies {
         const at = bytes;
         bytes += data.length;
         cost += Math.max(data.length, MIN_FRAME_CHARGE);
-        if (bytes > most || cost > most + MIN_FRAME_CHARGE) {
+        if (bytes > maxBytes || cost > maxBytes + MIN_FRAME_CHARGE) {
           refuseLarge(Math.max(bytes, cost));
           return;
         }
         if (bytes > body.length) grow();
         data.copy(body, at);
-        if (this.held > this.limits.mostUnfinished) this.shed();
+        if (this.held > this.limits.maxPendingBytes) this.shed();
       };
       this.unfinished.add(entry);
-      if (announced > most) {
+      if (announced > maxBytes) {
         refuseLarge(announced);
         return;
       }

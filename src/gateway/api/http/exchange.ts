@@ -125,7 +125,7 @@ export class Exchange {
    * @throws RocmForgeError `CONTENT_TYPE_UNSUPPORTED` for another type from a browser, which sends JSON's to a stranger's server only
    *   after a preflight, so that no page can use a gateway that its reader can reach; for a compressed body; as {@link Bodies.read}
    */
-  body(most?: number): Promise<Buffer> {
+  body(maxBytes?: number): Promise<Buffer> {
     const { 'content-type': type = '', 'content-encoding': encoding = 'identity' } = this.request.headers;
     const isJson = /^application\/json\s*(;|$)/i.test(type);
     if (!isJson && BROWSER_HEADERS.some((name) => this.request.headers[name] !== undefined)) {
@@ -135,15 +135,15 @@ export class Exchange {
       const what = `the content encoding is "${encoding}"; send the body without compression`;
       throw new RocmForgeError('CONTENT_TYPE_UNSUPPORTED', what);
     }
-    return this.bytes(most);
+    return this.bytes(maxBytes);
   }
 
   /** The bytes of a body of any type, see {@link Bodies.read}. */
-  bytes(most?: number): Promise<Buffer> {
+  bytes(maxBytes?: number): Promise<Buffer> {
     const { request, response } = this;
     // A client that expects 100 Continue receives it when the body is wanted, and not before the caller is known.
     if (request.headers.expect !== undefined && !response.headersSent) response.writeContinue();
-    return this.options.bodies.read(request, this.client.principal, most);
+    return this.options.bodies.read(request, this.client.principal, maxBytes);
   }
 
   /** Answers with JSON. */

@@ -22,7 +22,7 @@ import type { AnswerForm, AnswerKind, FormDefaults, ResponseWriter } from './req
 /** Runs a generation of any API. @throws RocmForgeError why it cannot run; nothing was written then */
 export async function generate(kind: AnswerKind, exchange: Exchange, context: HttpContext): Promise<void> {
   const { client } = exchange;
-  const { model, messages, form, ignored, writer } = await open(kind, await exchange.body(), client, context);
+  const { model, messages, form, ignored, writer } = await parseRequest(kind, await exchange.body(), client, context);
   const { inference } = model;
   checkAutoload(exchange, model);
   const keepsAlive = form.ollama === undefined || keepAlive(form.ollama, model);
@@ -49,7 +49,7 @@ export async function generate(kind: AnswerKind, exchange: Exchange, context: Ht
     return;
   }
   const responses = await inference.generateAll(messages, client, () => writer.begin());
-  // There is none: the client has disconnected.
+  // Undefined: the client has disconnected.
   if (responses !== undefined) await exchange.largeJson(writer.unaryBody(responses));
 }
 
@@ -65,13 +65,13 @@ export async function generateWhole(
   client: WaitingCall,
   context: HttpContext,
 ): Promise<{ readonly body: unknown; readonly ignored: readonly string[] }> {
-  const { model, messages, ignored, writer } = await open(kind, bytes, client, context);
+  const { model, messages, ignored, writer } = await parseRequest(kind, bytes, client, context);
   const responses = await model.inference.generateAll(messages, client, () => writer.begin());
   return { body: responses === undefined ? null : writer.unaryBody(responses), ignored };
 }
 
-/** Reads a request, and the stored responses that it refers to. */
-async function open(kind: AnswerKind, bytes: Buffer, client: WaitingCall, context: HttpContext) {
+/** Parses a request and resolves its model and the stored responses that it refers to. */
+async function parseRequest(kind: AnswerKind, bytes: Buffer, client: WaitingCall, context: HttpContext) {
   const model = await context.models.ofJson(bytes, client);
   const { hasChatTemplate, fillIn } = model.served;
   const defaults = { ...context.defaults, hasChatTemplate, fillIn };

@@ -26,35 +26,35 @@ export interface HttpServer {
   readonly connections: ConnectionGuard;
   readonly bodies: Bodies;
   readonly unread: UnreadResponses;
-  /** Requests that were there as a whole, and whose answers are still on their way. */
+  /** Requests that arrived completely and whose responses have not ended. */
   readonly unanswered: number;
   /** TLS handshakes that failed so far. */
   failedHandshakes(): number;
-  /** Asks clients to take their next request elsewhere. */
+  /** Responses tell clients to close the connection (`connection: close`). */
   announceEnd(): void;
-  /** Takes no more connections and requests; resolves when those that are open have ended. */
+  /** Accepts no more connections; resolves when open requests have ended. */
   shutDown(): Promise<void>;
   /** Ends at once. */
   stop(): void;
 }
 
 const MIB = 1 << 20;
-/** JSON is longer than what it stands for: escapes take six characters a letter, ids eight a token. */
-const mostBodyBytes = (contextLength: number): number => Math.max(4 * MIB, 16 * contextLength);
-const MOST_UNFINISHED_BYTES = 32 * MIB;
-const MOST_UNREAD_BYTES = 32 * MIB;
+/** JSON is longer than its content: escapes take six characters per letter, ids eight per token. */
+const maxBodyBytes = (contextLength: number): number => Math.max(4 * MIB, 16 * contextLength);
+const MAX_PENDING_BYTES = 32 * MIB;
+const MAX_UNREAD_BYTES = 32 * MIB;
 const HEADERS_TIMEOUT_MS = 10_000;
 const REQUEST_TIMEOUT_MS = 30_000;
 const UNREAD_TIMEOUT_MS = 60_000;
-/** Longer than what balancers in front wait before they use a connection again (60 s by custom). */
+/** Longer than the idle timeout of load balancers (60 s by convention), so that they never reuse a connection that is closing. */
 const KEEP_ALIVE_MS = 65_000;
-const MOST_HEADER_BYTES = 16 << 10;
+const MAX_HEADER_BYTES = 16 << 10;
 const CHECK_INTERVAL_MS = 1000;
 
 /**
  * Serves HTTP/1.1.
  *
- * @param addresses at least one; where one cannot be listened on, none is
+ * @param addresses at least one; if listening fails on one, none is listened on
  * @throws RocmForgeError `ADDRESS_IN_USE`, `INVALID_OPTION`
  */
 export async function openHttpServer(
@@ -67,20 +67,20 @@ export async function openHttpServer(
   const { trust } = context;
   const requests = new OpenRequests();
   const connections = new ConnectionGuard({ maxConnections, handshakeTimeoutMs }, requests, files, trust.proxied);
-  const most = mostBodyBytes(Math.max(...context.models.all.map(({ served }) => served.contextLength)));
-  const bodies = new Bodies({ most, mostUnfinished: MOST_UNFINISHED_BYTES });
+  const maxBytes = maxBodyBytes(Math.max(...context.models.all.map(({ served }) => served.contextLength)));
+  const bodies = new Bodies({ maxBytes, maxPendingBytes: MAX_PENDING_BYTES });
   const unread = new UnreadResponses(
-    { timeoutMs: options.unreadTimeoutMs ?? UNREAD_TIMEOUT_MS, most: MOST_UNREAD_BYTES },
+    { timeoutMs: options.unreadTimeoutMs ?? UNREAD_TIMEOUT_MS, maxBytes: MAX_UNREAD_BYTES },
     new BoundedLog((fields, message) => context.log.warn(fields, message)),
   );
   const hosts = { allowed: options.allowedHosts ?? [], demandsToken: trust.demandsBearer };
-  /** The check of the address at which a connection came. */
+  /** Host check of the address that accepted the connection. */
   const hostChecks = new WeakMap<Socket, ReturnType<typeof hostCheck>>();
   const responseCors = corsOf(options.corsOrigins, trust.demandsBearer);
   const connect = connectHandler(context.models);
   let isEnding = false;
   const answer = (request: IncomingMessage, response: ServerResponse): void => {
-    // Nobody's client sends a request before the answer to the last one, and a packet holds thousands of them.
+    // No pipelining: clients wait for the response before the next request, and one packet can hold thousands of requests.
     if (requests.isBusy(request)) {
       if (!request.socket.destroyed) connections.violated(connectionOf(request));
       request.socket.destroy();
@@ -89,7 +89,7 @@ export async function openHttpServer(
     response.on('error', () => undefined);
     if (isEnding) response.setHeader('connection', 'close');
     const id = requestIdOf(request.headers['x-request-id']);
-    // Anthropic's clients look for the second.
+    // Anthropic's clients read the second.
     for (const header of ['x-request-id', 'request-id']) response.setHeader(header, id);
     const path = pathOf(request.url ?? '');
     const isConnect = path.startsWith(CONNECT_PREFIX);
@@ -141,14 +141,14 @@ export async function openHttpServer(
       requestTimeout,
       keepAliveTimeout: KEEP_ALIVE_MS,
       connectionsCheckingInterval: CHECK_INTERVAL_MS,
-      maxHeaderSize: MOST_HEADER_BYTES,
+      maxHeaderSize: MAX_HEADER_BYTES,
       noDelay: true,
     },
     answer,
   );
   server.on('checkContinue', answer);
-  refuseWhatIsNone(server, requests, bodies);
-  // It listens nowhere itself, and looks at its timeouts only once it does.
+  onClientError(server, requests, bodies);
+  // The server itself does not listen, and without this event it would not check its timeouts.
   server.emit('listening');
   const sockets = new Set<Socket>();
   const admit = (socket: Socket): boolean => connections.admit(socket);
@@ -216,8 +216,8 @@ function errorFormOf(found: Found | RocmForgeError | undefined, path: string): E
   return found instanceof RocmForgeError ? unroutedErrorForm(path) : found.route.errorForm;
 }
 
-/** Response to a request that is not HTTP, or does not arrive, if its sender still listens. */
-function refuseWhatIsNone(server: Server, requests: OpenRequests, bodies: Bodies): void {
+/** Responds to requests that are not HTTP or do not arrive in time, if their connection is still open. */
+function onClientError(server: Server, requests: OpenRequests, bodies: Bodies): void {
   server.on('clientError', (error: NodeJS.ErrnoException, duplex) => {
     const socket = duplex as Socket;
     const isLate = error.code === 'ERR_HTTP_REQUEST_TIMEOUT';

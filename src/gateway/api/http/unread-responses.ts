@@ -6,8 +6,8 @@ import { connectionOf } from './exchange.js';
 export interface UnreadLimits {
   /** Time that written bytes may make no progress to their reader. */
   readonly timeoutMs: number;
-  /** The most bytes of answers that nobody has read. */
-  readonly most: number;
+  /** Bytes of all responses that clients have not read yet. */
+  readonly maxBytes: number;
 }
 
 interface Answer {
@@ -20,8 +20,8 @@ interface Answer {
 const SWEEP_INTERVAL_MS = 250;
 
 /**
- * Bounds answers that nobody reads, as calls of gRPC are bounded: one that makes no progress is given up, and where all
- * together hold too much, the largest of the peer that holds the most.
+ * Bounds unread responses, as those of gRPC calls are bounded: one that makes no progress is ended, and if all together exceed
+ * `maxBytes`, the largest response of the peer that holds the most is ended.
  */
 export class UnreadResponses {
   private readonly answers = new Set<Answer>();
@@ -60,7 +60,7 @@ export class UnreadResponses {
       unread += left;
       if (now - answer.progressAt > this.limits.timeoutMs) this.cancel(answer);
     }
-    while (unread > this.limits.most) {
+    while (unread > this.limits.maxBytes) {
       const greediest = this.largestOfGreediest();
       if (greediest === undefined) return;
       unread -= greediest.unread;

@@ -20,7 +20,7 @@ const from = (remoteAddress: string) => ({ socket: { remoteAddress, remotePort: 
 it('an answer whose reader makes no progress is given up, and one that is being read is not', async () => {
   const lines: object[] = [];
   const log = new BoundedLog((fields) => lines.push(fields));
-  const unread = new UnreadResponses({ timeoutMs: 1000, most: 1 << 20 }, log);
+  const unread = new UnreadResponses({ timeoutMs: 1000, maxBytes: 1 << 20 }, log);
   const [stuck, read] = [new Answer(1000), new Answer(1_000_000)];
   const reading = setInterval(() => read.writableLength--, 50);
   for (const answer of [stuck, read]) unread.watch(from('10.0.0.1'), answer as unknown as ServerResponse);
@@ -32,7 +32,7 @@ it('an answer whose reader makes no progress is given up, and one that is being 
 });
 
 it('where all answers together hold too much, the largest of the peer that holds the most is given up', async () => {
-  const unread = new UnreadResponses({ timeoutMs: 60_000, most: 1000 });
+  const unread = new UnreadResponses({ timeoutMs: 60_000, maxBytes: 1000 });
   const single = new Answer(500);
   const greedy = [new Answer(300), new Answer(400)];
   unread.watch(from('10.0.0.1'), single as unknown as ServerResponse);
