@@ -193,7 +193,9 @@ const REPLICA_OPTIONS = grouped('Executors:', {
     'standby replicas: the model is loaded, and they take over the streams of another replica that is lost (of several --executor, the last)',
     { scope: 'model' },
   ),
-  allowOtherArithmetic: flag('allow failover of a stream to an executor whose results may differ in the last bits'),
+  allowOtherArithmetic: flag(
+    'allow failover of a stream to an executor with other numerics: results may differ in the last bits',
+  ),
   stepTimeoutMs: preset('<ms>', wholeNumber(1), 2000, 'least time (ms) before a step counts as hung'),
   maxRestarts: preset('<count>', wholeNumber(0), 10, 'executor crashes per minute before restarts slow down'),
   recoveryTimeoutMs: preset(

@@ -13,7 +13,7 @@ export type RoutedReplica = Backend &
   Pick<
     Replica,
     | ('start' | 'stop' | 'stopAdmission' | 'endAll' | 'replace' | 'loadModel' | 'unloadModel')
-    | ('active' | 'load' | 'state' | 'canServe' | 'device' | 'counts' | 'arithmetic')
+    | ('active' | 'load' | 'state' | 'canServe' | 'device' | 'counts' | 'numerics')
     | 'problem'
     | ('movable' | 'release' | 'takeOver' | 'canRun' | 'findable' | 'freeSlots' | 'waitingTokens')
   >;
@@ -21,7 +21,7 @@ export type RoutedReplica = Backend &
 export interface RouterOptions {
   /** Replicas that are given nothing while so many others serve: they are there for the next that is lost. Default 0. */
   readonly standby?: number;
-  /** True if streams may go on where other bits are computed; default false. */
+  /** True if streams may continue on replicas with other numerics; default false. */
   readonly allowOtherArithmetic?: boolean | undefined;
   /** True if it starts where only some of the replicas can serve: those that cannot are tried again. Default false. */
   readonly startsWithSome?: boolean | undefined;
@@ -37,7 +37,7 @@ const REPLACE_LIMIT_MS = 120_000;
 /**
  * Picks a replica for each request, and stands for all of them before whoever sends requests: servers know no replica.
  * All completions of a request run on one replica, where they share their prompt. What a replica loses with its executor
- * goes on with others that compute the same bits, where there are any.
+ * continues on others with the same numerics, if there are any.
  */
 export class Router implements Backend {
   private readonly placed = new WeakMap<Generation, RoutedReplica>();
@@ -317,13 +317,13 @@ export class Router implements Backend {
     return able(this.order.filter(({ canServe, state }) => canServe && state !== 'unloaded'));
   }
 
-  /** Tokens that were emitted hold a stream to the arithmetic that computed them, and so do those of a prompt that were told. */
+  /** A stream with emitted tokens, or with reported log probabilities of its prompt, moves only to a replica with the same numerics. */
   private mayMove(from: RoutedReplica, to: RoutedReplica, generation: Generation): boolean {
     const isFree =
       this.options.allowOtherArithmetic ||
-      from.arithmetic === to.arithmetic ||
-      // Before any executor has served nothing was computed.
-      from.arithmetic === undefined ||
+      from.numerics === to.numerics ||
+      // No executor has served yet: nothing was computed.
+      from.numerics === undefined ||
       (generation.parameters.sampling.promptLogprobs === 0 &&
         !generation.hasHiddenStates &&
         generation.sequences.every(({ emitted }) => emitted.length === 0));

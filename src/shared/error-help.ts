@@ -199,7 +199,8 @@ export const ERROR_HELP: Readonly<Record<ErrorReason, ErrorHelp>> = {
     remedy: 'Run gateway and executor of the same release; if they are, report a bug with `rocmforge report`.',
   },
   ARITHMETIC_CHANGED: {
-    meaning: 'The executor was lost, and the one that replaces it may compute results that differ in the last bits.',
+    meaning:
+      'The executor was lost, and the one that replaces it has other numerics: its results may differ in the last bits.',
     remedy: 'Send the request again, or start the gateway with `--allow-other-arithmetic`.',
   },
   SHUTTING_DOWN: {

@@ -5,7 +5,7 @@ import type { Device } from '../../src/executor/device/device.js';
 import type { LoadOptions } from '../../src/executor/load/load-options.js';
 import { type LoadedModel, loadModel } from '../../src/executor/load/loaded-model.js';
 import { openDevice } from '../../src/executor/load/open-device.js';
-import { arithmeticOf } from '../../src/executor/serve/numerics-fingerprint.js';
+import { numericsOf } from '../../src/executor/serve/numerics-fingerprint.js';
 import { doubleIsMissing, HipDouble } from '../support/hip-double.js';
 import { writeQuantizedFamily } from '../support/quantized-family.js';
 import { writeRandomFamily } from '../support/random-model.js';
@@ -51,9 +51,9 @@ describe.skipIf(missing !== undefined)('experts in host memory beside a HIP devi
   it.each(families)('%s in Q4_K_M has one hash of logits, wherever its experts are', async (family) => {
     const file = writeQuantizedFamily(family, 'Q4_K_M');
     const graphs = device.native.graphs();
-    const [alone, arithmetic] = await loaded(file, 0, async (model) => {
+    const [alone, numerics] = await loaded(file, 0, async (model) => {
       const hashes = await logitsHashes(device, model, PROMPT, 0, PROMPT);
-      return [hashes, arithmeticOf(device, model)] as const;
+      return [hashes, numericsOf(device, model)] as const;
     });
     const whole = device.native.graphs() - graphs;
     expect(new Set(alone).size).toBe(4);
@@ -65,7 +65,7 @@ describe.skipIf(missing !== undefined)('experts in host memory beside a HIP devi
         expect(model.cpuExperts).toBe(cpuExperts);
         expect(await logitsHashes(device, model, PROMPT, 0, PROMPT)).toEqual(alone);
         expect(await logitsHashes(device, model, 5, 2, PROMPT)).toEqual(alone);
-        expect(arithmeticOf(device, model)).toBe(arithmetic);
+        expect(numericsOf(device, model)).toBe(numerics);
       });
     }
   });
@@ -98,7 +98,7 @@ describe.skipIf(missing !== undefined)('experts in host memory beside a HIP devi
         const alone = await logitsHashes(device, model, PROMPT, 0, PROMPT);
         expect(await logitsHashes(device, model, 5, 2, PROMPT)).toEqual(alone);
         hashes.push(alone.join());
-        expect(/ cpu-experts=1$/.test(arithmeticOf(device, model))).toBe(cpuExperts === 1);
+        expect(/ cpu-experts=1$/.test(numericsOf(device, model))).toBe(cpuExperts === 1);
       });
     }
     expect(new Set(hashes).size).toBe(2);

@@ -12,7 +12,7 @@ import { copyChunks } from '../../src/executor/kernels/index.js';
 import type { LoadOptions } from '../../src/executor/load/load-options.js';
 import { loadModel } from '../../src/executor/load/loaded-model.js';
 import { openDevice } from '../../src/executor/load/open-device.js';
-import { arithmeticOf } from '../../src/executor/serve/numerics-fingerprint.js';
+import { numericsOf } from '../../src/executor/serve/numerics-fingerprint.js';
 import { FakeNativeDevice } from '../doubles/native-device.js';
 import { writeRandomFamily, writeRandomModel } from '../support/random-model.js';
 
@@ -161,11 +161,11 @@ describe('experts in host memory', () => {
     expect(devices[0]!.granted!.cpuExperts).toBe(LAYERS);
   });
 
-  it('are part of the numerics fingerprint only where the host computes other bits', async () => {
+  it('are part of the numerics fingerprint only where the host has other numerics', async () => {
     const named = async (target: string, more: Partial<LoadOptions>): Promise<boolean> => {
       const { device } = gpu(2 ** 30, target);
       const model = await load(device, more);
-      const name = arithmeticOf(device, model);
+      const name = numericsOf(device, model);
       model.release();
       return name.includes('cpu-experts=');
     };

@@ -184,7 +184,7 @@ function kernelsOfAnotherBuild(): string {
   return folder;
 }
 
-it('no stream changes arithmetic: of replicas with other kernels each waits for its own', async () => {
+it('no stream changes numerics: of replicas with other kernels each waits for its own', async () => {
   const model = writeRandomModel({ contextLength: 1024 });
   const kernels = kernelsOfAnotherBuild();
   const executors = [spawned({ stepDelayMs: 5 }), spawned({ stepDelayMs: 5, kernels })] as const;
@@ -193,7 +193,7 @@ it('no stream changes arithmetic: of replicas with other kernels each waits for 
   });
   try {
     const [here, there] = server.gateway.replicas as [Replica, Replica];
-    expect(there.arithmetic).not.toBe(here.arithmetic);
+    expect(there.numerics).not.toBe(here.numerics);
     const message = request({
       text: 'the old fox ran',
       sampling: { temperature: 0.8, seed: 5n },

@@ -37,7 +37,7 @@ class NotingReplica implements RoutedReplica {
   active = 0;
   load = 0;
   device = 'host';
-  arithmetic: string | undefined = 'this';
+  numerics: string | undefined = 'this';
   freeSlots = 4;
   waitingTokens = 0;
   /** Generations that it has, and tokens that it finds of each. */
@@ -205,10 +205,10 @@ describe('a router', () => {
   it('gives what waits where no executor ever served to any that does, prompts that are to be told included', () => {
     const told = generation();
     Object.assign(told.parameters.sampling, { promptLogprobs: 2 });
-    const { router, replicas } = routed({ state: 'failed', arithmetic: undefined, movable: [told] }, {});
+    const { router, replicas } = routed({ state: 'failed', numerics: undefined, movable: [told] }, {});
     router.executorLost(replicas[0] as NotingReplica);
     expect(replicas[1]?.told).toEqual(['takeOver 1']);
-    const served = routed({ state: 'failed', arithmetic: 'other', movable: [told] }, {});
+    const served = routed({ state: 'failed', numerics: 'other', movable: [told] }, {});
     served.router.executorLost(served.replicas[0] as NotingReplica);
     expect(served.replicas[1]?.told).toEqual([]);
   });
@@ -281,14 +281,14 @@ describe('a router', () => {
     expect(replicas[2]?.told).toEqual(['takeOver 2', 'cancel']);
   });
 
-  it('keeps a stream with the arithmetic that computed its tokens; one without any goes anywhere', () => {
+  it('keeps a stream with the numerics that computed its tokens; one without any goes anywhere', () => {
     const [begun, fresh] = [generation([1]), generation()];
     const lost: Partial<NotingReplica> = { state: 'restarting', movable: [begun, fresh] };
-    const { router, replicas } = routed(lost, { arithmetic: 'other' });
+    const { router, replicas } = routed(lost, { numerics: 'other' });
     router.executorLost(replicas[0] as NotingReplica);
     expect([replicas[0]?.movable, replicas[1]?.movable]).toEqual([[begun], [fresh]]);
 
-    const free = routedWith({ allowOtherArithmetic: true }, { ...lost, movable: [begun] }, { arithmetic: 'other' });
+    const free = routedWith({ allowOtherArithmetic: true }, { ...lost, movable: [begun] }, { numerics: 'other' });
     free.router.executorLost(free.replicas[0] as NotingReplica);
     expect(free.replicas[1]?.movable).toEqual([begun]);
   });

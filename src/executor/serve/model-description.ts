@@ -4,7 +4,7 @@ import { KV_BLOCK_TOKENS } from '../kernels/index.js';
 import type { LoadedModel } from '../load/loaded-model.js';
 import { Ranks } from '../parallel/tensor-parallel.js';
 import { maskIdsFor } from '../steps/mask-table.js';
-import { arithmeticOf } from './numerics-fingerprint.js';
+import { numericsOf } from './numerics-fingerprint.js';
 
 /** Description of a loaded model for gateways. It has no epoch: a caller that knows the epoch may send steps. */
 export function describeModel(model: LoadedModel, device: Device): LoadedModelMessage {
@@ -39,6 +39,6 @@ export function describeModel(model: LoadedModel, device: Device): LoadedModelMe
     hasRoomForSpare: model.hasRoomForSpare,
     tensorShards: isTensorSplit ? stages.length : 1,
     pipelineStages: isTensorSplit ? 1 : stages.length,
-    arithmetic: arithmeticOf(device, model),
+    arithmetic: numericsOf(device, model),
   });
 }

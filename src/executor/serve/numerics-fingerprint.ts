@@ -7,12 +7,12 @@ import { isAttention, valuesOf } from '../model/values.js';
 const CODE_DIGITS = 16;
 
 /**
- * Numerics fingerprint: everything beside the model's file that decides the bits of a token's logits, readable and comparable: what the
- * kernels were built for and from, the KV cache's elements, whether attention is fused, and which of two sets of RoPE's
- * divisors the context's length has chosen; over how many devices products are added up; and the number of layers whose
- * experts the host computes, where it computes other bits than the device.
+ * Numerics fingerprint: everything except the model's file that decides the bits of a token's logits, as readable text. It has the
+ * target and digest of the kernels, the type of the KV cache, whether attention is fused, which of longrope's two tables the
+ * context selects, the number of ranks, and the number of layers whose experts the host computes with other numerics than the
+ * device.
  */
-export function arithmeticOf(device: Device, model: LoadedModel): string {
+export function numericsOf(device: Device, model: LoadedModel): string {
   const { kvCacheType, maxContext, attention = 'fused' } = model.options;
   const scaled = [...valuesOf(model.graph)].flatMap((value) => {
     const divisors = isAttention(value) ? value.rope.divisors : undefined;

@@ -5,7 +5,7 @@ export interface EngineOptions extends QueueLimits {
   /** Steps under way at once: 2 hides the stream's round trip, 1 is the plain twin. */
   readonly pipelineDepth: number;
   readonly prefixCache: boolean;
-  /** True if streams may go on where other bits are computed; default false. */
+  /** True if streams may continue on executors with other numerics; default false. */
   readonly allowOtherArithmetic?: boolean | undefined;
   /** For tests: check the block accounting after every step and throw, instead of logging when nothing runs. */
   readonly checkEveryStep?: boolean | undefined;

@@ -54,8 +54,8 @@ export interface Migration {
 export class Engine implements Backend {
   private scheduler: Scheduler | undefined;
   private session: ExecutorSession | undefined;
-  /** Numerics of the last executor. */
-  private arithmetic: string | undefined;
+  /** Numerics fingerprint of the last executor. */
+  private numerics: string | undefined;
   /** Memory of the last executor, as far as what it holds can be relied on. */
   private memory: bigint | undefined;
   private masking: Masking | undefined;
@@ -272,20 +272,20 @@ export class Engine implements Backend {
   }
 
   /** True if an executor has the memory of the one before, and nothing there is in doubt. */
-  private keeps({ model: { kvMemory, arithmetic } }: ExecutorSession): boolean {
-    const isKept = kvMemory !== 0n && kvMemory === this.memory && arithmetic === this.arithmetic;
+  private keeps({ model: { kvMemory, arithmetic: numerics } }: ExecutorSession): boolean {
+    const isKept = kvMemory !== 0n && kvMemory === this.memory && numerics === this.numerics;
     this.memory = kvMemory;
     return isKept;
   }
 
-  /** Fails generations with tokens whose numerics the next executor does not have: they would not continue with the same bits. */
-  private failIfNumericsChanged(arithmetic: string): void {
-    const { arithmetic: before = arithmetic } = this;
-    this.arithmetic = arithmetic;
-    if (before === arithmetic || this.options.allowOtherArithmetic) return;
+  /** Fails generations that have tokens, unless the next executor has the same numerics: they would not continue with the same bits. */
+  private failIfNumericsChanged(numerics: string): void {
+    const { numerics: before = numerics } = this;
+    this.numerics = numerics;
+    if (before === numerics || this.options.allowOtherArithmetic) return;
     const error = new RocmForgeError(
       'ARITHMETIC_CHANGED',
-      'the executor that takes over computes other bits; send the request again',
+      'the executor that takes over has other numerics; send the request again',
     );
     for (const generation of new Set(this.generations.values())) {
       const { sequences, parameters, hasHiddenStates } = generation;

@@ -47,7 +47,7 @@ export class Replica implements Backend {
   private deviceName = '';
   /** With the executor that serves. */
   private session: ExecutorSession | undefined;
-  private arithmeticName: string | undefined;
+  private numericsFingerprint: string | undefined;
   private slots = 0;
   private sizes = { tensor: 1, pipeline: 1 };
   private stepTokens = 0;
@@ -85,7 +85,7 @@ export class Replica implements Backend {
           this.sizes = { tensor: session.model.tensorShards || 1, pipeline: session.model.pipelineStages || 1 };
           this.stepTokens = session.model.maxStepTokens;
           this.unservable = undefined;
-          this.arithmeticName = session.model.arithmetic;
+          this.numericsFingerprint = session.model.arithmetic;
           if (options.supervisor.load.predicts && !session.model.predicts) {
             log.warn(
               'the executor splits the model and has no multi-token-prediction block: tokens are drafted by prompt lookup',
@@ -223,8 +223,8 @@ export class Replica implements Backend {
   }
 
   /** Numerics fingerprint of this replica; undefined before an executor has reported it. */
-  get arithmetic(): string | undefined {
-    return this.arithmeticName;
+  get numerics(): string | undefined {
+    return this.numericsFingerprint;
   }
 
   /** Generations under way. */

@@ -58,10 +58,10 @@ it('one replica’s executor comes and goes, with other limits, and the other re
   expect(replicas[1].counts.executors).toBeGreaterThan(1);
 });
 
-it('a stream does not go on with an executor that computes other bits than the one before', async () => {
+it('a stream does not continue on an executor with other numerics than the one before', async () => {
   executor(0).claims = { arithmetic: 'this' };
   expect(replicas[0].replace()).toBe(true);
-  await expect.poll(() => replicas[0].arithmetic).toBe('this');
+  await expect.poll(() => replicas[0].numerics).toBe('this');
   const running = generate(promptOf(1), 400);
   const ended = expect(running).rejects.toMatchObject({ reason: 'ARITHMETIC_CHANGED' });
   await expect.poll(() => replicas[0].counts.steps).toBeGreaterThan(5);

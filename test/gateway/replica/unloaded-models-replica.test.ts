@@ -18,7 +18,7 @@ beforeEach(async () => {
   [replica, executor] = [fleet.replicas[0] as Replica, fleet.executors[0] as FakeExecutor];
   executor.claims = { arithmetic: 'this' };
   expect(replica.replace()).toBe(true);
-  await expect.poll(() => replica.arithmetic).toBe('this');
+  await expect.poll(() => replica.numerics).toBe('this');
 });
 afterEach(() => fleet.stop());
 
@@ -28,10 +28,10 @@ async function unloaded(): Promise<void> {
   await expect.poll(() => replica.state).toBe('unloaded');
 }
 
-it('keeps its arithmetic, finds no blocks, and goes on where it was', async () => {
+it('keeps its numerics, finds no blocks, and goes on where it was', async () => {
   expect(await generate()).toEqual(TOKENS);
   await unloaded();
-  expect([replica.arithmetic, replica.freeSlots, replica.canServe]).toEqual(['this', 0, true]);
+  expect([replica.numerics, replica.freeSlots, replica.canServe]).toEqual(['this', 0, true]);
   const before = replica.counts.cachedTokens;
   expect(await generate()).toEqual(TOKENS);
   expect(replica.counts.cachedTokens).toBe(before);
@@ -49,7 +49,7 @@ it('is not unloaded while anything is under way, or waits', async () => {
   await unloaded();
 });
 
-it('is not loaded where other bits are computed, until it is replaced on purpose', async () => {
+it('is not loaded with other numerics, until it is replaced on purpose', async () => {
   await unloaded();
   executor.claims = { arithmetic: 'other' };
   await expect(generate()).rejects.toMatchObject({ reason: 'DEVICE_UNAVAILABLE' });
@@ -59,7 +59,7 @@ it('is not loaded where other bits are computed, until it is replaced on purpose
   expect(replica.replace()).toBe(false);
   await expect.poll(() => replica.state, { timeout: 5000 }).toBe('unloaded');
   expect(await generate()).toEqual(TOKENS);
-  expect(replica.arithmetic).toBe('other');
+  expect(replica.numerics).toBe('other');
 });
 
 it('is loaded for nobody once it takes no more', async () => {

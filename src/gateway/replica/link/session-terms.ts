@@ -19,14 +19,14 @@ export interface SessionTerms {
   /** Durations of steps so far; they outlive the session, so that a new executor is measured against the last one. */
   readonly deadline: StepDeadline;
   readonly clock: StallTolerantClock;
-  /** The device of the first executor: streams do not go on with the arithmetic of another. */
+  /** Device of the first executor: streams do not continue with the numerics of another one. */
   readonly device: Pick<GetInfoResponse, 'platform' | 'target'> | undefined;
-  /** And its {@link LoadedModel.arithmetic}. */
-  readonly arithmetic: string | undefined;
+  /** Its numerics fingerprint: {@link LoadedModel.arithmetic}. */
+  readonly numerics: string | undefined;
 }
 
 /**
- * True if an executor belongs to this release and computes the same bits as the one before.
+ * Checks that an executor belongs to this release and has a device with the same numerics as the one before.
  *
  * @throws RocmForgeError `EXECUTOR_PROTOCOL`, `DEVICE_UNAVAILABLE`
  */
@@ -37,18 +37,18 @@ export function checkInfo({ version, platform, target }: GetInfoResponse, { devi
   if (device === undefined || (device.platform === platform && device.target === target)) return;
   throw new RocmForgeError(
     'DEVICE_UNAVAILABLE',
-    `the executor came back on ${platform} ${target} instead of ${device.platform} ${device.target}, which computes other bits`,
+    `the executor came back on ${platform} ${target} instead of ${device.platform} ${device.target}, which has other numerics`,
   );
 }
 
 /**
- * True if a loaded model is what was asked for, within the limits that the gateway's tables have.
+ * Checks that a loaded model is the requested one, with the same numerics, within the limits of the gateway's tables.
  *
  * @throws RocmForgeError `EXECUTOR_PROTOCOL`, `DEVICE_UNAVAILABLE`
  */
 export function checkModel(
   model: LoadedModel,
-  { load: asked, vocabularySize, arithmetic = model.arithmetic }: SessionTerms,
+  { load: asked, vocabularySize, numerics = model.arithmetic }: SessionTerms,
 ): void {
   const { epoch, fingerprint, maxContext, maxSequences, maxStepTokens, kvBlocks, kvBlockTokens } = model;
   const { window, windowBlocks, maskIds, recurrent, stateSnapshots } = model;
@@ -84,10 +84,10 @@ export function checkModel(
   ];
   for (const [what, is, holds] of claims)
     if (!holds) throw wrong(`loaded a model with other ${what} than asked: ${is}`);
-  if (model.arithmetic === arithmetic) return;
+  if (model.arithmetic === numerics) return;
   throw new RocmForgeError(
     'DEVICE_UNAVAILABLE',
-    `the executor came back with other arithmetic, which computes other bits: "${model.arithmetic}" instead of "${arithmetic}"`,
+    `the executor came back with other numerics: "${model.arithmetic}" instead of "${numerics}"`,
   );
 }
 

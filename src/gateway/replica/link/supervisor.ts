@@ -47,7 +47,7 @@ export interface SupervisorOptions {
   readonly recoveryTimeoutMs?: number | undefined;
   /** Time after which an executor is tried again where starting anew was given up; default 30 s. */
   readonly probeIntervalMs?: number | undefined;
-  /** True if streams may go on with an executor that computes other bits; default false. */
+  /** True if streams may continue on an executor with other numerics; default false. */
   readonly allowOtherArithmetic?: boolean | undefined;
   /** Folder that keeps the last faults; absent: they are logged alone. */
   readonly stateFolder?: string | undefined;
@@ -107,7 +107,7 @@ export class Supervisor {
   /** Memory failures of this control group when the executor started. */
   private outOfMemoryKills = 0;
   private device: SessionTerms['device'];
-  private arithmetic: string | undefined;
+  private numerics: string | undefined;
   private timer: NodeJS.Timeout | undefined;
   private readonly watch: NodeJS.Timeout;
   /** Promise of the first start, until it has served or failed. */
@@ -218,12 +218,12 @@ export class Supervisor {
    */
   replace(): boolean {
     // Everything that was under way has ended.
-    if (this.state === 'unloaded' || this.state === 'failed') this.arithmetic = undefined;
+    if (this.state === 'unloaded' || this.state === 'failed') this.numerics = undefined;
     if (this.state !== 'serving') return false;
     this.isReplaced = true;
     // It was started before whatever is to be another now.
     void this.spare?.stop();
-    this.arithmetic = undefined;
+    this.numerics = undefined;
     this.happen('replace');
     return true;
   }
@@ -349,7 +349,7 @@ export class Supervisor {
         deadline,
         clock,
         device,
-        arithmetic: this.options.allowOtherArithmetic ? undefined : this.arithmetic,
+        numerics: this.options.allowOtherArithmetic ? undefined : this.numerics,
       };
       const session = await ExecutorSession.open(address, link, terms, {
         connectTimeoutMs: CONNECT_TIMEOUT_MS,
@@ -374,7 +374,7 @@ export class Supervisor {
       }
       this.session = session;
       this.device ??= session.info;
-      this.arithmetic = session.model.arithmetic;
+      this.numerics = session.model.arithmetic;
       this.happen('ready');
       const spareDelayMs = this.spareDelayMs(session.info.platform);
       if (spareDelayMs !== undefined && session.model.hasRoomForSpare) this.spare?.ensure(spareDelayMs);
@@ -446,7 +446,7 @@ export class Supervisor {
     const { executor, load, vocabularySize, loadTimeoutMs } = this.options;
     const { spawn } = executor as { readonly spawn: ExecutorProcessOptions };
     const process = this.startProcess({ ...spawn, forwardsError: true });
-    const { deadline, clock, device, arithmetic } = this;
+    const { deadline, clock, device, numerics } = this;
     const epoch = randomBytes(6).readUIntLE(0, 6);
     const request = { ...load, epoch: BigInt(epoch), gateway: this.identity, version: packageVersion };
     const abandoned = new AbortController();
@@ -454,7 +454,7 @@ export class Supervisor {
     const opened = ExecutorSession.open(
       process.address,
       LOCAL_LINK,
-      { load: request, vocabularySize, deadline, clock, device, arithmetic },
+      { load: request, vocabularySize, deadline, clock, device, numerics },
       {
         ...{ connectTimeoutMs: CONNECT_TIMEOUT_MS, loadTimeoutMs, abandoned: abandoned.signal },
         ...{ whySilent: () => undefined, onAnswer: () => undefined, onProgress: () => undefined },
