@@ -1,7 +1,7 @@
-// head_layer_norm: (x - mean(x)) / sqrt(mean((x - mean(x))²) + eps) * weight, for each head of q and k by itself with
-// weights of its own, in place
+// head_layer_norm: (x - mean(x)) / sqrt(mean((x - mean(x))²) + eps) * weight, for each head of q and k, with weights
+// per head, in place
 //
-// A wave owns a head. The order of the sums depends on the head's size alone.
+// One wave per head. The order of the sums depends only on head_dim.
 #include "forge/device.h"
 
 // Grid: x = ceil((heads + kv_heads) / WAVES), y = tokens.

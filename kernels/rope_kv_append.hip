@@ -1,6 +1,8 @@
 // rope_kv_append: rotates q and k by their position, in place for q, into the cache for k; stores v as it is
 //
-// rope and kv_append in one launch. Pair j is rotated by the angle of table row `position`, column j.
+// rope and kv_append in one launch. Pair j is rotated by the angle of table row `position`, column j. `rotary` is the
+// number of rotated elements per head; pairs are (2j, 2j + 1) if `adjacent` is 1 (interleaved RoPE), else
+// (j, j + rotary / 2) (NeoX-style).
 #include "forge/rope_append.h"
 
 namespace {

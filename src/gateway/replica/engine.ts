@@ -29,7 +29,7 @@ import { Scheduler, type SchedulerOptions } from './scheduler/scheduler.js';
 import { type PlannedSlice, type StepResult, sampledSlices } from './scheduler/step-plan.js';
 
 const PAUSE_LIMIT_MS = 30_000;
-/** Time that the next step waits for masks of the one under way, and duration of a step from which on that does not matter. */
+/** Time that the next step waits for masks of the step in flight, if that takes at least the second duration. */
 const MASKS_MS = 2;
 const LONG_STEP_US = 8000;
 
@@ -38,31 +38,31 @@ export interface Migration {
   readonly generation: Generation;
   readonly sequences: readonly {
     readonly sequence: Sequence;
-    /** When it came, if it never had a slot. */
+    /** Time of arrival, if it never had a slot. */
     readonly queuedAt: number | undefined;
-    /** The position at which it may have made an executor fault. */
+    /** Position at which it may have caused a fault of an executor. */
     readonly blamedFor: number | undefined;
   }[];
 }
 
 /**
- * Runs generations: keeps the scheduler's steps under way at the executor and hands out what comes back.
+ * Runs generations: submits the scheduler's steps to the executor and distributes their results.
  *
- * An executor's death is a preemption of everything. Generations stay; their sequences are computed again from the
- * tokens they have, by the next executor, and go on where they were.
+ * An executor's death is a preemption of all sequences. Generations stay: the next executor computes their sequences again from
+ * the tokens they have, and they resume.
  */
 export class Engine implements Backend {
   private scheduler: Scheduler | undefined;
   private session: ExecutorSession | undefined;
   /** Numerics fingerprint of the last executor. */
   private numerics: string | undefined;
-  /** Memory of the last executor, as far as what it holds can be relied on. */
+  /** Id of the last executor's KV memory; undefined if its contents are not reliable. */
   private memory: bigint | undefined;
   private masking: Masking | undefined;
   /** The next step waits for masks. */
   private waiting: NodeJS.Timeout | undefined;
   private readonly generations = new Map<Sequence, Generation>();
-  /** Sequences that came before the first executor had told what it can hold. */
+  /** Sequences that arrived before the first executor had reported its limits. */
   private readonly early = new PeerQueue();
   private stopped: RocmForgeError | undefined;
   private isDraining = false;
@@ -71,11 +71,11 @@ export class Engine implements Backend {
   private suspicions: readonly Suspicion[] = [];
   private readonly interrupted = new InterruptedSequences();
   readonly counters = newEngineCounters();
-  /** When the last result came, if another step was under way then. */
+  /** Time of the last result, if another step was in flight then. */
   private busySince: number | undefined;
   private submittedAt = 0;
   private readonly paused: PausedReaders;
-  /** When the sequences came that never had a slot. */
+  /** Times of arrival of sequences that never had a slot. */
   private readonly queuedAt = new Map<Sequence, number>();
 
   constructor(
@@ -88,7 +88,7 @@ export class Engine implements Backend {
     );
   }
 
-  /** Generations under way. */
+  /** Generations that have not ended. */
   get active(): number {
     return new Set(this.generations.values()).size;
   }
@@ -98,12 +98,12 @@ export class Engine implements Backend {
     return this.generations.size;
   }
 
-  /** True if no more generations are taken, for good. */
+  /** True if no more generations are accepted: the gateway drains. */
   get isClosed(): boolean {
     return this.isDraining;
   }
 
-  /** Takes no more generations; those under way go on. */
+  /** Drains: accepts no more generations; those that have not ended continue. */
   stopAdmission(): void {
     this.stopped = new RocmForgeError('SHUTTING_DOWN', 'this gateway is shutting down');
     this.isDraining = true;
@@ -150,7 +150,7 @@ export class Engine implements Backend {
     else this.early.add(sequence);
   }
 
-  /** Generations that another engine could go on with: nothing of them is under way, and nobody is suspected. */
+  /** Generations that another engine could take over: none of their sequences is in flight or suspect. */
   get movable(): readonly Generation[] {
     const held = new Set<Generation>();
     for (const [sequence, generation] of this.generations) {
@@ -159,7 +159,7 @@ export class Engine implements Backend {
     return [...new Set(this.generations.values())].filter((generation) => !held.has(generation));
   }
 
-  /** Gives one of {@link movable} up. */
+  /** Removes one of {@link movable}, for another engine to take over. */
   release(generation: Generation): Migration {
     this.paused.delete(generation);
     const moved = generation.sequences.filter((sequence) => this.generations.delete(sequence));
@@ -176,7 +176,7 @@ export class Engine implements Backend {
     };
   }
 
-  /** Goes on with what other engines gave up. */
+  /** Continues generations that other engines released. */
   takeOver(migrations: readonly Migration[]): void {
     for (const { generation, sequences } of migrations) {
       for (const { sequence, queuedAt, blamedFor } of sequences) {
@@ -197,12 +197,12 @@ export class Engine implements Backend {
     );
   }
 
-  /** Prompt tokens of a generation that need not be computed here. */
+  /** Prompt tokens of a generation that are in the prefix cache. */
   findable({ sequences: [first] }: Generation): number {
     return first === undefined ? 0 : (this.scheduler?.findable(first) ?? 0);
   }
 
-  /** The generation of a sequence none of which ever had a slot. */
+  /** The sequence's generation, if none of its sequences ever had a slot. */
   private waitingRequest(sequence: Sequence): Generation | undefined {
     const generation = this.generations.get(sequence);
     return generation?.sequences.every((other) => this.queuedAt.has(other)) ? generation : undefined;
@@ -215,7 +215,7 @@ export class Engine implements Backend {
     this.pump();
   }
 
-  /** One that its reader holds up for too long ends with `SLOW_READER`. */
+  /** A generation whose reader pauses it for too long fails with `SLOW_READER`. */
   pause(generation: Generation, by: PausedBy | undefined): void {
     for (const sequence of generation.sequences) sequence.paused = by !== undefined;
     if (by === 'reader') this.paused.add(generation);
@@ -271,7 +271,7 @@ export class Engine implements Backend {
     for (const generation of new Set(this.generations.values())) this.failGeneration(generation, error);
   }
 
-  /** True if an executor has the memory of the one before, and nothing there is in doubt. */
+  /** True if an executor reuses the KV memory of the previous one, and its contents are reliable. */
   private keeps({ model: { kvMemory, arithmetic: numerics } }: ExecutorSession): boolean {
     const isKept = kvMemory !== 0n && kvMemory === this.memory && numerics === this.numerics;
     this.memory = kvMemory;
@@ -341,7 +341,7 @@ export class Engine implements Backend {
     for (const generation of new Set(this.generations.values())) this.failGeneration(generation, error);
   }
 
-  /** A scheduler of what this executor holds. A new one with other limits gets all who wait: their blocks are gone anyway. */
+  /** The scheduler for an executor's limits. If they changed, a new scheduler takes over all sequences; their blocks are lost anyway. */
   private schedulerFor(limits: SchedulerOptions): Scheduler {
     const { scheduler: before } = this;
     if (before?.isFor(limits)) return before;
@@ -369,7 +369,7 @@ export class Engine implements Backend {
     this.guard(generation, () => generation.fail(error));
   }
 
-  /** Whatever goes wrong while one request is handed something ends that request, and nothing else. */
+  /** An error while a result is passed to a request ends only that request. */
   private guard(generation: Generation, hand: () => void): void {
     try {
       hand();
@@ -394,7 +394,7 @@ export class Engine implements Backend {
     this.failGeneration(generation, new RocmForgeError('REQUEST_QUARANTINED', message));
   }
 
-  /** Ends a generation whose logits are no numbers: whatever came next would be made up. */
+  /** Fails a generation whose logits are not finite: further tokens would be meaningless. */
   private endNonFinite(generation: Generation): void {
     this.counters.nonFinite += 1;
     this.log.error(logFields(generation.context), 'logits are not finite');
@@ -419,8 +419,8 @@ export class Engine implements Backend {
   }
 
   /**
-   * True if the next step is sent a little later, with the masks that the one under way waits for: each message holds up
-   * the host device, whose threads have all processors. The step under way must be known to take longer than that.
+   * True if the next step is delayed until it can carry the masks that the step in flight waits for: each message interrupts the host
+   * device, whose threads use all processors. The step in flight must be known to take longer than the delay.
    */
   private mayWait(completed: readonly PlannedSlice[], scheduler: Scheduler, deviceUs: number): boolean {
     const { oldestStep } = scheduler;
@@ -434,8 +434,8 @@ export class Engine implements Backend {
     const { session, scheduler, masking } = this;
     if (!session || !scheduler || !masking) return;
     if (this.interrupted.areResumed) this.listener.resumed();
-    // While a guilty request is searched, one step at a time: a fault then points at the step that was under way. Tokens that a
-    // prediction block drafts behind a step belong to the next one.
+    // While the request that causes faults is searched, only one step is in flight, so that a fault is that step's. Tokens that a
+    // prediction block drafts after a step belong to the next one.
     const isAlone = () => this.blame.isSearching || scheduler.mayPredict;
     const mayFollow = () => scheduler.stepsInFlight < this.options.pipelineDepth && !isAlone();
     while (scheduler.stepsInFlight === 0 || mayFollow()) {
@@ -475,7 +475,7 @@ export class Engine implements Backend {
     for (const { sequence, index } of tokens) {
       const generation = this.generations.get(sequence);
       const output = response.outputs[index] as SlotOutput;
-      // A control that has lived is wanted by nobody.
+      // The control belongs to no generation: it has survived.
       if (generation === undefined) scheduler.end(sequence);
       else if (output.nonFinite) this.endNonFinite(generation);
       else {
@@ -547,7 +547,7 @@ export class Engine implements Backend {
       if (!slice.promptLogprobs) continue;
       const outputs = promptOutputs.slice(next, next + promptOutputsOf(slice));
       next += outputs.length;
-      // A prompt of one token has none, which is an answer too.
+      // A prompt of one token has none; the generation must still be notified.
       const generation = this.generations.get(slice.sequence);
       if (generation === undefined) continue;
       if (outputs.some(({ nonFinite }) => nonFinite)) this.endNonFinite(generation);
@@ -560,7 +560,7 @@ export class Engine implements Backend {
     if (hiddenStates.length === 0) return;
     for (const [i, { sequence, position, count, pooling }] of returningSlices(slices, model).entries()) {
       const generation = this.generations.get(sequence);
-      // As a control's token.
+      // The control belongs to no generation.
       if (generation === undefined && model.encoder) this.scheduler?.end(sequence);
       if (generation === undefined) continue;
       this.guard(generation, () => {

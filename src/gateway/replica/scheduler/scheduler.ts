@@ -48,16 +48,15 @@ export interface SchedulerOptions {
   readonly prefixCache?: boolean;
 }
 
-/** Free blocks, as a part of all, that new sequences leave to those that run. */
+/** Share of all blocks that stays free for running sequences when new ones are admitted. */
 const WATERMARK = 0.01;
 
 /**
- * Decides what each step computes. Pure: no clock, no input or output, no promise. Sequences and results go in, plans
- * come out.
+ * Decides what each step computes. Pure: no clock, no I/O, no promises. Sequences and results go in, plans come out.
  *
- * Each sequence catches up with its length; one budget of rows a step is shared by all, running sequences first. A
- * sequence's blocks and slot are given up when the last step that names it has returned, never earlier: a step under way
- * still writes to them.
+ * Each sequence catches up with its length; all share one budget of batched tokens per step, running sequences first. A
+ * sequence's blocks and slot are released when the last step that names it has returned, never earlier: steps in flight
+ * still write to them.
  */
 export class Scheduler {
   readonly blocks: BlockManager;
@@ -85,7 +84,7 @@ export class Scheduler {
     this.blocks = new BlockManager(options.kvBlocks);
     this.windows = new WindowBlocks(options.windowed, options.maxStepTokens);
     const { isRecurrent = false, isEncoder = false, prefixCache = true, snapshots = 0, snapshotRule } = options;
-    // Blocks have no states: without snapshots nobody could go on behind another's. Those of encoders hold nothing.
+    // Blocks have no recurrent state: without snapshots no sequence could resume after a cached prefix. Encoders cache nothing.
     const isCached = prefixCache && !isEncoder && (!isRecurrent || snapshots > 0);
     this.snapshots = new StateSnapshots(isCached && isRecurrent ? snapshots : 0, snapshotRule);
     this.cache = new PrefixCache(this.blocks, this.windows, isRecurrent ? this.snapshots : undefined, isCached);
@@ -117,7 +116,7 @@ export class Scheduler {
     return this.predictingCount > 0 || (begins && this.drafts.predictsNext);
   }
 
-  /** Steps planned whose results have not come. */
+  /** Planned steps whose results have not arrived. */
   get stepsInFlight(): number {
     return this.inFlight.length;
   }
@@ -127,7 +126,7 @@ export class Scheduler {
     return this.inFlight[0];
   }
 
-  /** True if it was made for an executor that holds just as much. */
+  /** True if the scheduler was made for an executor with the same limits. */
   isFor(limits: SchedulerOptions): boolean {
     const { maxSequences, maxStepTokens, kvBlocks, windowed, isRecurrent, snapshots, draftTokens, predicts } = limits;
     const { options } = this;
@@ -222,7 +221,7 @@ export class Scheduler {
     for (const sequence of [...this.running]) {
       if (sequence.state !== 'running' || !this.mayRun(sequence)) continue;
       const budget = rows.leftFor(sequence);
-      // The token that it says itself takes a row as well.
+      // The sequence's own token takes a row, too.
       const draftTokens =
         budget > 0 ? this.draftsOf(sequence, Math.min(budget - 1, this.spareLogits(extraLogits))) : undefined;
       if (draftTokens === 'coming') continue;
