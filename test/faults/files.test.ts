@@ -11,7 +11,7 @@ import {
 import os from 'node:os';
 import path from 'node:path';
 import { credentials, type ServiceError } from '@grpc/grpc-js';
-import { describe, expect, it } from 'vitest';
+import { afterAll, describe, expect, it } from 'vitest';
 import type { HostedModel } from '../../src/gateway/hosted-model.js';
 import { modelStatus } from '../../src/gateway/model-status.js';
 import { HealthCheckResponse_ServingStatus, HealthClient } from '../../src/shared/generated/grpc/health/v1/health.js';
@@ -105,6 +105,7 @@ describe('the model file of a gateway that serves, and a kill −9 of its execut
 
   // One more gateway tells what the ids of a long prompt are: a thread that has started does not read the file again.
   let reference: TestGateway | undefined;
+  afterAll(() => reference?.stop());
   async function startTestGatewayOnce(): Promise<TestGateway> {
     if (reference !== undefined) return reference;
     const file = path.join(folder(), 'reference.gguf');
@@ -265,8 +266,6 @@ describe('the model file of a gateway that serves, and a kill −9 of its execut
       second?.child.kill('SIGKILL');
     }
   });
-
-  it('ends', () => reference?.stop());
 });
 
 /** Changes a byte of a tensor in place, outside of what {@link contentIdentity} looks at. */
