@@ -1,5 +1,6 @@
 import { Argument, Command, CommanderError } from 'commander';
 import { asRocmForgeError } from '../shared/errors.js';
+import { logLevel, preferLevel } from '../shared/log-levels.js';
 import type { OptionValues } from '../shared/option-table.js';
 import { packageVersion } from '../shared/package.js';
 import { addOperateCommands } from './admin/operate-commands.js';
@@ -42,7 +43,7 @@ addOptions(program.command('demo'), DEMO_OPTIONS)
   .description('generate a story with the small model of the package')
   .action(async (options: OptionValues<typeof DEMO_OPTIONS>) => {
     // Executors are killed on purpose.
-    process.env.ROCMFORGE_LOG_LEVEL ??= options.page ? 'fatal' : 'warn';
+    preferLevel(options.page ? 'fatal' : 'warn');
     if (options.page) {
       const { demoPage } = await import('./generate/demo-page.js');
       await demoPage(options);
@@ -75,7 +76,7 @@ addOptions(program.command('verify'), VERIFY_OPTIONS)
       return;
     }
     // An executor is killed on purpose; what is logged of that is nobody's news.
-    process.env.ROCMFORGE_LOG_LEVEL ??= 'fatal';
+    preferLevel('fatal');
     const { verify } = await import('./verify/verify.js');
     await verify(options);
   });
@@ -130,13 +131,20 @@ const TOKEN_HINT = 'Commands send the token in the environment variable ROCMFORG
 export async function run(): Promise<void> {
   checkUsage(program);
   watchOutput();
+  let callsGateway = false;
+  program.hook('preAction', (_, command) => {
+    // A command may create its first logger long after it has begun, or in another process.
+    logLevel();
+    callsGateway = command.getOptionValue('address') !== undefined;
+  });
   try {
     await program.parseAsync();
   } catch (error) {
     if (error instanceof CommanderError) throw error;
     const known = limitError(error) ?? asRocmForgeError(error);
     writeNotice(`rocmforge: ${known.reason}: ${known.message}\n`);
-    if (known.reason.startsWith('CREDENTIAL_')) writeNotice(TOKEN_HINT);
+    // `serve --executor` presents a secret of its own to the executor, and the message names it.
+    if (callsGateway && known.reason.startsWith('CREDENTIAL_')) writeNotice(TOKEN_HINT);
     if (known.reason === 'INTERNAL') writeNotice(`${(known.cause as Error)?.stack ?? ''}\n`);
     process.exit(1);
   }

@@ -1,10 +1,11 @@
 import { isatty } from 'node:tty';
 import { type Logger, pino } from 'pino';
-import type { LogLevel } from './log-levels.js';
+import { type LogLevel, logLevel, setDefaultLevel } from './log-levels.js';
 import { LogSink } from './log-sink.js';
 import { readableLine } from './readable-log.js';
 
 export type { Logger } from 'pino';
+export { logLevel } from './log-levels.js';
 
 const STDERR = 2;
 const hasColours = process.env.NO_COLOR === undefined;
@@ -12,7 +13,6 @@ const hasColours = process.env.NO_COLOR === undefined;
 /** Destination of all log lines of this process, and of its executor's: readable on a terminal, else JSON. */
 export const logSink = new LogSink(STDERR, isatty(STDERR) ? (line) => readableLine(line, hasColours) : undefined);
 
-const LEVEL_VARIABLE = 'ROCMFORGE_LOG_LEVEL';
 /** All there are: a process has a handful, for as long as it runs. */
 const loggers: Logger[] = [];
 
@@ -21,6 +21,7 @@ const loggers: Logger[] = [];
  * level comes from `ROCMFORGE_LOG_LEVEL`, default `info`.
  *
  * @param name which process
+ * @throws RocmForgeError as {@link logLevel}
  */
 export function createLogger(name: string): Logger {
   const logger = pino(
@@ -31,13 +32,8 @@ export function createLogger(name: string): Logger {
   return logger;
 }
 
-/** The level of this process's loggers, and of processes that it starts. */
-export function logLevel(): string {
-  return process.env[LEVEL_VARIABLE] ?? 'info';
-}
-
 /** Changes {@link logLevel}, for all loggers there are and will be. */
 export function setLogLevel(level: LogLevel): void {
-  process.env[LEVEL_VARIABLE] = level;
+  setDefaultLevel(level);
   for (const logger of loggers) logger.level = level;
 }

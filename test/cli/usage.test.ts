@@ -4,7 +4,7 @@ import { type AddressInfo, createServer as createTcpServer } from 'node:net';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { packageRoot } from '../../src/shared/package.js';
-import { rocmforge } from '../support/command-line.js';
+import { rocmforge, runProgram } from '../support/command-line.js';
 import { spelled, startFakeGateway } from '../support/fake-gateway.js';
 import { Terminal, terminalIsMissing } from '../support/terminal.js';
 
@@ -145,6 +145,28 @@ describe('an address at which no gateway answers is named with why', () => {
   it.each(['generate', 'chat', 'bench serve'])('%s', async (command) => {
     const words = command.split(' ');
     const prompt = command === 'generate' ? ['hi'] : [];
+    describe('an environment variable with an unknown log level is named, in one line', () => {
+      it.each([
+        `serve --model ${DEMO} --device host`,
+        'executor --device host --listen 127.0.0.1:0 --insecure',
+        `generate --model ${DEMO} --device host hi`,
+        'doctor',
+        `inspect ${DEMO}`,
+      ])('%s', async (line) => {
+        const main = path.join(packageRoot, 'dist', 'cli', 'main.js');
+        const ended = await runProgram(process.execPath, [main, ...line.split(' ')], '', {
+          ROCMFORGE_LOG_LEVEL: 'loud',
+        });
+        expect(ended).toEqual({
+          code: 1,
+          stdout: '',
+          stderr:
+            'rocmforge: INVALID_OPTION: the environment variable ROCMFORGE_LOG_LEVEL is "loud"; allowed: trace, debug, info, ' +
+            'warn, error, fatal, silent\n',
+        });
+      });
+    });
+
     const said = async (address: string) => (await rocmforge(...words, '--address', address, ...prompt)).stderr;
     expect(await said('127.0.0.1:1')).toBe(
       'rocmforge: EXECUTOR_UNAVAILABLE: no gateway answers at 127.0.0.1:1: is a gateway running there? Start one with ' +

@@ -183,6 +183,7 @@ describe.skipIf(!hasOpenssl)('the command line', () => {
       expect([known.code, known.stderr]).toEqual([0, '']);
       const unknown = await runProgram(process.execPath, generate, '', { ROCMFORGE_TOKEN: `${token}x` });
       expect([unknown.code, unknown.stderr]).toEqual([1, expect.stringContaining('CREDENTIAL_INVALID')]);
+      expect(unknown.stderr).toContain('Commands send the token in the environment variable ROCMFORGE_TOKEN');
     } finally {
       await endProcess(gateway, 'SIGKILL');
     }

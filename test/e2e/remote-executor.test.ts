@@ -81,6 +81,14 @@ it('a shared secret lets its gateway in and nobody else, and may change while th
   expect(await answerTo(address, `Bearer ${'a'.repeat(41)}`)).toBe('UNAUTHENTICATED CREDENTIAL_INVALID');
   await expect(startGateway({ address })).rejects.toMatchObject({ reason: 'CREDENTIAL_MISSING' });
   await expect(startGateway({ address, secretFile: other })).rejects.toMatchObject({ reason: 'CREDENTIAL_INVALID' });
+  // ROCMFORGE_TOKEN is for gateways: a hint about it would mislead.
+  const serve = ['serve', '--model', model, '--listen', '127.0.0.1:0', '--executor', address];
+  const { stderr } = await rocmforge(...serve);
+  expect(stderr).toContain(
+    'rocmforge: CREDENTIAL_MISSING: this executor demands a secret; give serve --executor-secret-file\n',
+  );
+  expect(stderr).not.toContain('ROCMFORGE_TOKEN');
+  expect((await rocmforge(...serve, '--executor-secret-file', other)).stderr).not.toContain('ROCMFORGE_TOKEN');
   await expect(startGateway({ address, secretFile: folder })).rejects.toMatchObject({ reason: 'INVALID_OPTION' });
   expect(await tokensOf({ address, secretFile })).toBe(8);
   // Another one holds from the next session on; this one goes on.

@@ -2,6 +2,7 @@ import type { Command } from 'commander';
 import { MEMORY_OPTIONS } from '../../gateway/option-table.js';
 import { RocmForgeError } from '../../shared/errors.js';
 import { DEVICE_OPTIONS, SPLIT_OPTIONS, TEST_OPTIONS } from '../../shared/executor-options.js';
+import { preferLevel } from '../../shared/log-levels.js';
 import {
   flagOrFalse,
   type GivenValues,
@@ -118,7 +119,7 @@ export function requireTarget(options: GivenValues<typeof TARGET_OPTIONS>): void
     );
   }
   // A command that writes text to a terminal logs only what went wrong.
-  process.env.ROCMFORGE_LOG_LEVEL ??= 'warn';
+  preferLevel('warn');
 }
 
 /** The options, with the path of a model that `--model` names on a hub, which is downloaded. */
