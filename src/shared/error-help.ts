@@ -186,8 +186,12 @@ export const ERROR_HELP: Readonly<Record<ErrorReason, ErrorHelp>> = {
       'The model is not loaded, and the request does not load it: the gateway runs with `--load on-command`, or it has `autoload=false`.',
     remedy: 'Load the model with `POST /models/load` or `rocmforge admin --load-model`.',
   },
+  GATEWAY_UNAVAILABLE: {
+    meaning: 'No gateway answers at the address that a command was given; gateways do not send it.',
+    remedy: 'Start a gateway there, or correct `--address` and the TLS options, as the message says.',
+  },
   EXECUTOR_UNAVAILABLE: {
-    meaning: 'No executor can run the request at present, or no gateway answers at the address.',
+    meaning: 'No executor can run the request at present.',
     remedy: 'Try again later; if it persists, run `rocmforge doctor` and read the log of the gateway.',
   },
   EXECUTOR_BUSY: {

@@ -79,6 +79,8 @@ export const ERRORS = {
   MODEL_LOADING: { code: 'UNAVAILABLE', retryable: true },
   MODEL_UNLOADED: { code: 'UNAVAILABLE', retryable: true },
   MODEL_NOT_LOADED: { code: 'FAILED_PRECONDITION', retryable: false },
+  /** Printed by commands that call a gateway; no gateway sends it. */
+  GATEWAY_UNAVAILABLE: { code: 'UNAVAILABLE', retryable: true },
   EXECUTOR_UNAVAILABLE: { code: 'UNAVAILABLE', retryable: true },
   EXECUTOR_BUSY: { code: 'UNAVAILABLE', retryable: true },
   EXECUTOR_PROTOCOL: { code: 'INTERNAL', retryable: false },

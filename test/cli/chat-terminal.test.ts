@@ -181,7 +181,7 @@ describe.skipIf(missing !== undefined)('chat at a terminal', () => {
     // Nobody answers at an address that is for documentation alone.
     for (const address of ['unix:/nowhere/x.sock', '192.0.2.1:50051']) {
       const terminal = Terminal.rocmforge(['chat', '--address', address]);
-      await terminal.until(/EXECUTOR_UNAVAILABLE: no gateway answers at /);
+      await terminal.until(/GATEWAY_UNAVAILABLE: no gateway answers at /);
       expect(await terminal.code).toBe(1);
     }
     expect(existsSync('/nowhere')).toBe(false);

@@ -169,11 +169,11 @@ describe('an address at which no gateway answers is named with why', () => {
 
     const said = async (address: string) => (await rocmforge(...words, '--address', address, ...prompt)).stderr;
     expect(await said('127.0.0.1:1')).toBe(
-      'rocmforge: EXECUTOR_UNAVAILABLE: no gateway answers at 127.0.0.1:1: is a gateway running there? Start one with ' +
+      'rocmforge: GATEWAY_UNAVAILABLE: no gateway answers at 127.0.0.1:1: is a gateway running there? Start one with ' +
         'rocmforge serve, or correct the address\n',
     );
     expect(await said(httpAddress)).toBe(
-      `rocmforge: EXECUTOR_UNAVAILABLE: no gateway answers at ${httpAddress}: ${httpAddress} does not speak gRPC. It may be ` +
+      `rocmforge: GATEWAY_UNAVAILABLE: no gateway answers at ${httpAddress}: ${httpAddress} does not speak gRPC. It may be ` +
         "the gateway's HTTP port (--http-listen): give the gRPC port (--listen)\n",
     );
     expect(await said(closingAddress)).toContain('it closed the connection; if it serves TLS, give --ca');

@@ -185,7 +185,7 @@ describe('rocmforge report', () => {
     expect(JSON.parse(stdout)).toMatchObject({ faults: [], unreadableFaults: 0 });
     expect(await rocmforge('report', '--admin', at('nobody.sock'))).toMatchObject({
       code: 1,
-      stderr: expect.stringContaining('EXECUTOR_UNAVAILABLE'),
+      stderr: expect.stringContaining('GATEWAY_UNAVAILABLE'),
     });
   });
 });

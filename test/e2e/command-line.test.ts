@@ -172,7 +172,7 @@ describe('rocmforge', () => {
     [
       'no gateway at the address',
       ['generate', '--address', socket('none.sock'), '--prompt', 'x'],
-      'EXECUTOR_UNAVAILABLE',
+      'GATEWAY_UNAVAILABLE',
     ],
     [
       'a file where the socket should be',

@@ -22,7 +22,7 @@ it.skipIf(missing !== undefined).each(['unix:/nowhere/x.sock', '192.0.2.1:50051'
   async (address) => {
     const started = performance.now();
     const terminal = Terminal.rocmforge(['chat', '--address', address]);
-    await terminal.until(/EXECUTOR_UNAVAILABLE: no gateway answers at /);
+    await terminal.until(/GATEWAY_UNAVAILABLE: no gateway answers at /);
     expect(await terminal.code).toBe(1);
     expect(performance.now() - started).toBeLessThan(30_000);
   },

@@ -32,7 +32,7 @@ export class AdminClient {
     });
   }
 
-  /** @throws RocmForgeError the gateway's; `EXECUTOR_UNAVAILABLE` where nobody answers */
+  /** @throws RocmForgeError the gateway's; `GATEWAY_UNAVAILABLE` where none answers */
   settings(): Promise<Settings> {
     return this.ask<{ settings?: Settings | undefined }>((done) => this.client.getSettings({}, done)).then(
       ({ settings = {} }) => settings,

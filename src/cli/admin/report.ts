@@ -24,7 +24,7 @@ const OWNER_ALONE = 0o600;
  * gateway's options, settings and metrics, and the last faults. No prompts, no texts, no tokens and no keys are in it, and of names
  * and folders of this machine none.
  *
- * @throws RocmForgeError `EXECUTOR_UNAVAILABLE` where no gateway answers
+ * @throws RocmForgeError `GATEWAY_UNAVAILABLE` where no gateway answers
  */
 export async function report({ admin, stateDir, output }: ReportOptions): Promise<void> {
   const gateway = admin === undefined ? undefined : await gatewayReport(admin);

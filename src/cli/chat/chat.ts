@@ -43,7 +43,7 @@ const GREETING_MS = 2000;
 /**
  * `rocmforge chat`: a conversation in the terminal. What the model calls is shown, and the next lines are what its calls gave.
  *
- * @throws RocmForgeError `INVALID_OPTION` for tools that cannot be read, `EXECUTOR_UNAVAILABLE` when no gateway answers at the
+ * @throws RocmForgeError `INVALID_OPTION` for tools that cannot be read, `GATEWAY_UNAVAILABLE` when no gateway answers at the
  *   address, or the gateway's reason for rejecting the caller
  */
 export async function chat(options: ChatOptions): Promise<void> {
@@ -68,7 +68,7 @@ async function greet({ client }: Connection, address: string, model: string): Pr
       const known = Object.hasOwn(ERRORS, reason) ? (reason as ErrorReason) : 'INVALID_OPTION';
       throw new RocmForgeError(known, `${address}: ${message}`);
     }
-    throw new RocmForgeError('EXECUTOR_UNAVAILABLE', whyUnreachable(message, address));
+    throw new RocmForgeError('GATEWAY_UNAVAILABLE', whyUnreachable(message, address));
   }
 }
 

@@ -29,8 +29,8 @@ const CAUSES: readonly (readonly [RegExp, (address: string) => string])[] = [
 ];
 
 /**
- * An error as the user of a command understands it: where no gateway answered a call, why and what to do. Errors that the gateway
- * itself has sent, and all others, stay as they are.
+ * An error as the user of a command understands it: where no gateway answered a call, `GATEWAY_UNAVAILABLE` with why and what to
+ * do. Errors that the gateway itself has sent, and all others, stay as they are.
  *
  * @param address of the gateway, as the command line names it
  */
@@ -38,7 +38,7 @@ export function unreachable(error: unknown, address: string): unknown {
   if (!(error instanceof RocmForgeError) || error.reason !== 'EXECUTOR_UNAVAILABLE') return error;
   const cause = error.cause as Parameters<typeof errorInfo>[0] | undefined;
   if (cause?.metadata !== undefined && errorInfo(cause) !== undefined) return error;
-  return new RocmForgeError('EXECUTOR_UNAVAILABLE', whyUnreachable(error.message, address), {}, { cause: error });
+  return new RocmForgeError('GATEWAY_UNAVAILABLE', whyUnreachable(error.message, address), {}, { cause: error });
 }
 
 /** One sentence on why no gateway answers at an address, from gRPC's message. */
