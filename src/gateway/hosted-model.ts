@@ -1,9 +1,8 @@
-import { readFileSync } from 'node:fs';
-import { RocmForgeError } from '../shared/errors.js';
 import type { EventLoopBudget } from '../shared/event-loop-budget.js';
 import type { Fault } from '../shared/fault-log.js';
 import { PREDICTION } from '../shared/gguf/harmless.js';
 import { createLogger, type Logger } from '../shared/log.js';
+import { readOptionFile } from '../shared/option-file.js';
 import { MOST_DRAFT_TOKENS } from '../shared/step-limits.js';
 import { workerFile } from '../shared/worker-file.js';
 import type { ChangeableLimits } from './api/admin/admin-server.js';
@@ -224,16 +223,11 @@ export function templateOf({
   templateDate,
   toolsFallback,
 }: GatewayOptions): TemplateSettings {
-  const source = chatTemplate === undefined ? undefined : templateText(chatTemplate);
+  const source =
+    chatTemplate === undefined
+      ? undefined
+      : readOptionFile({ option: 'chat-template', path: chatTemplate }).toString('utf8');
   return { source, variablesJson: chatTemplateKwargs, tellsDate: templateDate, describesTools: toolsFallback };
-}
-
-function templateText(file: string): string {
-  try {
-    return readFileSync(file, 'utf8');
-  } catch (error) {
-    throw new RocmForgeError('INVALID_OPTION', `--chat-template ${file} cannot be read: ${(error as Error).message}`);
-  }
 }
 
 /** An executor elsewhere has a file of its own, and may split the model in its own way: it is compared with itself alone. */

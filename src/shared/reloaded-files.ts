@@ -2,6 +2,7 @@ import { type BigIntStats, readFileSync, statSync } from 'node:fs';
 import { readFile, stat } from 'node:fs/promises';
 import { RocmForgeError } from './errors.js';
 import type { Logger } from './log.js';
+import { type OptionFile, unreadableFile } from './option-file.js';
 
 /** Interval at which the files are checked. */
 const POLL_MS = 1000;
@@ -28,15 +29,15 @@ export class ReloadedFiles<T> {
    * @throws RocmForgeError `INVALID_OPTION` for a file that cannot be read, and what `parse` throws
    */
   constructor(
-    private readonly paths: readonly string[],
+    private readonly files: readonly OptionFile[],
     private readonly parse: (texts: readonly string[]) => T,
     private readonly log: Logger,
   ) {
-    const stats = paths.map((path) => attempt(path, () => statSync(path, { bigint: true })));
+    const stats = files.map((file) => attempt(file, () => statSync(file.path, { bigint: true })));
     stats.forEach((stats, i) => {
-      checkReadable(paths[i] as string, stats);
+      checkReadable(files[i] as OptionFile, stats);
     });
-    const texts = paths.map((path) => attempt(path, () => readFileSync(path, 'utf8')));
+    const texts = files.map((file) => attempt(file, () => readFileSync(file.path, 'utf8')));
     this.value = parse(texts);
     this.contents = JSON.stringify(texts);
     this.stamp = stampOf(stats);
@@ -65,15 +66,15 @@ export class ReloadedFiles<T> {
     if (this.isChecking) return;
     this.isChecking = true;
     try {
-      const stats = await Promise.all(this.paths.map((path) => stat(path, { bigint: true })));
+      const stats = await this.ofEach((path) => stat(path, { bigint: true }));
       const stamp = stampOf(stats);
       if (stamp === this.stamp && !this.mayBeStale) return;
       this.stamp = stamp;
       this.mayBeStale = isFresh(stats);
       stats.forEach((stats, i) => {
-        checkReadable(this.paths[i] as string, stats);
+        checkReadable(this.files[i] as OptionFile, stats);
       });
-      const texts = await Promise.all(this.paths.map((path) => readFile(path, 'utf8')));
+      const texts = await this.ofEach((path) => readFile(path, 'utf8'));
       const contents = JSON.stringify(texts);
       if (contents === this.contents) return;
       this.contents = contents;
@@ -87,6 +88,21 @@ export class ReloadedFiles<T> {
     }
   }
 
+  private get paths(): readonly string[] {
+    return this.files.map(({ path }) => path);
+  }
+
+  /** @throws RocmForgeError as {@link unreadableFile} */
+  private ofEach<R>(read: (path: string) => Promise<R>): Promise<readonly R[]> {
+    return Promise.all(
+      this.files.map((file) =>
+        read(file.path).catch((error: unknown) => {
+          throw unreadableFile(file, error);
+        }),
+      ),
+    );
+  }
+
   /** A file that stays wrong is told of once. */
   private complain({ message }: Error): void {
     const complaint = `${this.stamp} ${message}`;
@@ -96,18 +112,20 @@ export class ReloadedFiles<T> {
   }
 }
 
-function attempt<R>(path: string, read: () => R): R {
+function attempt<R>(file: OptionFile, read: () => R): R {
   try {
     return read();
   } catch (error) {
-    throw new RocmForgeError('INVALID_OPTION', `${path} cannot be read: ${(error as Error).message}`);
+    throw unreadableFile(file, error);
   }
 }
 
-function checkReadable(path: string, stats: BigIntStats): void {
-  if (!stats.isFile()) throw new RocmForgeError('INVALID_OPTION', `${path} is not a file; name one`);
-  if (stats.size <= MAX_BYTES) return;
-  throw new RocmForgeError('INVALID_OPTION', `${path} has ${stats.size} bytes, more than the ${MAX_BYTES} taken`);
+function checkReadable({ option, path }: OptionFile, stats: BigIntStats): void {
+  const refuse = (why: string): never => {
+    throw new RocmForgeError('INVALID_OPTION', `--${option} ${path} ${why}`, { option });
+  };
+  if (!stats.isFile()) refuse('is not a file; name one');
+  if (stats.size > MAX_BYTES) refuse(`has ${stats.size} bytes; the limit is ${MAX_BYTES}`);
 }
 
 function stampOf(stats: readonly BigIntStats[]): string {

@@ -1,7 +1,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import { RocmForgeError } from './errors.js';
 import type { Logger } from './log.js';
+import { type OptionFile, readOptionFile } from './option-file.js';
 import { ReloadedFiles } from './reloaded-files.js';
 
 const SECRET = /^[\x21-\x7e]{32,1024}$/;
@@ -10,8 +10,8 @@ const SECRET = /^[\x21-\x7e]{32,1024}$/;
 export type SharedSecret = ReloadedFiles<string>;
 
 /** @throws RocmForgeError `INVALID_OPTION` for a file that holds no secret */
-export function openSecret(path: string, log: Logger): SharedSecret {
-  return new ReloadedFiles([path], ([text = '']) => parseSecret(path, text), log);
+export function openSecret(file: OptionFile, log: Logger): SharedSecret {
+  return new ReloadedFiles([file], ([text = '']) => parseSecret(file.path, text), log);
 }
 
 /**
@@ -19,13 +19,8 @@ export function openSecret(path: string, log: Logger): SharedSecret {
  *
  * @throws RocmForgeError `INVALID_OPTION` for a file that holds none
  */
-export function readSecret(path: string): string {
-  try {
-    return parseSecret(path, readFileSync(path, 'utf8'));
-  } catch (error) {
-    if (error instanceof RocmForgeError) throw error;
-    throw new RocmForgeError('INVALID_OPTION', `${path} cannot be read: ${(error as Error).message}`);
-  }
+export function readSecret(file: OptionFile): string {
+  return parseSecret(file.path, readOptionFile(file).toString('utf8'));
 }
 
 /** True if two secrets are one; takes as long whatever they have in common. */

@@ -32,9 +32,13 @@ export const TLS_MIN_VERSION = 'TLSv1.2';
 /** @throws RocmForgeError `INVALID_OPTION` when the files are no certificate and its key */
 export function openTlsMaterial(files: TlsFiles, log: Logger): TlsMaterial {
   const { cert, key, clientCa } = files;
-  const paths = clientCa === undefined ? [cert, key] : [cert, key, clientCa];
+  const named = [
+    { option: 'tls-cert', path: cert },
+    { option: 'tls-key', path: key },
+    ...(clientCa === undefined ? [] : [{ option: 'tls-client-ca', path: clientCa }]),
+  ];
   return new ReloadedFiles(
-    paths,
+    named,
     ([certText = '', keyText = '', caText]) => {
       const certificate = readCertificates(cert, certText)[0] as X509Certificate;
       if (!certificate.checkPrivateKey(readKey(key, keyText))) {

@@ -137,7 +137,8 @@ describe.skipIf(!hasOpenssl)('over TLS', () => {
 it.each<[string, Partial<RemoteExecutor>, RegExp]>([
   ['a certificate without a key', { cert: 'x' }, /--executor-cert and --executor-key need each other/],
   ['a certificate without authorities', { cert: 'x', key: 'y' }, /--executor-cert needs --executor-ca/],
-  ['authorities that are not there', { ca: '/nowhere/ca.pem' }, /--executor-ca, .* cannot be used/],
+  ['authorities that are not there', { ca: '/nowhere/ca.pem' }, /--executor-ca \/nowhere\/ca.pem does not exist/],
+  ['a secret that is not there', { secretFile: '/nowhere/s' }, /--executor-secret-file \/nowhere\/s does not exist/],
 ])('a gateway refuses %s', async (_what, options, message) => {
   await expect(startGateway({ address: 'localhost:1', ...options })).rejects.toThrow(message);
 });

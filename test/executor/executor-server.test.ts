@@ -42,7 +42,7 @@ it.each<[string, Partial<ExecutorServerOptions>, RegExp]>([
   ['authorities without a certificate', { tlsClientCa: secretFile }, /--tls-client-ca needs --tls-cert/],
   ['a short secret', { secretFile: fileOf('short', 'hunter2\n') }, /holds no secret: one line of 32/],
   ['a secret of two lines', { secretFile: fileOf('two', `${'s'.repeat(40)}\n${'s'.repeat(40)}\n`) }, /holds no secret/],
-  ['a secret that is not there', { secretFile: path.join(folder, 'none') }, /cannot be read/],
+  ['a secret that is not there', { secretFile: path.join(folder, 'none') }, /^--secret-file \S+none does not exist$/],
 ])('refuses %s', (_what, options, message) => {
   expect(() => server(options)).toThrow(expect.objectContaining({ reason: 'INVALID_OPTION' }));
   expect(() => server(options)).toThrow(message);

@@ -19,7 +19,10 @@ beforeEach(() => {
   told = [];
   const log = pino({ level: 'warn' }, { write: (line: string) => warnings.push(JSON.parse(line).why) });
   files = new ReloadedFiles(
-    [file, other],
+    [
+      { option: 'first', path: file },
+      { option: 'second', path: other },
+    ],
     ([a = '', b]) => {
       if (a.includes('bad')) throw new Error(`${a} is bad`);
       return `${a} ${b}`;
@@ -66,7 +69,7 @@ it('keeps what it knew while a file is bad or gone, complains once, and goes on 
   await files.check();
   expect(files.current()).toBe('one 1');
   expect(told).toEqual([]);
-  expect(warnings).toEqual(['bad is bad', expect.stringContaining('ENOENT'), `${file} is not a file; name one`]);
+  expect(warnings).toEqual(['bad is bad', `--first ${file} does not exist`, `--first ${file} is not a file; name one`]);
   rmSync(file, { recursive: true });
   writeFileSync(file, 'two');
   await files.check();

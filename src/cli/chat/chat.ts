@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline/promises';
 import { Fields } from '../../gateway/api/http/fields.js';
 import { toolsOf } from '../../gateway/api/http/openai/tool-fields.js';
@@ -15,6 +14,7 @@ import {
   StopConditions,
   type Tool,
 } from '../../shared/generated/rocmforge/v1/inference.js';
+import { readOptionFile } from '../../shared/option-file.js';
 import type { OptionValues } from '../../shared/option-table.js';
 import { printableLine } from '../../shared/printable.js';
 import { type Connection, connect, servedModel, stream } from '../common/client.js';
@@ -300,8 +300,9 @@ function addTo(turn: ChatMessage, { text, reasoning, toolCalls }: GenerateChunk)
 }
 
 function readTools(file: string): Tool[] {
+  const text = readOptionFile({ option: 'tools', path: file }).toString('utf8');
   try {
-    return toolsOf(new Fields({ tools: parseJson(readFileSync(file, 'utf8')) }));
+    return toolsOf(new Fields({ tools: parseJson(text) }));
   } catch (error) {
     throw new RocmForgeError('INVALID_OPTION', `--tools ${file} cannot be read: ${(error as Error).message}`);
   }

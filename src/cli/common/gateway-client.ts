@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import {
   type ChannelCredentials,
   type ChannelOptions,
@@ -9,6 +8,7 @@ import {
 import type { RocmForgeClientOptions } from '../../client/index.js';
 import { RocmForgeError } from '../../shared/errors.js';
 import { InferenceServiceClient } from '../../shared/generated/rocmforge/v1/inference.js';
+import { readOptionFile } from '../../shared/option-file.js';
 import type { OptionValues } from '../../shared/option-table.js';
 import type { CLIENT_OPTIONS } from './options.js';
 
@@ -52,8 +52,10 @@ export function gatewayClient(
 
 function channel(ca?: string, key?: string, cert?: string) {
   if (ca === undefined) return credentials.createInsecure();
+  const read = (option: string, path: string | undefined) =>
+    path === undefined ? null : readOptionFile({ option, path });
+  const [caPem, keyPem, certPem] = [read('ca', ca), read('key', key), read('cert', cert)];
   try {
-    const [caPem, keyPem, certPem] = [ca, key, cert].map((file) => (file === undefined ? null : readFileSync(file)));
     return credentials.createSsl(caPem, keyPem, certPem);
   } catch (error) {
     throw new RocmForgeError('INVALID_OPTION', `--ca, --cert or --key cannot be used: ${(error as Error).message}`);

@@ -40,7 +40,7 @@ export function openExecutorServer(options: ExecutorServerOptions, log: Logger):
   if ((tlsCert === undefined) !== (tlsKey === undefined)) throw refused('--tls-cert and --tls-key need each other');
   if (tlsClientCa !== undefined && tlsCert === undefined) throw refused('--tls-client-ca needs --tls-cert');
   checkAddress(options);
-  const secret = secretFile === undefined ? undefined : openSecret(secretFile, log);
+  const secret = secretFile === undefined ? undefined : openSecret({ option: 'secret-file', path: secretFile }, log);
   return {
     interceptors: secret === undefined ? [] : [secretInterceptor(secret)],
     tls: tlsCert && tlsKey ? openTlsMaterial({ cert: tlsCert, key: tlsKey, clientCa: tlsClientCa }, log) : undefined,

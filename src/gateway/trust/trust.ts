@@ -56,11 +56,11 @@ export class Trust {
     if ((tlsCert === undefined) !== (tlsKey === undefined)) throw needs('--tls-cert and --tls-key need', 'each other');
     if (tlsClientCa !== undefined && tlsCert === undefined)
       throw needs('--tls-client-ca needs', '--tls-cert and --tls-key');
-    const read = <T>(path: string | undefined, parse: (path: string, text: string) => T) =>
-      path === undefined ? undefined : new ReloadedFiles([path], ([text = '']) => parse(path, text), log);
-    this.tokens = read(tokenFile, (path, text) => new BearerTokens(path, text));
-    this.jwts = read(jwksFile, (path, text) => new JwtVerifier(path, text, claims));
-    this.limits = read(limitsFile, readLimits);
+    const read = <T>(option: string, path: string | undefined, parse: (path: string, text: string) => T) =>
+      path === undefined ? undefined : new ReloadedFiles([{ option, path }], ([text = '']) => parse(path, text), log);
+    this.tokens = read('token-file', tokenFile, (path, text) => new BearerTokens(path, text));
+    this.jwts = read('jwks-file', jwksFile, (path, text) => new JwtVerifier(path, text, claims));
+    this.limits = read('limits-file', limitsFile, readLimits);
     this.proxied = new ProxiedClients(new TrustedProxies(options.trustedProxies), (header) =>
       this.knownPrincipal(header),
     );

@@ -90,9 +90,15 @@ it.each<[string, TrustOptions, RegExp]>([
   ['an audience without keys', { jwtAudience: 'a' }, /--jwt-issuer and --jwt-audience need --jwks-file/],
   ['a certificate without a key', { tlsCert: tokenFile }, /--tls-cert and --tls-key need each other/],
   ['authorities without a certificate', { tlsClientCa: tokenFile }, /--tls-client-ca needs --tls-cert/],
-  ['a file that is not there', { tokenFile: path.join(folder, 'none') }, /none cannot be read/],
-  ['a folder', { limitsFile: folder }, /is not a file/],
-  ['a file of 2 MiB', { tokenFile: fileOf('large', 'x'.repeat(2 << 20)) }, /has 2097152 bytes, more than/],
+  ['tokens that are not there', { tokenFile: path.join(folder, 'none') }, /^--token-file \S+none does not exist$/],
+  ['limits that are not there', { limitsFile: path.join(folder, 'none') }, /^--limits-file \S+none does not exist$/],
+  [
+    'a certificate that is not there',
+    { tlsCert: path.join(folder, 'none'), tlsKey: tokenFile },
+    /^--tls-cert \S+none does not exist$/,
+  ],
+  ['a folder', { limitsFile: folder }, /^--limits-file \S+ is not a file/],
+  ['a file of 2 MiB', { tokenFile: fileOf('large', 'x'.repeat(2 << 20)) }, /has 2097152 bytes; the limit is 1048576/],
   ['a certificate that is none', { tlsCert: tokenFile, tlsKey: tokenFile }, /holds no certificate in PEM/],
 ])('refuses %s', (_what, options, message) => {
   expect(() => trustOf(options)).toThrow(expect.objectContaining({ reason: 'INVALID_OPTION' }));

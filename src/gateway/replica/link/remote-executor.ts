@@ -1,6 +1,6 @@
-import { readFileSync } from 'node:fs';
 import { type ChannelCredentials, credentials, InterceptingCall, type Interceptor } from '@grpc/grpc-js';
 import { RocmForgeError } from '../../../shared/errors.js';
+import { readOptionFile } from '../../../shared/option-file.js';
 import { readSecret } from '../../../shared/secret.js';
 
 /** An executor that this gateway did not start, and how the two know each other. */
@@ -36,13 +36,16 @@ export function linkCredentials({ address, secretFile, ca, cert, key }: RemoteEx
   if (ca !== undefined && address.startsWith('unix:')) throw refused(`TLS is for HOST:PORT; ${address} needs none`);
   return {
     channel: ca === undefined ? credentials.createInsecure() : tlsCredentials(ca, key, cert),
-    interceptors: secretFile === undefined ? [] : [bearing(readSecret(secretFile))],
+    interceptors:
+      secretFile === undefined ? [] : [bearing(readSecret({ option: 'executor-secret-file', path: secretFile }))],
   };
 }
 
 function tlsCredentials(ca: string, key: string | undefined, cert: string | undefined): ChannelCredentials {
+  const read = (option: string, path: string | undefined) =>
+    path === undefined ? null : readOptionFile({ option, path });
+  const [caPem, keyPem, certPem] = [read('executor-ca', ca), read('executor-key', key), read('executor-cert', cert)];
   try {
-    const [caPem, keyPem, certPem] = [ca, key, cert].map((file) => (file === undefined ? null : readFileSync(file)));
     return credentials.createSsl(caPem, keyPem, certPem);
   } catch (error) {
     throw refused(`--executor-ca, --executor-cert or --executor-key cannot be used: ${(error as Error).message}`);
