@@ -1,4 +1,5 @@
 import { MEMORY_OPTIONS } from '../gateway/option-table.js';
+import { MAX_PORT } from '../shared/address.js';
 import { DEVICE_OPTIONS, ONE_EXECUTOR_SPLIT_OPTIONS } from '../shared/executor-options.js';
 import { flagOrFalse, option, preset, required } from '../shared/option-table.js';
 import { byteCount, text, texts, wholeNumber } from '../shared/option-types.js';
@@ -12,7 +13,7 @@ export const DEMO_OPTIONS = {
   kvCacheType,
   prompt: preset('<text>', text, 'Tell me a story about a brave fox.', 'prompt'),
   page: flagOrFalse('serve the chat page on this machine instead, with a button that kills the executor'),
-  port: preset('<port>', wholeNumber(0, 65_535), 8080, 'with --page: port on 127.0.0.1; 0 for any'),
+  port: preset('<port>', wholeNumber(0, MAX_PORT), 8080, 'with --page: port on 127.0.0.1; 0 for any'),
 };
 
 export const VERIFY_OPTIONS = {

@@ -1,5 +1,6 @@
 import { createServer, type Server, type Socket } from 'node:net';
-import { RocmForgeError } from '../shared/errors.js';
+import { parseHostPort } from '../shared/address.js';
+import { notListening } from '../shared/listen.js';
 import { METRICS_CONNECTIONS } from './api/grpc/open-files.js';
 
 /** Metrics that are served over HTTP. */
@@ -31,7 +32,8 @@ export interface MetricsLimits {
 
 const DEFAULT_LIMITS: MetricsLimits = { timeoutMs: 5000, sharedMs: 1000 };
 const MAX_HEAD_BYTES = 8192;
-const MAX_PORT = 65_535;
+/** Form of an address for metrics, for the message about another form. */
+export const METRICS_ADDRESS_FORM = 'use HOST:PORT for metrics, such as 127.0.0.1:9090';
 
 /** Whoever asks while a rendering is made, or a while after, gets that one: it takes milliseconds in which no stream goes on. */
 class SharedRendering {
@@ -75,13 +77,7 @@ export async function serveMetrics(
   probes: Probes,
   { timeoutMs, sharedMs }: MetricsLimits = DEFAULT_LIMITS,
 ): Promise<MetricsServer> {
-  const match = /^(.+):(\d{1,5})$/.exec(address);
-  if (!match || Number(match[2]) > MAX_PORT) {
-    throw new RocmForgeError(
-      'INVALID_OPTION',
-      `"${address}" is not an address for metrics; use HOST:PORT, such as 127.0.0.1:9090`,
-    );
-  }
+  const { host, port } = parseHostPort(address, METRICS_ADDRESS_FORM);
   const rendering = new SharedRendering(source, sharedMs);
   const open = new Set<Socket>();
   /** Among these, connections without a request, the oldest first: they make room for others. */
@@ -115,7 +111,7 @@ export async function serveMetrics(
     open.delete(socket);
     silent.delete(socket);
   };
-  await listen(server, Number(match[2]), (match[1] as string).replace(/^\[(.*)\]$/, '$1'), address);
+  await listen(server, port, host, address);
   const bound = server.address();
   return {
     port: typeof bound === 'object' && bound !== null ? bound.port : 0,
@@ -166,9 +162,7 @@ function answer(status: string, text: string, contentType = 'text/plain'): Buffe
 
 function listen(server: Server, port: number, host: string, address: string): Promise<void> {
   return new Promise((resolve, reject) => {
-    server.once('error', (error) =>
-      reject(new RocmForgeError('ADDRESS_IN_USE', `cannot serve metrics on ${address}: ${error.message}`)),
-    );
+    server.once('error', (error) => reject(notListening(address, error)));
     server.listen(port, host, () => resolve());
   });
 }

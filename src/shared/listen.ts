@@ -3,12 +3,12 @@ import { existsSync, lstatSync, unlinkSync } from 'node:fs';
 import { connect, createServer, type Server as NetServer, type Socket } from 'node:net';
 import path from 'node:path';
 import { createServer as createTlsServer, type Server as TlsServer } from 'node:tls';
+import { parseHostPort } from './address.js';
 import { RocmForgeError } from './errors.js';
 import { TLS_MIN_VERSION, type TlsMaterial } from './tls.js';
 
 /** The longest path of a socket file: `sun_path` of Linux without its closing zero. */
 const MAX_SOCKET_PATH_BYTES = 107;
-const MAX_PORT = 65_535;
 const HANDSHAKE_TIMEOUT_MS = 10_000;
 
 /** Address on which connections are accepted. */
@@ -139,18 +139,6 @@ function boundPort(servers: readonly NetServer[]): number {
   return typeof bound === 'object' && bound !== null ? bound.port : 0;
 }
 
-function parseHostPort(address: string): { readonly host: string; readonly port: number } {
-  const match = /^(.+):(\d{1,5})$/.exec(address);
-  const port = Number(match?.[2]);
-  if (match === null || port > MAX_PORT) {
-    throw new RocmForgeError(
-      'INVALID_OPTION',
-      `"${address}" is not an address; use HOST:PORT, such as 127.0.0.1:50051, or unix:PATH`,
-    );
-  }
-  return { host: (match[1] as string).replace(/^\[(.*)\]$/, '$1'), port };
-}
-
 async function removeDeadSocket(file: string): Promise<void> {
   if (Buffer.byteLength(file) > MAX_SOCKET_PATH_BYTES) {
     throw new RocmForgeError(
@@ -170,7 +158,7 @@ async function removeDeadSocket(file: string): Promise<void> {
     });
     socket.once('error', () => resolve(false));
   });
-  if (alive) throw new RocmForgeError('ADDRESS_IN_USE', `another process listens on unix:${file}`);
+  if (alive) throw addressInUse(`unix:${file}`);
   unlinkSync(file);
 }
 
@@ -184,7 +172,8 @@ const UNUSABLE: Readonly<Record<string, string>> = {
   ENOENT: 'the folder of the socket file does not exist; create it first',
 };
 
-function notListening(address: string, cause: Error): RocmForgeError {
+/** The error of an address on which a server, of whatever kind, could not listen. */
+export function notListening(address: string, cause: Error): RocmForgeError {
   const { code: given = '' } = cause as NodeJS.ErrnoException;
   const file = /^unix:(.+)$/.exec(address)?.[1];
   // libuv tells of a missing folder as of one that may not be written.
@@ -193,6 +182,12 @@ function notListening(address: string, cause: Error): RocmForgeError {
   if (why !== undefined) {
     return new RocmForgeError('INVALID_OPTION', `cannot listen on ${address}: ${why}`, {}, { cause });
   }
-  const known = code === 'EADDRINUSE' ? 'another process listens there; stop it, or use another port' : cause.message;
-  return new RocmForgeError('ADDRESS_IN_USE', `cannot listen on ${address}: ${known}`, {}, { cause });
+  if (code === 'EADDRINUSE') return addressInUse(address, cause);
+  return new RocmForgeError('ADDRESS_IN_USE', `cannot listen on ${address}: ${cause.message}`, {}, { cause });
+}
+
+function addressInUse(address: string, cause?: Error): RocmForgeError {
+  const other = address.startsWith('unix:') ? 'path' : 'port';
+  const advice = `stop the process that listens there, or use another ${other}`;
+  return new RocmForgeError('ADDRESS_IN_USE', `cannot listen on ${address}: it is in use; ${advice}`, {}, { cause });
 }

@@ -1,4 +1,5 @@
 import { InvalidArgumentError } from 'commander';
+import { MAX_PORT } from './address.js';
 
 /** A text as it is. */
 export const text = (given: string): string => given;
@@ -16,6 +17,11 @@ export function address(text: string): string {
     throw new InvalidArgumentError(
       `Give the host too, as 127.0.0.1:${text.replace(':', '')}, or a socket as unix:PATH.`,
     );
+  }
+  // Whatever the form of a gRPC target: no port is larger.
+  const port = text.startsWith('unix:') ? undefined : /:(\d+)$/.exec(text)?.[1];
+  if (Number(port ?? 0) > MAX_PORT) {
+    throw new InvalidArgumentError(`The port must be between 0 and ${MAX_PORT}.`);
   }
   return text;
 }

@@ -40,6 +40,10 @@ const MISTAKES: readonly (readonly [string, string, string | undefined])[] = [
   ['generate --address https://gateway:443/v1 hi', 'Leave "https://" out: give gateway:443.', undefined],
   ['chat --address http://127.0.0.1:1', 'Leave "http://" out: give 127.0.0.1:1.', undefined],
   ['bench serve --address grpc://127.0.0.1:1', 'Leave "grpc://" out: give 127.0.0.1:1.', undefined],
+  ['serve --model x --listen 127.0.0.1:99999', 'The port must be between 0 and 65535.', undefined],
+  ['serve --model x --http-listen [::1]:65536', 'The port must be between 0 and 65535.', undefined],
+  ['executor --listen 127.0.0.1:70000', 'The port must be between 0 and 65535.', undefined],
+  ['chat --address 127.0.0.1:70000', 'The port must be between 0 and 65535.', undefined],
   // Values say what is allowed.
   ['serve --model x --replicas 0', 'Give a whole number from 1 to 64.', undefined],
   ['serve --model x --idle-unload soon', 'Give a number.', undefined],
@@ -104,6 +108,22 @@ const REFUSALS: readonly (readonly [string, string])[] = [
     '"nonsense" is not an address; use HOST:PORT, such as 127.0.0.1:50051, or unix:PATH',
   ],
   [
+    `serve --model ${DEMO} --http-listen 127.0.0.1:80:80`,
+    '"127.0.0.1:80:80" is not an address; use HOST:PORT, such as 127.0.0.1:50051, or unix:PATH',
+  ],
+  ['executor --device host --insecure --listen 127.0.0.1:80:80', '"127.0.0.1:80:80" is not an address; use HOST:PORT'],
+  [
+    `serve --model ${DEMO} --listen 127.0.0.1:4711 --http-listen 127.0.0.1:4711`,
+    '--listen and --http-listen use one address, 127.0.0.1:4711; give each server its own',
+  ],
+  [`serve --model ${DEMO} --token-file /nowhere/tokens`, 'INVALID_OPTION: --token-file /nowhere/tokens does not exist'],
+  [
+    `serve --model ${DEMO} --chat-template /nowhere/t.jinja`,
+    'INVALID_OPTION: --chat-template /nowhere/t.jinja does not exist',
+  ],
+  ['chat --address 127.0.0.1:1 --ca /nowhere/ca.pem', 'INVALID_OPTION: --ca /nowhere/ca.pem does not exist'],
+  ['chat --address 127.0.0.1:1 --tools /nowhere/tools', 'INVALID_OPTION: --tools /nowhere/tools does not exist'],
+  [
     `serve --model ${DEMO} --device host --listen 192.0.2.1:50051`,
     'INVALID_OPTION: cannot listen on 192.0.2.1:50051: this machine does not have that address; use 127.0.0.1',
   ],
@@ -122,6 +142,26 @@ describe('options that need or exclude others are named as they were typed', () 
     const { code, stderr, stdout } = await rocmforge(...line.split(' '));
     expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
     expect(stderr).toContain(says);
+  });
+});
+
+describe('an environment variable with an unknown log level is named, in one line', () => {
+  it.each([
+    `serve --model ${DEMO} --device host`,
+    'executor --device host --listen 127.0.0.1:0 --insecure',
+    `generate --model ${DEMO} --device host hi`,
+    'doctor',
+    `inspect ${DEMO}`,
+  ])('%s', async (line) => {
+    const main = path.join(packageRoot, 'dist', 'cli', 'main.js');
+    const ended = await runProgram(process.execPath, [main, ...line.split(' ')], '', { ROCMFORGE_LOG_LEVEL: 'loud' });
+    expect(ended).toEqual({
+      code: 1,
+      stdout: '',
+      stderr:
+        'rocmforge: INVALID_OPTION: the environment variable ROCMFORGE_LOG_LEVEL is "loud"; allowed: trace, debug, info, ' +
+        'warn, error, fatal, silent\n',
+    });
   });
 });
 
@@ -145,28 +185,6 @@ describe('an address at which no gateway answers is named with why', () => {
   it.each(['generate', 'chat', 'bench serve'])('%s', async (command) => {
     const words = command.split(' ');
     const prompt = command === 'generate' ? ['hi'] : [];
-    describe('an environment variable with an unknown log level is named, in one line', () => {
-      it.each([
-        `serve --model ${DEMO} --device host`,
-        'executor --device host --listen 127.0.0.1:0 --insecure',
-        `generate --model ${DEMO} --device host hi`,
-        'doctor',
-        `inspect ${DEMO}`,
-      ])('%s', async (line) => {
-        const main = path.join(packageRoot, 'dist', 'cli', 'main.js');
-        const ended = await runProgram(process.execPath, [main, ...line.split(' ')], '', {
-          ROCMFORGE_LOG_LEVEL: 'loud',
-        });
-        expect(ended).toEqual({
-          code: 1,
-          stdout: '',
-          stderr:
-            'rocmforge: INVALID_OPTION: the environment variable ROCMFORGE_LOG_LEVEL is "loud"; allowed: trace, debug, info, ' +
-            'warn, error, fatal, silent\n',
-        });
-      });
-    });
-
     const said = async (address: string) => (await rocmforge(...words, '--address', address, ...prompt)).stderr;
     expect(await said('127.0.0.1:1')).toBe(
       'rocmforge: GATEWAY_UNAVAILABLE: no gateway answers at 127.0.0.1:1: is a gateway running there? Start one with ' +
@@ -185,14 +203,15 @@ describe('an address at which no gateway answers is named with why', () => {
   });
 });
 
-it('serve says that another process listens at its address', async () => {
+it.each(['--listen', '--metrics-listen'])('serve says that the address of %s is in use', async (option) => {
   const server = createTcpServer();
   await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
   const address = `127.0.0.1:${(server.address() as AddressInfo).port}`;
-  const { stderr } = await rocmforge('serve', '--model', DEMO, '--device', 'host', '--listen', address);
+  const serve = ['serve', '--model', DEMO, '--device', 'host', '--listen', '127.0.0.1:0'];
+  const { stderr } = await rocmforge(...serve, option, address);
   server.close();
   expect(stderr).toContain(
-    `ADDRESS_IN_USE: cannot listen on ${address}: another process listens there; stop it, or use another port`,
+    `ADDRESS_IN_USE: cannot listen on ${address}: it is in use; stop the process that listens there, or use another port`,
   );
 });
 

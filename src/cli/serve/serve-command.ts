@@ -27,6 +27,8 @@ export function addServeCommand(serve: Command): void {
     .description('serve models over gRPC, and over HTTP with --http-listen')
     .action(async (options) => {
       ignoreInspectorSignal();
+      const { checkListenAddresses } = await import('./listen-addresses.js');
+      checkListenAddresses(options);
       checkSystemLimits(executorThreads(options));
       limitHeapGrowth();
       // From here on: the first process of a container is not ended by signals that it does not handle. What came of a model is

@@ -1,5 +1,5 @@
 import { type Metadata, ServerInterceptingCall, type ServerInterceptor } from '@grpc/grpc-js';
-import { isLocal } from '../../shared/address.js';
+import { isLocal, parseHostPort } from '../../shared/address.js';
 import { RocmForgeError } from '../../shared/errors.js';
 import { toStatus } from '../../shared/grpc/status.js';
 import type { Logger } from '../../shared/log.js';
@@ -48,6 +48,7 @@ export function openExecutorServer(options: ExecutorServerOptions, log: Logger):
 }
 
 function checkAddress({ listen, secretFile, tlsClientCa, insecure }: ExecutorServerOptions): void {
+  if (!listen.startsWith('unix:')) parseHostPort(listen);
   const isGuarded = listen.startsWith('unix:') || secretFile !== undefined || tlsClientCa !== undefined;
   if (insecure && isGuarded) throw refused('--insecure is for an address that nothing else guards; leave it out');
   if (insecure && !isLocal(listen)) {
