@@ -26,7 +26,7 @@ export const TIERS = {
     '!test/gateway/chat/{jinja-constructs,published-templates,published-turns}.test.ts',
     'test/gateway/constraints/**',
     '!test/gateway/constraints/vocabulary-masks.test.ts',
-    'test/gateway/{device-metrics,metric-table,metrics-server,idle-unloader,router,redacted-options}.test.ts',
+    'test/gateway/{device-metrics,drain,metric-table,metrics-server,idle-unloader,router,redacted-options}.test.ts',
     'test/gateway/api/{peer,request-opener,running-requests,flush-scheduler}.test.ts',
     'test/gateway/api/grpc/{caller,chunk-encoding,connection-guard,far-deadlines,header-watch,abuse-tracker,message-frames,small-frames,stream-turns}.test.ts',
     'test/gateway/api/http/{client-bodies,constraint-fields,event-stream,generated-bodies,kept-streams,lenient-fields,response-store,unread-responses}.test.ts',

@@ -34,8 +34,8 @@ export interface HostedModel extends OfferedModel {
   /** Limits of each replica; operators may change them while it serves. */
   readonly queueLimits: readonly ChangeableLimits[];
   readonly idleUnloader: IdleUnloader;
-  /** True if it is not loaded with the gateway, but when a request comes or by command. */
-  readonly isOnDemand: boolean;
+  /** When it is loaded first: with the gateway, with its first request, or by command. */
+  readonly loadMode: GatewayOptions['load'];
   /** Its place among the models that are loaded at once; absent: there is no limit of them. */
   readonly place: ModelPlace | undefined;
   readonly kvCacheType: GatewayOptions['kvCacheType'];
@@ -192,7 +192,7 @@ export function hostModel(
       idleUnloader,
       ownsExecutors,
       observer,
-      isOnDemand,
+      loadMode: options.load,
       place,
       kvCacheType,
     },

@@ -111,6 +111,11 @@ export class HostedModels {
     return this.all.reduce((sum, { router }) => sum + router.active, 0);
   }
 
+  /** Generations queued so far. */
+  get accepted(): number {
+    return this.all.reduce((sum, { router }) => sum + router.accepted, 0);
+  }
+
   /** Counts of all replicas. */
   get counts(): ReplicaCounts {
     return this.all.map(({ router }) => router.counts).reduce(addUp);
@@ -123,7 +128,7 @@ export class HostedModels {
    * @throws RocmForgeError why the first one that cannot serve could not
    */
   async start(): Promise<void> {
-    const atStart = this.all.filter(({ isOnDemand }) => !isOnDemand);
+    const atStart = this.all.filter(({ loadMode }) => loadMode === 'at-start');
     for (const { encoder } of atStart) encoder.warm();
     for (const { router, served } of atStart) {
       await router.start().catch((error: unknown) => {

@@ -256,7 +256,7 @@ export async function startGateway(given: GivenGatewayOptions): Promise<Gateway>
     httpServer,
     metrics,
     drain: async (timeoutMs, delayMs = 0) => {
-      const finished = await drain({ models, server, httpServer, showHealth }, timeoutMs, delayMs);
+      const finished = await drain({ models, server, httpServer, showHealth, log }, timeoutMs, delayMs);
       await stop();
       return finished;
     },

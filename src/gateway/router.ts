@@ -40,11 +40,14 @@ const REPLACE_LIMIT_MS = 120_000;
  * continues on others with the same numerics, if there are any.
  */
 export class Router implements Backend {
+  /** Generations that came so far. */
+  submissions = 0;
+  /** Those of them that were queued. */
+  accepted = 0;
   private readonly placed = new WeakMap<Generation, RoutedReplica>();
   private isDraining = false;
   /** An operator has unloaded the model. */
   private isUnloaded = false;
-  private submitted = 0;
   /** In the order in which they are given requests; whose executor was lost last is the last. */
   private order: readonly RoutedReplica[];
   private replacing: Promise<void> | undefined;
@@ -168,11 +171,12 @@ export class Router implements Backend {
     this.checkAdmits();
     const { place, loadsOnRequest = true } = this.options;
     if (!loadsOnRequest && this.isModelUnloaded && !place?.isWaiting) throw notLoaded();
-    this.submitted += 1;
+    this.submissions += 1;
     // All of them, so that those who come next need not wait as long.
     if (place === undefined) this.startExecutors();
     const replica = this.pick(generation);
     replica.submit(generation);
+    this.accepted += 1;
     this.placed.set(generation, replica);
     place?.request();
   }
@@ -252,11 +256,6 @@ export class Router implements Backend {
   /** True if no executor has the model loaded, and none is being started for it. */
   get isModelUnloaded(): boolean {
     return this.replicas.every(({ state }) => state === 'unloading' || state === 'unloaded');
-  }
-
-  /** Generations that came so far. */
-  get submissions(): number {
-    return this.submitted;
   }
 
   /** Generations under way. */

@@ -66,6 +66,19 @@ it('serve --load on-demand starts nothing, and says so', async () => {
   expect(await endProcess(child)).toBe(0);
 });
 
+it('serve says of a model that no request loads how it is loaded', async () => {
+  const args = ['serve', ...two, '--model-option', 'small:load=on-command', '--listen', socket('command.sock')];
+  const { child, line } = await startRocmforge(/^serving small on /, ...args);
+  expect(line).toMatch(
+    /: not loaded \(load it with admin --load-model or POST \/models\/load\), sequences of 256 tokens, f16 KV cache$/,
+  );
+  const client = new RocmForgeClient(socket('command.sock'));
+  const generated = client.generate({ model: 'small', input: { $case: 'text', value: { text: 'the fox' } } });
+  await expect(generated).rejects.toMatchObject({ reason: 'MODEL_NOT_LOADED' });
+  client.close();
+  expect(await endProcess(child)).toBe(0);
+});
+
 it('each of several models may have options of its own', async () => {
   const template = path.join(folder, 'template.jinja');
   writeFileSync(template, '{% for m in messages %}{{ m.content }}{% endfor %}');

@@ -42,6 +42,10 @@ it('who is cut by a drain that takes too long is told so over HTTP', async () =>
   const model = path.join(packageRoot, 'models', 'demo.gguf');
   const { child, line } = await startRocmforge(/^serving HTTP/, 'serve', '--model', model, ...listening, ...limits);
   const at = line.replace('serving HTTP on ', '');
+  let log = '';
+  child.stderr?.on('data', (data) => {
+    log += data;
+  });
   const ask = (stream: boolean) =>
     fetch(`${at}/v1/completions`, {
       method: 'POST',
@@ -60,4 +64,6 @@ it('who is cut by a drain that takes too long is told so over HTTP', async () =>
   const { status } = await waiting;
   expect(status).toBe(503);
   expect(await ended).toBe(3);
+  expect(log).toMatch(/"streams":2,"timeoutMs":200,"delayMs":0,"msg":"draining: /);
+  expect(log).toMatch(/"ended":0,"cut":2,.*"msg":"drain timed out: the remaining streams are cut"/);
 });

@@ -16,6 +16,13 @@ const EXIT_STOPPED_AT_ONCE = 130;
 /** The first requests have the processors to themselves. */
 const SPARE_ON_HOST_MS = 2000;
 
+/** States of models that are not loaded when the gateway serves; of one that was loaded at the start: its executor is lost. */
+const UNLOADED_TEXTS = {
+  'at-start': 'loading',
+  'on-demand': 'loaded on demand',
+  'on-command': 'not loaded (load it with admin --load-model or POST /models/load)',
+} as const satisfies Record<HostedModel['loadMode'], string>;
+
 /** SIGUSR1 opens Node's inspector, through which whoever reaches the port runs what he likes; --inspect still does. */
 export function ignoreInspectorSignal(): void {
   process.on('SIGUSR1', () => undefined);
@@ -71,9 +78,9 @@ export function addServeCommand(serve: Command): void {
       replace = () => void gateway.replaceExecutors();
       watchNpm(() => stop());
       // Last: who reads this may signal at once.
-      const described = ({ served, router, kvCacheType }: HostedModel) =>
+      const described = ({ served, router, loadMode, kvCacheType }: HostedModel) =>
         `serving ${served.name} on ${bound}: ` +
-        (router.isLoaded ? `${router.counts.slots} sequences of` : 'loaded on demand, sequences of') +
+        (router.isLoaded ? `${router.counts.slots} sequences of` : `${UNLOADED_TEXTS[loadMode]}, sequences of`) +
         ` ${served.contextLength} tokens, ${kvCacheType} KV cache${devicesOf(router.devices)}`;
       const serving = gateway.models.map(described);
       writeText(`${serving.join('\n')}\n`);

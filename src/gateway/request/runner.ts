@@ -77,7 +77,7 @@ export class RequestRunner {
     const { timeLimitMs, promptIds, opened, isPromptOnly = false } = parameters;
     let timer: NodeJS.Timeout | undefined;
     let tokens = 0;
-    let firstTokenMs = 0;
+    let firstTokenMs: number | undefined;
     let lastTokenAt = 0;
     let isPausedByReader = false;
     const recoveries: number[] = [];
@@ -99,7 +99,8 @@ export class RequestRunner {
       context.spans?.end(outcome, tokens, isError);
       observer.requestEnded(outcome, hadSlot ? (now - arrivedAt) / 1000 : undefined);
       this.tell(context, {
-        ...{ outcome, promptTokens: promptIds.length, completionTokens: tokens, firstTokenMs },
+        ...{ outcome, promptTokens: promptIds.length, completionTokens: tokens },
+        ...(firstTokenMs !== undefined && { firstTokenMs }),
         durationMs: Math.round(now - arrivedAt),
         ...(recoveries.length > 0 && { recoveryMs: recoveries }),
         ...(Number.isFinite(context.deadline) && { leftMs: Math.round(context.deadline - now) }),

@@ -209,6 +209,7 @@ describe('a request', () => {
     emit(105);
     expect([counted, latencies.length]).toEqual([2, 3]);
     expect(lines.at(-1)).toMatchObject({ promptTokens: 2, completionTokens: 0, outcome: 'length' });
+    expect(lines.map((line) => 'firstTokenMs' in line)).toEqual([true, false]);
   });
 
   it('counts for its principal', () => {
@@ -245,9 +246,11 @@ describe('a request', () => {
     refusal = new RocmForgeError('QUEUE_FULL', 'too many');
     expect(() => run()).toThrow('too many');
     expect(outcomes).toEqual(['QUEUE_FULL']);
+    expect(lines).toMatchObject([{ outcome: 'QUEUE_FULL', completionTokens: 0 }]);
     refusal = undefined;
-    run();
-    generation.fail(new RocmForgeError('EXECUTOR_UNAVAILABLE', 'gone'));
+    run({ signal: AbortSignal.abort() });
+    expect(lines).toHaveLength(2);
+    for (const line of lines) expect(line).not.toHaveProperty('firstTokenMs');
     // Neither had a slot.
     expect(latencies).toEqual([undefined, undefined]);
   });
