@@ -170,16 +170,25 @@ function isFault(value: unknown): value is Fault {
   );
 }
 
+/** Beginning of the {@link Fault.cause} of an executor that a gateway killed since no step came back. */
+export const HUNG_EXECUTOR = 'executor hung';
+
+/** True if the executor hung: the signal that ended it was the gateway's. */
+export const isHungFault = ({ cause }: Pick<Fault, 'cause'>): boolean => cause.startsWith(HUNG_EXECUTOR);
+
 /** A fault in one line: how it ended, in what, and its last words. */
-export function describeFault({ cause, exitCode, signal, record, lastLine }: Fault): string {
+export function describeFault(fault: Fault): string {
+  const { cause, exitCode, signal, record, lastLine } = fault;
+  const isHung = isHungFault(fault);
   const steps = record?.steps;
+  const ending = signal === null ? `exit code ${exitCode}` : signal;
   const parts = [
-    signal === null ? `exit code ${exitCode}` : signal,
+    isHung ? cause : ending,
     record === undefined ? 'before it kept a record' : record.phase,
     steps && (steps[0] === steps[1] ? `in step ${steps[0]}` : `in steps ${steps[0]} to ${steps[1]}`),
     steps && record?.launch && describeLaunch(record.launch),
     record?.error?.message,
-    cause,
+    isHung ? undefined : cause,
     lastLine,
   ];
   return parts.filter((part) => part !== undefined && part !== '').join('; ');

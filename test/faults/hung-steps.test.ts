@@ -3,6 +3,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { credentials } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
+import { describeFault, type Fault } from '../../src/shared/fault-log.js';
 import { HealthCheckResponse_ServingStatus, HealthClient } from '../../src/shared/generated/grpc/health/v1/health.js';
 import { startRocmforge } from '../support/command-line.js';
 import { generate, request, startTestGateway } from '../support/gateway.js';
@@ -31,7 +32,8 @@ it('a step that does not come back is noticed, and costs no token', async () => 
     await ended;
     expect(tokens).toEqual(undisturbed.tokenIds);
     const [fault] = server.gateway.faults;
-    expect(fault?.cause).toMatch(/no step came back/);
+    expect(fault?.cause).toMatch(/^executor hung: no step for \d+ ms; killed by the gateway$/);
+    expect(describeFault(fault as Fault)).toMatch(/^executor hung: no step for \d+ ms; killed by the gateway; serving/);
     // It was stopped: it could not end when it was asked to.
     expect(fault?.signal).toBe('SIGKILL');
     expect(await server.gateway.metrics.registry.metrics()).toContain(

@@ -54,6 +54,17 @@ it.each<[string, string]>([
   expect(readdirSync(folder).sort()).toEqual(['faults.json', 'faults.json.1', 'faults.json.2']);
 });
 
+it('logs a hang as one, not as the signal by which the gateway ended it', () => {
+  const messages: string[] = [];
+  const log = pino({}, { write: (line: string) => messages.push((JSON.parse(line) as { msg: string }).msg) });
+  reportFault(faultAt(1), undefined, log);
+  reportFault({ ...faultAt(2), cause: 'executor hung: no step for 2000 ms; killed by the gateway' }, undefined, log);
+  expect(messages).toEqual([
+    'executor fault: SIGKILL; before it kept a record',
+    'executor hung: no step for 2000 ms; killed by the gateway; before it kept a record',
+  ]);
+});
+
 it('keeps the entries that it can read of a file that it puts aside', async () => {
   writeFileSync(file, JSON.stringify([faultAt(1), { at: 5 }, faultAt(2)]));
   await keepFault(folder, faultAt(3));

@@ -1,5 +1,5 @@
 import { ERRORS, type ErrorReason, RocmForgeError } from '../../../shared/errors.js';
-import { describeFault, type Fault, keepFault } from '../../../shared/fault-log.js';
+import { describeFault, type Fault, isHungFault, keepFault } from '../../../shared/fault-log.js';
 import type { Logger } from '../../../shared/log.js';
 import type { Exit } from './executor-process.js';
 
@@ -44,7 +44,7 @@ export const faultCounters = { notKept: 0 };
 
 /** Logs a fault and keeps it, where there is a folder for that. */
 export function reportFault(fault: Fault, stateFolder: string | undefined, log: Logger): void {
-  log.error({ fault }, `executor fault: ${describeFault(fault)}`);
+  log.error({ fault }, isHungFault(fault) ? describeFault(fault) : `executor fault: ${describeFault(fault)}`);
   if (stateFolder === undefined) return;
   keepFault(stateFolder, fault).then(
     (file) => {

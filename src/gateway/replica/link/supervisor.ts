@@ -1,6 +1,7 @@
 // One file because each event changes the same state: the process, its session, and the reason why the previous one was ended.
 import { randomBytes } from 'node:crypto';
 import { asRocmForgeError, RocmForgeError } from '../../../shared/errors.js';
+import { HUNG_EXECUTOR } from '../../../shared/fault-log.js';
 import type { LoadModelRequest } from '../../../shared/generated/rocmforge/executor/v1/executor.js';
 import type { Logger } from '../../../shared/log.js';
 import { packageVersion } from '../../../shared/package.js';
@@ -267,7 +268,7 @@ export class Supervisor {
     // None follows before it is asked for: time without requests is no recovery.
     if (after.state === 'unloaded') this.lostAt = undefined;
     if (after.state !== state) {
-      this.log.info({ from: state, event }, `supervisor ${after.state}`);
+      this.log.info({ from: state, event }, `executor state: ${after.state}`);
       // The first cause is what counts: what comes after follows from it.
       if (cause !== undefined) {
         this.cause ??= cause;
@@ -526,7 +527,7 @@ export class Supervisor {
   private processEnded(child: ExecutorProcess, exit: Exit): void {
     const current = this.process === child;
     if (current) this.process = undefined;
-    const { code, signal } = exit;
+    const { code } = exit;
     if (this.state === 'stopped' && this.cause === undefined) return;
     if (this.isReplaced && current) {
       this.session?.close();
@@ -534,8 +535,9 @@ export class Supervisor {
       return;
     }
     const wasTold = code === EXIT_TOLD || (this.cause !== undefined && this.cause.reason !== 'EXECUTOR_UNAVAILABLE');
-    const ending = unavailable(`the executor ended ${signal === null ? `with exit code ${code}` : `by ${signal}`}`);
-    const fault = faultOf({ pid: child.pid, executorEpoch: this.executorEpoch, cause: this.cause, exit });
+    const ending = unavailable(this.describeEnd(exit));
+    const cause = this.isHung && current ? ending : this.cause;
+    const fault = faultOf({ pid: child.pid, executorEpoch: this.executorEpoch, cause, exit });
     // A first start that cannot work is the caller's mistake, of which it hears, and so do those who asked for a load.
     const isAsked = this.first !== undefined || this.supervision.demanded === true;
     if (!isAsked || !wasTold) {
@@ -553,6 +555,13 @@ export class Supervisor {
     this.first?.reject(reportedError(fault.lastLine) ?? told);
     this.happen('refused');
     this.gone(exit, told);
+  }
+
+  /** The end of a process: of one that hung its signal says only that the gateway killed it. */
+  private describeEnd({ code, signal, isKilled }: Exit): string {
+    const how = signal === null ? `ended with exit code ${code}` : `ended by ${signal}`;
+    if (!this.isHung || this.cause === undefined) return `the executor ${how}`;
+    return `${this.cause.message}; ${isKilled ? 'killed by the gateway' : how}`;
   }
 
   /** The executor has ended, or has been given up: what that says of the steps it was at is told before the next begins. */
@@ -596,7 +605,7 @@ export class Supervisor {
     const overdue = this.session?.watch.overdueMs(this.options.stepTimeoutMs);
     if (overdue === undefined) return;
     this.isHung = true;
-    this.happen('overdue', unavailable(`no step came back for ${Math.round(overdue)} ms`));
+    this.happen('overdue', unavailable(`${HUNG_EXECUTOR}: no step for ${Math.round(overdue)} ms`));
   }
 }
 
