@@ -78,7 +78,7 @@ HostDevice::~HostDevice() {
 }
 
 std::string HostDevice::description() const {
-  return host_level() + ", " + std::to_string(pool_.threads()) + " threads";
+  return host_level() + ", " + std::to_string(pool_.threads()) + (pool_.threads() == 1 ? " thread" : " threads");
 }
 
 void* HostDevice::allocate(size_t bytes) {

@@ -5,7 +5,7 @@ import { flagOrFalse, option, preset, required } from '../shared/option-table.js
 import { byteCount, text, texts, wholeNumber } from '../shared/option-types.js';
 import { STATE_DIR } from './admin/operate-commands.js';
 
-const { kvCacheType, stateSnapshots, cpuExperts } = MEMORY_OPTIONS;
+const { kvCacheType, stateSnapshots } = MEMORY_OPTIONS;
 const JSON_OPTION = { json: flagOrFalse('print JSON') };
 
 export const DEMO_OPTIONS = {
@@ -61,7 +61,11 @@ export const INSPECT_OPTIONS = {
   ),
   kvCacheType,
   stateSnapshots,
-  cpuExperts,
+  cpuExperts: option(
+    '<layers>',
+    wholeNumber(0),
+    'with --fit: layers, the last that have any, whose routed experts stay in host memory (default: as few as fit)',
+  ),
   ...JSON_OPTION,
 };
 

@@ -82,7 +82,7 @@ export async function startGateway(given: GivenGatewayOptions): Promise<Gateway>
   const log = createLogger('gateway');
   const started = Math.floor(Date.now() / 1000);
   const left = removeLeftFolders();
-  if (left > 0) log.info({ folders: left }, 'removed what gateways that were killed had left');
+  if (left > 0) log.info({ folders: left }, 'removed stale directories of killed gateways');
   const served = openModels(options);
   const faults: Fault[] = [];
   const metrics: Metrics = new Metrics(

@@ -47,9 +47,12 @@ export const BUILD_METRICS = {
 export const MODEL_METRICS = {
   running: ofModel('num_requests_running', 'Sequences with a slot'),
   waiting: ofModel('num_requests_waiting', 'Sequences that wait for a slot'),
-  kvUsage: ofModel('kv_cache_usage_perc', 'Part of the KV blocks in use, of the kind that is fuller, 0 to 1'),
-  stateSnapshots: ofModel('state_snapshots', 'Snapshots of recurrent states that there are'),
-  keptStateSnapshots: ofModel('state_snapshots_kept', 'Snapshots of recurrent states that can be found'),
+  kvUsage: ofModel(
+    'kv_cache_usage_perc',
+    'Fraction of the KV blocks in use, 0 to 1; with several kinds of blocks, of the fuller kind',
+  ),
+  stateSnapshots: ofModel('state_snapshots', 'Snapshots of recurrent state'),
+  keptStateSnapshots: ofModel('state_snapshots_kept', 'Snapshots of recurrent state that new prompts can reuse'),
   cacheConfig: gauge(
     'cache_config_info',
     'Tokens of a KV block and number of blocks, as labels',
@@ -57,7 +60,7 @@ export const MODEL_METRICS = {
     'block_size',
     'num_gpu_blocks',
   ),
-  preemptions: byScheduler('num_preemptions_total', 'Sequences that gave up their blocks to others'),
+  preemptions: byScheduler('num_preemptions_total', 'Sequences preempted because others needed their KV blocks'),
   slotPreemptions: byScheduler(
     'slot_preemptions_total',
     'Sequences preempted from their slot for another client, or because their client stopped reading or their constraint is still translated',
@@ -66,14 +69,14 @@ export const MODEL_METRICS = {
   steps: byScheduler('steps_total', 'Steps planned'),
   drafts: byScheduler('spec_decode_num_drafts_total', 'Sequences in steps that had draft tokens, once for each step'),
   draftTokens: byScheduler('spec_decode_num_draft_tokens_total', 'Draft tokens computed'),
-  acceptedDraftTokens: byScheduler('spec_decode_num_accepted_tokens_total', 'Draft tokens that were right'),
+  acceptedDraftTokens: byScheduler('spec_decode_num_accepted_tokens_total', 'Draft tokens accepted'),
   predictedTokens: byScheduler(
     'spec_decode_num_mtp_draft_tokens_total',
     'Draft tokens of the multi-token-prediction block',
   ),
   acceptedPredictedTokens: byScheduler(
     'spec_decode_num_mtp_accepted_tokens_total',
-    'Draft tokens of the multi-token-prediction block that were right',
+    'Draft tokens of the multi-token-prediction block accepted',
   ),
   maskMisses: byScheduler('mask_misses_total', 'Tokens computed again because their mask had not come in time'),
   discardedTokens: byScheduler('discarded_tokens_total', 'Tokens computed ahead and discarded'),
@@ -99,7 +102,7 @@ export const MODEL_METRICS = {
   nonFinite: byEngine('requests_non_finite_total', 'Requests ended because their logits were NaN or infinite'),
   saturatedActivations: byEngine(
     'saturated_activations_total',
-    'Activations beyond f16’s range, for which its largest number stood',
+    'Activations beyond the range of f16, replaced by its largest number',
   ),
   engineBytes: ofModel('grammar_engine_bytes', 'Memory of token tries, automata and masks that all grammars share'),
   grammarBytes: ofModel('grammar_cache_bytes', 'Memory of grammars kept for later requests'),
@@ -111,7 +114,7 @@ export const MODEL_METRICS = {
   ),
   waitsForLoad: ofModel('model_waits_for_load', '1 while the model waits for another to be unloaded'),
   loads: totalOfModel('model_loads_total', 'Executors that loaded the model because a request came'),
-  unloads: totalOfModel('model_unloads_total', 'Executors ended because the model was idle, or by an operator'),
+  unloads: totalOfModel('model_unloads_total', 'Executors ended because the model was idle, or by an admin request'),
 } satisfies MetricRows;
 
 /** Events of models’ requests and executors. */
@@ -121,7 +124,7 @@ export const REQUEST_METRICS = {
   requests: counter('request_total', 'Requests by how they ended', 'model_name', 'outcome'),
   restarts: counter(
     'executor_restarts_total',
-    'Executors that ended or were given up, by why: hung, connection, a signal or exit_CODE',
+    'Executors lost, by reason: hung, connection, a signal or exit_CODE',
     'model_name?',
     'reason',
   ),
@@ -157,9 +160,13 @@ export const REQUEST_METRICS = {
 
 /** Rejected calls and requests. */
 export const REJECTION_METRICS = {
-  credentials: counter('credentials_refused_total', 'Calls refused for their credential, by why', 'reason'),
-  rateLimits: counter('rate_limited_total', 'Calls refused because their principal is at a limit, by which', 'limit'),
-  httpErrors: counter('http_errors_total', 'Requests that the HTTP server answered with an error, by why', 'reason'),
+  credentials: counter('credentials_refused_total', 'Calls rejected for their credential, by reason', 'reason'),
+  rateLimits: counter(
+    'rate_limited_total',
+    'Calls rejected because their principal reached a limit, by limit',
+    'limit',
+  ),
+  httpErrors: counter('http_errors_total', 'HTTP requests answered with an error, by reason', 'reason'),
   rejected: counter(
     'rejected_requests_total',
     'Requests rejected before they ran, by API and reason; the log has a line for each, up to a rate',
@@ -170,24 +177,28 @@ export const REJECTION_METRICS = {
 
 /** Connections and calls that the guards of an API turned away. */
 export const API_METRICS = {
-  refusedConnections: counter('connections_refused_total', 'Connections that found no room', 'api'),
+  refusedConnections: counter('connections_refused_total', 'Connections rejected because too many were open', 'api'),
   heldConnections: counter(
     'connections_held_total',
-    'Connections refused for what their peers did before, a second after they came',
+    'Connections rejected for earlier violations of their peer, a second after they opened',
     'api',
   ),
-  closedConnections: counter('connections_closed_total', 'Connections closed for others, or for silence', 'api'),
+  closedConnections: counter(
+    'connections_closed_total',
+    'Connections closed to make room for others, or because they were silent',
+    'api',
+  ),
   floods: counter('connection_floods_total', 'Connections closed to new streams for floods of pings or resets', 'api'),
   failedHandshakes: counter('tls_handshakes_failed_total', 'TLS handshakes that failed', 'api'),
-  refused: counter('calls_refused_total', 'Calls refused as too many or too large', 'api'),
-  slowSenders: counter('slow_senders_total', 'Requests given up that did not arrive', 'api'),
+  refused: counter('calls_refused_total', 'Calls rejected because they were too many or too large', 'api'),
+  slowSenders: counter('slow_senders_total', 'Requests cancelled because they did not arrive in time', 'api'),
   slowReaders: counter('slow_readers_total', 'Responses cancelled because their client stopped reading', 'api'),
 } satisfies MetricRows;
 
 export const EXECUTOR_METRICS = {
   unusable: gauge(
     'executor_unusable',
-    '1 while no executor of the replica can be used, by why; absent while one serves',
+    '1 while no executor of the replica is usable, by reason; absent while one serves',
     'model_name?',
     'replica',
     'reason',
@@ -197,24 +208,24 @@ export const EXECUTOR_METRICS = {
 /** Diagnostics that this process could not write. */
 export const LOSS_METRICS = {
   droppedLines: counter('log_lines_dropped_total', 'Log lines dropped because their reader is too slow'),
-  lostFaults: counter('faults_not_kept_total', 'Executor faults that the state folder did not take'),
+  lostFaults: counter('faults_not_kept_total', 'Executor faults that could not be written to the state folder'),
 } satisfies MetricRows;
 
 const ofDevice = (name: string, help: string) => gauge(`device_${name}`, help, 'model_name?', 'replica', 'device');
 
 /** Sensors of devices, absent if a device does not report them. */
 export const DEVICE_METRICS = {
-  info: ofDevice('info', 'What the replica computes on, in its label `device`'),
-  usedBytes: ofDevice('memory_used_bytes', 'Device memory that the executor has taken'),
-  totalBytes: ofDevice('memory_total_bytes', 'Device memory in all'),
+  info: ofDevice('info', 'Device of the replica, in its label `device`'),
+  usedBytes: ofDevice('memory_used_bytes', 'Device memory in use by the executor'),
+  totalBytes: ofDevice('memory_total_bytes', 'Total device memory'),
   temperatureC: ofDevice('temperature_celsius', 'Temperature of the hottest sensor that the driver reports'),
-  powerW: ofDevice('power_watts', 'Power that the device takes'),
+  powerW: ofDevice('power_watts', 'Power draw of the device'),
   clockHz: ofDevice('clock_hertz', 'Clock of the compute units'),
-  throttled: ofDevice('throttled', '1 while clocks are held down by heat or power'),
+  throttled: ofDevice('throttled', '1 while heat or power limits the clocks'),
 } satisfies MetricRows;
 
 export const KEPT_STREAM_METRICS = {
-  streams: gauge('kept_streams', 'Streams kept for clients that come back'),
+  streams: gauge('kept_streams', 'Streams kept for clients that reconnect'),
   bytes: gauge('kept_stream_bytes', 'Memory of kept streams'),
   dropped: counter('kept_streams_dropped_total', 'Kept streams dropped because there was no room'),
 } satisfies MetricRows;
@@ -222,7 +233,7 @@ export const KEPT_STREAM_METRICS = {
 /** With `--otlp-endpoint`. */
 export const SPAN_METRICS = {
   ended: counter('spans_total', 'Spans of requests'),
-  exported: counter('spans_exported_total', 'Spans that the collector took'),
+  exported: counter('spans_exported_total', 'Spans that the collector accepted'),
 } satisfies MetricRows;
 
 /** The whole table, in the order of `/metrics`. */

@@ -145,6 +145,13 @@ describe('options that need or exclude others are named as they were typed', () 
   });
 });
 
+it('inspect has its own help for --cpu-experts: its --fit is a report', async () => {
+  const { stdout } = await rocmforge('inspect', '--help');
+  const help = stdout.replace(/\s+/g, ' ');
+  expect(help).toContain('whose routed experts stay in host memory (default: as few as fit)');
+  expect(help).not.toContain('default: by --fit');
+});
+
 describe('an environment variable with an unknown log level is named, in one line', () => {
   it.each([
     `serve --model ${DEMO} --device host`,

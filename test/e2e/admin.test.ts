@@ -99,7 +99,7 @@ describe('who operates a gateway', () => {
     await stream.ended;
     expect(log).toBe('');
     expect(await settings('--log-level', 'info')).toMatchObject({ logLevel: 'info', maxQueuedTokens: 77_777 });
-    await expect.poll(() => log).toContain('an operator changed the settings');
+    await expect.poll(() => log).toContain('changed settings (admin request)');
   });
 
   it('changes how much may wait, for requests that come from then on', async () => {

@@ -61,7 +61,7 @@ function visible(name: string, value: string, cards: number): Finding {
   return {
     check: name,
     state: 'info',
-    detail: `${detail}, numbered anew from 0 (--gpu)`,
+    detail: `${detail}, renumbered from 0 (--gpu)`,
     ...(named !== -1 && { fix }),
   };
 }

@@ -26,19 +26,28 @@ export function codeObjectFindings(cards: readonly Card[], folder = KERNELS): Fi
         : { check: 'code objects', state: 'missing', detail: 'none built', fix: building(card.target) },
     );
   } else {
-    findings.push({
-      check: 'code objects',
-      state: 'ok',
-      detail: `of ${targets.map((name) => described(folder, name)).join(', ')}`,
-    });
+    const built = targets.map((target) => ({ target, ...manifestOf(folder, target) }));
+    const readable = built.flatMap(({ target, files }) => (files === undefined ? [] : `${target} (${files} files)`));
+    if (readable.length > 0) findings.push({ check: 'code objects', state: 'ok', detail: `of ${readable.join(', ')}` });
+    for (const { target, problem } of built) {
+      // A card that needs them gets a line of its own, below.
+      if (problem !== undefined)
+        findings.push({
+          check: 'code objects',
+          state: 'warning',
+          detail: `${target}: ${problem}`,
+          fix: building(target),
+        });
+    }
   }
   for (const target of new Set(cards.map((card) => card.target))) {
     const check = `code objects for ${target}`;
     const taken = builtFor(target, folder);
+    const problem = taken === undefined ? 'none' : manifestOf(folder, taken).problem;
     findings.push(
-      taken === undefined
-        ? { check, state: 'failed', detail: 'none', fix: building(target) }
-        : { check, state: 'ok', detail: taken === target ? 'its own' : `those of ${taken}` },
+      problem === undefined
+        ? { check, state: 'ok', detail: taken === target ? 'its own' : `those of ${taken}` }
+        : { check, state: 'failed', detail: problem, fix: building(taken ?? target) },
     );
   }
   return findings;
@@ -53,13 +62,14 @@ export function builtFor(target: string, folder = KERNELS): string | undefined {
   }
 }
 
-function described(folder: string, target: string): string {
+/** Number of files that a target's manifest lists, or why there is none. */
+function manifestOf(folder: string, target: string): { readonly files?: number; readonly problem?: string } {
+  const file = path.join(folder, target, 'manifest.json');
+  if (!existsSync(file)) return { problem: 'incomplete build: manifest.json does not exist' };
   try {
-    const { files } = JSON.parse(readFileSync(path.join(folder, target, 'manifest.json'), 'utf8')) as {
-      files: unknown[];
-    };
-    return `${target} (${files.length} files)`;
+    const { files } = JSON.parse(readFileSync(file, 'utf8')) as { files: unknown[] };
+    return { files: files.length };
   } catch (error) {
-    return `${target} (unreadable: ${(error as Error).message})`;
+    return { problem: `manifest.json cannot be read: ${(error as Error).message}` };
   }
 }

@@ -1,8 +1,11 @@
 /** One thing that was looked at. */
 export interface Finding {
   readonly check: string;
-  /** `failed`: it is there and does not work. `missing`: it is not there, and something else may do. */
-  readonly state: 'ok' | 'missing' | 'failed' | 'info';
+  /**
+   * `failed`: it is there and does not work. `warning`: the same, but nothing needs it here. `missing`: it is not there, and something
+   * else may do.
+   */
+  readonly state: 'ok' | 'missing' | 'warning' | 'failed' | 'info';
   readonly detail: string;
   /** Command that fixes it; to be read before it is run. */
   readonly fix?: string;

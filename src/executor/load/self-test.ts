@@ -176,7 +176,7 @@ class SelfTest {
       throw new RocmForgeError(
         'KERNELS_INVALID',
         `the self-test of ${kernel.name} on ${this.device.description} gives ${actual[wrong]} for element ${wrong}, not ` +
-          `${values[wrong]}: kernels or device are broken; build the kernels anew or try another device`,
+          `${values[wrong]}: kernels or device are broken; rebuild the kernels or try another device`,
       );
     }
   }

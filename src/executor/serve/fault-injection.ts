@@ -18,7 +18,7 @@ export function parseFault(text: string): PlantedFault {
   const [fault, tokenId] = text.split('@');
   const known = FAULTS.find((candidate) => candidate === fault);
   if (known === undefined)
-    throw new RocmForgeError('INVALID_OPTION', `no fault "${text}"; known are ${FAULTS.join(', ')}`);
+    throw new RocmForgeError('INVALID_OPTION', `unknown fault "${text}"; allowed: ${FAULTS.join(', ')}`);
   return tokenId === undefined ? { fault: known } : { fault: known, tokenId: Number(tokenId) };
 }
 

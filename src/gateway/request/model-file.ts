@@ -134,6 +134,6 @@ function openPathOf({ source }: ModelPart): string {
 export function contentChanged(file: string): RocmForgeError {
   return new RocmForgeError(
     'MODEL_FILE_CHANGED',
-    `the model file ${path.basename(file)} was written to while it was served: what it holds now is another model; start the gateway anew`,
+    `the model file ${path.basename(file)} was written to while it was served: what it holds now is another model; restart the gateway`,
   );
 }

@@ -134,7 +134,7 @@ export function preTokenizerNamed(name: string | undefined): PreTokenizer {
   if (found !== undefined) return found;
   const problem =
     name === undefined
-      ? 'the model file has no "tokenizer.ggml.pre", which says how text is cut; convert the model anew'
+      ? 'the model file has no "tokenizer.ggml.pre", which says how text is cut; convert the model again'
       : `pre-tokenizer ${quoted(name)} is not supported`;
   throw new RocmForgeError('TOKENIZER_UNSUPPORTED', `${problem}; supported: ${[...BY_NAME.keys()].sort().join(', ')}`, {
     pre: cut(name ?? ''),

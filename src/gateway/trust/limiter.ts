@@ -80,7 +80,7 @@ export class Limiter {
     const limits = this.limits().of(principal);
     const { tokens_per_minute: mostTokens } = limits;
     if (mostTokens !== undefined && promptTokens > mostTokens) {
-      const message = `the prompt has ${promptTokens} tokens, more than the limit tokens_per_minute of ${mostTokens}; shorten it`;
+      const message = `the prompt has ${promptTokens} tokens, more than the token limit per minute (${mostTokens}); shorten it`;
       throw new RocmForgeError('PROMPT_TOO_LONG', message, { limit: 'tokens_per_minute' });
     }
     const possible = promptTokens + outputTokens;
@@ -186,9 +186,17 @@ export class Limiter {
   }
 }
 
+/** Limits as messages name them. */
+const LIMIT_TEXTS: Readonly<Record<LimitName, string>> = {
+  requests_per_minute: 'request limit per minute',
+  tokens_per_minute: 'token limit per minute',
+  streams: 'concurrent stream limit',
+  queue_share: 'queue share limit',
+};
+
 /** Error for a principal that has reached a limit. */
 export function rateLimited(limit: LimitName, most: number, retryMs: number): RocmForgeError {
   const retry = String(Math.max(1, Math.ceil(retryMs)));
-  const message = `the limit ${limit} of ${most} is reached; try again in ${retry} ms`;
+  const message = `${LIMIT_TEXTS[limit]} (${most}) reached; try again in ${retry} ms`;
   return new RocmForgeError('RATE_LIMITED', message, { limit, retry_delay_ms: retry });
 }

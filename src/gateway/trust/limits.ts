@@ -79,7 +79,8 @@ function objectAt(path: string, place: string, value: unknown): Record<string, u
 
 function refuseOthers(path: string, place: string, object: object, known: readonly string[]): void {
   const unknown = Object.keys(object).find((key) => !known.includes(key));
-  if (unknown !== undefined) throw wrong(path, `${place} has "${unknown}"; known are ${known.join(', ')}`);
+  if (unknown !== undefined)
+    throw wrong(path, `${place} has the unknown key "${unknown}"; allowed: ${known.join(', ')}`);
 }
 
 const wrong = (path: string, why: string) => new RocmForgeError('INVALID_OPTION', `in ${path}, ${why}`);

@@ -124,10 +124,7 @@ export class Trust {
   private async bearerName(authorization: readonly string[]): Promise<string> {
     const [header, ...more] = authorization;
     if (header === undefined) {
-      throw new RocmForgeError(
-        'CREDENTIAL_MISSING',
-        'the request has no credential; send "authorization: Bearer TOKEN"',
-      );
+      throw new RocmForgeError('CREDENTIAL_MISSING', 'missing credential; send "authorization: Bearer TOKEN"');
     }
     const bearer = bearerOf(header);
     if (bearer === undefined || more.length > 0) {
@@ -137,7 +134,12 @@ export class Trust {
     if (name !== undefined) return `token:${name}`;
     const jwts = this.jwts?.current();
     if (jwts !== undefined && JWT.test(bearer)) return `jwt:${await jwts.subjectOf(bearer)}`;
-    throw new RocmForgeError('CREDENTIAL_INVALID', 'the token is unknown; get a new one');
+    throw new RocmForgeError(
+      'CREDENTIAL_INVALID',
+      this.tokens === undefined
+        ? 'invalid credential; send a JWT'
+        : 'invalid API key; send one that the gateway lists (--token-file)',
+    );
   }
 }
 

@@ -235,5 +235,5 @@ function readDenseLayers(keys: ArchitectureKeys, layers: number): number {
 function readScoring(keys: ArchitectureKeys): ExpertScoring | undefined {
   const value = keys.optionalNumber('expert_gating_func') ?? 0;
   if (value === 0) return undefined;
-  return SCORINGS[value] ?? keys.unsupported('expert_gating_func', `is ${value}; known are 1, 2 and 3`);
+  return SCORINGS[value] ?? keys.unsupported('expert_gating_func', `is ${value}; allowed: 1, 2, 3`);
 }

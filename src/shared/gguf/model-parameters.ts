@@ -215,7 +215,7 @@ function readRopeScaling(keys: ArchitectureKeys): RopeScaling | undefined {
     ROPE_SCALING_TYPES.find((known) => known === (named ?? 'linear')) ??
     keys.unsupported(
       'rope.scaling.type',
-      `is ${quoted(String(named))}; known are none, ${ROPE_SCALING_TYPES.join(', ')}`,
+      `is ${quoted(String(named))}; allowed: none, ${ROPE_SCALING_TYPES.join(', ')}`,
     );
   if (type !== 'longrope' && factor === undefined) return undefined;
   // longrope stretches by its two tensors of per-frequency factors; a scalar factor is not part of it.

@@ -285,8 +285,8 @@ describe('doctor, of the environment', () => {
   });
 
   it.each([
-    ['1', ['info', '1: 1 of 2 cards to be seen, numbered anew from 0 (--gpu)']],
-    ['0,7,1', ['info', '0,7,1: 1 of 2 cards to be seen, numbered anew from 0 (--gpu)', 'unset HIP_VISIBLE_DEVICES']],
+    ['1', ['info', '1: 1 of 2 cards to be seen, renumbered from 0 (--gpu)']],
+    ['0,7,1', ['info', '0,7,1: 1 of 2 cards to be seen, renumbered from 0 (--gpu)', 'unset HIP_VISIBLE_DEVICES']],
     ['-1', ['failed', '-1: 0 of 2 cards to be seen', 'unset HIP_VISIBLE_DEVICES']],
     ['', ['info', 'set and empty, which hides all cards or none', 'unset HIP_VISIBLE_DEVICES']],
   ])('HIP_VISIBLE_DEVICES=%s leaves what it says', (value, expected) => {

@@ -112,9 +112,18 @@ it('a step larger than the bucket waits until that is full, not for ever', () =>
   expect(usage.waitMs()).toBe(0);
 });
 
+it('names the limit that is reached, its value, and when to try again', () => {
+  limits = { streams: 2 };
+  for (let i = 0; i < 2; i++) limiter.begin('alice', 1, 1);
+  expect(() => limiter.begin('alice', 1, 1)).toThrow(/^concurrent stream limit \(2\) reached; try again in \d+ ms$/);
+  limits = { tokens_per_minute: 600 };
+  limiter.begin('bob', 600, 0);
+  expect(() => limiter.begin('bob', 1, 0)).toThrow(/^token limit per minute \(600\) reached; try again in \d+ ms$/);
+});
+
 it('refuses a prompt of more than a minute’s tokens, which no wait would admit', () => {
   limits = { tokens_per_minute: 600 };
-  expect(() => limiter.begin('alice', 601, 1)).toThrow(/601 tokens, more than the limit tokens_per_minute of 600/);
+  expect(() => limiter.begin('alice', 601, 1)).toThrow(/601 tokens, more than the token limit per minute \(600\)/);
   limiter.begin('alice', 600, 1);
 });
 
@@ -211,8 +220,8 @@ it('reads limits of those who are named, which have none of the others’', () =
 it.each([
   ['no JSON', '{', /is not JSON/],
   ['a list', '[]', /the file is \[\] and no object/],
-  ['an unknown key', '{"defaults": {}}', /the file has "defaults"; known are default, principals/],
-  ['an unknown limit', '{"default": {"rpm": 3}}', /default has "rpm"; known are requests_per_minute/],
+  ['an unknown key', '{"defaults": {}}', /the file has the unknown key "defaults"; allowed: default, principals/],
+  ['an unknown limit', '{"default": {"rpm": 3}}', /default has the unknown key "rpm"; allowed: requests_per_minute/],
   ['zero', '{"default": {"streams": 0}}', /streams of default is 0; it must be a whole number/],
   ['a fraction', '{"default": {"streams": 1.5}}', /streams of default is 1.5/],
   ['a string', '{"default": {"streams": "4"}}', /streams of default is "4"/],

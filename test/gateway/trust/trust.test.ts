@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { createHash, generateKeyPairSync } from 'node:crypto';
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
@@ -35,6 +35,24 @@ const identify = (trust: Trust, authorization: string[], certificate?: PeerCerti
 
 it('knows a caller by its peer where nothing is demanded, whatever it shows', async () => {
   expect(await identify(trustOf({}), ['Bearer x'], named('carol'))).toBe('10.0.0.1');
+});
+
+it('says what is wrong with a credential, and what to send', async () => {
+  const messageOf = (options: TrustOptions, authorization: string[]) =>
+    trustOf(options)
+      .identify({ authorization, certificate: () => undefined, peer: '10.0.0.1' })
+      .catch(({ message }: Error) => message);
+  expect(await messageOf({ tokenFile }, [])).toBe('missing credential; send "authorization: Bearer TOKEN"');
+  expect(await messageOf({ tokenFile }, ['Bearer wrong'])).toBe(
+    'invalid API key; send one that the gateway lists (--token-file)',
+  );
+  const { publicKey } = generateKeyPairSync('ed25519');
+  const jwks = {
+    jwksFile: fileOf('jwks', JSON.stringify({ keys: [publicKey.export({ format: 'jwk' })] })),
+    jwtIssuer: 'i',
+    jwtAudience: 'a',
+  };
+  expect(await messageOf(jwks, ['Bearer wrong'])).toBe('invalid credential; send a JWT');
 });
 
 it('takes one token, once, and counts what it refuses by why', async () => {

@@ -84,23 +84,23 @@ function adminHandlers(administered: Administered, log: Logger): AdminServiceSer
         if (level !== undefined) setLogLevel(level);
         for (const ofOne of limits) Object.assign(ofOne, changed);
         const settings = settingsOf(limits);
-        log.warn({ before, now: settings }, 'an operator changed the settings');
+        log.warn({ before, now: settings }, 'changed settings (admin request)');
         return { settings };
       }),
     replaceExecutors: (_call, callback) =>
       answer(callback, async () => {
-        log.warn('an operator has executors replaced');
+        log.warn('replacing executors (admin request)');
         return { executors: await replaceExecutors() };
       }),
     listModels: (_call, callback) => callback(null, { models: [...administered.models()] }),
     loadModel: ({ request: { model } }, callback) =>
       answer(callback, async () => {
-        log.warn({ model }, 'an operator loads a model');
+        log.warn({ model }, 'loading model (admin request)');
         return { model: await administered.loadModel(model) };
       }),
     unloadModel: ({ request: { model } }, callback) =>
       answer(callback, async () => {
-        log.warn({ model }, 'an operator unloads a model');
+        log.warn({ model }, 'unloading model (admin request)');
         return { model: await administered.unloadModel(model) };
       }),
     getReport: (_call, callback) =>
