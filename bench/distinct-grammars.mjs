@@ -3,13 +3,14 @@
 // schemas: objects of some fields with names, bounds, patterns and enumerations of their own. choices: 9,000 texts, about 200 KB. Each is
 // opened, goes on by some tokens, and is closed; four clients at once. A round is `count` constraints; memory should not grow from the
 // second round on.
-import { parseArgs } from 'node:util';
+
 import { Matchers } from '../dist/gateway/matching/matchers.js';
 import { createTokenizer } from '../dist/gateway/tokenizer/tokenizer.js';
 import { FileByteSource } from '../dist/shared/gguf/byte-source.js';
 import { readGguf } from '../dist/shared/gguf/reader.js';
+import { benchArguments } from './arguments.mjs';
 
-const { values: options } = parseArgs({
+const { values: options } = benchArguments(import.meta.url, {
   options: {
     model: { type: 'string' },
     kind: { type: 'string', default: 'schemas' },

@@ -2,11 +2,12 @@
 // that of a free one. Each pair is measured in turn, so that a ratio is one of the same minutes.
 //   node bench/first-token.mjs --address 127.0.0.1:50051 [--count 40] [--tokens 200]
 // Start a gateway first: node dist/cli/main.js serve --model model.gguf. Ratios are of medians.
-import { parseArgs } from 'node:util';
+
 import { credentials } from '@grpc/grpc-js';
 import { GenerateStreamRequest, InferenceServiceClient } from '../dist/shared/generated/rocmforge/v1/inference.js';
+import { benchArguments } from './arguments.mjs';
 
-const { values: options } = parseArgs({
+const { values: options } = benchArguments(import.meta.url, {
   options: {
     address: { type: 'string', default: '127.0.0.1:50051' },
     count: { type: 'string', default: '40' },

@@ -5,7 +5,6 @@
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
-import { parseArgs } from 'node:util';
 import { grammarBuffer } from '../dist/gateway/constraints/grammar-buffer.js';
 import { grammarOf } from '../dist/gateway/constraints/grammar-of.js';
 import { maskAddon } from '../dist/gateway/matching/mask-addon.js';
@@ -13,8 +12,9 @@ import { vocabularyOf } from '../dist/gateway/matching/vocabulary.js';
 import { createTokenizer } from '../dist/gateway/tokenizer/tokenizer.js';
 import { FileByteSource } from '../dist/shared/gguf/byte-source.js';
 import { readGguf } from '../dist/shared/gguf/reader.js';
+import { benchArguments } from './arguments.mjs';
 
-const { values: options } = parseArgs({
+const { values: options } = benchArguments(import.meta.url, {
   options: { model: { type: 'string' }, bench: { type: 'string' }, schemas: { type: 'string', default: '500' } },
 });
 

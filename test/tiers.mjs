@@ -91,7 +91,7 @@ export const TIERS = {
     'test/gateway/replica/link/{connection-problem,private-folder}.test.ts',
     'test/gateway/request/numbers.test.ts',
     'test/kernels/{build,lanes}.test.ts',
-    'test/tools/{census,check-breaking,family-guide,monitoring,mutations}.test.ts',
+    'test/tools/{bench-help,census,check-breaking,family-guide,monitoring,mutations}.test.ts',
   ],
   full: [
     'test/device/{hip-parity,hip-snapshots,hip-tensor-split,hip-tensor-split-faults}.test.ts',

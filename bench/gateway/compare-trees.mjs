@@ -5,13 +5,13 @@
 import { fork } from 'node:child_process';
 import path from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
-import { parseArgs } from 'node:util';
+import { benchArguments } from '../arguments.mjs';
 
 const STREAMS = 256;
 const TOKENS = 200;
 const WARM_UP = 800;
 
-const { values: options, positionals: trees } = parseArgs({
+const { values: options, positionals: trees } = benchArguments(import.meta.url, {
   options: { api: { type: 'string', default: 'grpc' }, rounds: { type: 'string', default: '7' } },
   allowPositionals: true,
 });

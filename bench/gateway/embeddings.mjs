@@ -6,9 +6,9 @@
 import { spawn } from 'node:child_process';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { parseArgs } from 'node:util';
+import { benchArguments } from '../arguments.mjs';
 
-const { values: options, positionals: trees } = parseArgs({
+const { values: options, positionals: trees } = benchArguments(import.meta.url, {
   options: {
     hidden: { type: 'string', default: '384' },
     layers: { type: 'string', default: '2' },

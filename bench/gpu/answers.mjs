@@ -11,10 +11,10 @@ import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import os from 'node:os';
 import path from 'node:path';
-import { parseArgs } from 'node:util';
 import { RocmForgeClient } from '../../dist/client/index.js';
+import { benchArguments } from '../arguments.mjs';
 
-const { values } = parseArgs({
+const { values } = benchArguments(import.meta.url, {
   options: {
     model: { type: 'string' },
     device: { type: 'string', default: 'auto' },

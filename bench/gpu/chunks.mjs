@@ -2,12 +2,13 @@
 // begin within chunks, and attention goes over many of them. One line a way; ends with 1 where two hashes differ.
 //
 //   node bench/gpu/chunks.mjs MODEL.gguf [--device cuda] [--prompt 5000] [--chunks 2048,512,100,33,1] [--others 0,16]
-import { parseArgs } from 'node:util';
+
 import { logitsHashes } from '../../dist/cli/verify/invariance.js';
 import { loadModel } from '../../dist/executor/load/loaded-model.js';
 import { openDevice } from '../../dist/executor/load/open-device.js';
+import { benchArguments } from '../arguments.mjs';
 
-const { values: options, positionals } = parseArgs({
+const { values: options, positionals } = benchArguments(import.meta.url, {
   allowPositionals: true,
   options: {
     device: { type: 'string', default: 'cuda' },

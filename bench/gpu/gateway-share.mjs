@@ -12,9 +12,10 @@ import os from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { parseArgs, promisify } from 'node:util';
+import { promisify } from 'node:util';
+import { benchArguments } from '../arguments.mjs';
 
-const { values: options, positionals } = parseArgs({
+const { values: options, positionals } = benchArguments(import.meta.url, {
   allowPositionals: true,
   options: {
     device: { type: 'string', default: 'cuda' },

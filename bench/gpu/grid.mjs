@@ -11,7 +11,7 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
+import { benchArguments } from '../arguments.mjs';
 
 const SHAPES = {
   'llama-3.1-8b': ['Q4_K_M', '512,8192,32000'],
@@ -28,24 +28,28 @@ const SHAPES = {
   'qwen3.5-27b': ['Q4_K_M', '512,8192,32000'],
   'mixtral-8x7b': ['Q4_K_M', '512,8192,32000'],
 };
-const { values: options } = parseArgs({
-  options: {
-    out: { type: 'string' },
-    models: { type: 'string' },
-    llama: { type: 'string' },
-    only: { type: 'string' },
-    device: { type: 'string', default: 'cuda' },
-    seconds: { type: 'string', default: '100000' },
-    repeats: { type: 'string', default: '3' },
-    prefill: { type: 'string', default: '512,2048,8192,32000' },
-    streams: { type: 'string', default: '8,64' },
-    depths: { type: 'string' },
-    tokens: { type: 'string', default: '64' },
-    free: { type: 'boolean', default: false },
-    table: { type: 'boolean', default: false },
-    families: { type: 'string' },
+const { values: options } = benchArguments(
+  import.meta.url,
+  {
+    options: {
+      out: { type: 'string' },
+      models: { type: 'string' },
+      llama: { type: 'string' },
+      only: { type: 'string' },
+      device: { type: 'string', default: 'cuda' },
+      seconds: { type: 'string', default: '100000' },
+      repeats: { type: 'string', default: '3' },
+      prefill: { type: 'string', default: '512,2048,8192,32000' },
+      streams: { type: 'string', default: '8,64' },
+      depths: { type: 'string' },
+      tokens: { type: 'string', default: '64' },
+      free: { type: 'boolean', default: false },
+      table: { type: 'boolean', default: false },
+      families: { type: 'string' },
+    },
   },
-});
+  ['out'],
+);
 const here = path.dirname(fileURLToPath(import.meta.url));
 const cli = path.join(here, '..', '..', 'dist', 'cli', 'main.js');
 const began = performance.now();

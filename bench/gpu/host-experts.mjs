@@ -7,12 +7,12 @@ import { execFileSync, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { parseArgs } from 'node:util';
 import { RocmForgeClient } from '../../dist/client/index.js';
 import { executorsOf } from '../../tools/executors-of.mjs';
+import { benchArguments } from '../arguments.mjs';
 
 const [TOKENS, PROMPT, LONG_PROMPT, KILLED_AFTER] = [64, 64, 2048, 20];
-const { values, positionals } = parseArgs({
+const { values, positionals } = benchArguments(import.meta.url, {
   options: {
     model: { type: 'string' },
     device: { type: 'string', default: 'cuda' },

@@ -8,12 +8,12 @@
 import { spawn } from 'node:child_process';
 import os from 'node:os';
 import path from 'node:path';
-import { parseArgs } from 'node:util';
 import { RocmForgeClient } from '../../dist/client/index.js';
 import { executorsOf } from '../../tools/executors-of.mjs';
 import { freePort } from '../../tools/free-port.mjs';
+import { benchArguments } from '../arguments.mjs';
 
-const { values } = parseArgs({
+const { values } = benchArguments(import.meta.url, {
   options: {
     model: { type: 'string' },
     device: { type: 'string', default: 'cuda' },

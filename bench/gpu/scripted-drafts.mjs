@@ -11,15 +11,15 @@ import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import os from 'node:os';
 import path from 'node:path';
-import { parseArgs } from 'node:util';
 import { RocmForgeClient } from '../../dist/client/index.js';
 import { startGateway } from '../../dist/gateway/main.js';
 import { Engine } from '../../dist/gateway/replica/engine.js';
 import { Sequence } from '../../dist/gateway/request/sequence.js';
+import { benchArguments } from '../arguments.mjs';
 
 process.env.ROCMFORGE_LOG_LEVEL ??= 'silent';
 
-const { values } = parseArgs({
+const { values } = benchArguments(import.meta.url, {
   options: {
     model: { type: 'string' },
     device: { type: 'string', default: 'auto' },

@@ -5,15 +5,15 @@
 //   node bench/gpu/single-token.mjs --files A.gguf,B.gguf [--device cuda]
 //   node bench/gpu/single-token.mjs --scratch FOLDER [--device cuda] [--families llama,qwen2,qwen3] [--types F16,Q8_0] [--hidden 2048]
 import path from 'node:path';
-import { parseArgs } from 'node:util';
 import { synth } from '../../dist/cli/synth/synth.js';
 import { promptOf } from '../../dist/cli/verify/invariance.js';
 import { StepDriver } from '../../dist/cli/verify/step-driver.js';
 import * as fusions from '../../dist/executor/layers/fusions.js';
 import { loadModel } from '../../dist/executor/load/loaded-model.js';
 import { openDevice } from '../../dist/executor/load/open-device.js';
+import { benchArguments } from '../arguments.mjs';
 
-const { values: options } = parseArgs({
+const { values: options } = benchArguments(import.meta.url, {
   options: {
     files: { type: 'string' },
     scratch: { type: 'string' },

@@ -9,12 +9,12 @@ import { execFileSync } from 'node:child_process';
 import { appendFileSync, existsSync, mkdirSync, readFileSync, renameSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
 import { logitsHashes } from '../../dist/cli/verify/invariance.js';
 import { loadModel } from '../../dist/executor/load/loaded-model.js';
 import { openDevices } from '../../dist/executor/load/open-device.js';
+import { benchArguments } from '../arguments.mjs';
 
-const { values: options } = parseArgs({
+const { values: options } = benchArguments(import.meta.url, {
   options: {
     out: { type: 'string' },
     models: { type: 'string' },

@@ -8,7 +8,6 @@
 // --gpus: the model is split over them, between layers or into shards; --through-host: what crosses goes through the host's
 // memory. --layers: the model's layers in turn, so many. --without: rules of src/executor/layers/fusions.ts that are left out.
 import path from 'node:path';
-import { parseArgs } from 'node:util';
 import { WindowedBlocks } from '../../dist/cli/common/windowed-blocks.js';
 import { ATTENTION_SPLIT, KV_BLOCK_TOKENS, tileRows } from '../../dist/executor/kernels/index.js';
 import * as fusions from '../../dist/executor/layers/fusions.js';
@@ -18,9 +17,10 @@ import { COUNT_SAMPLES, COUNT_TILES, settle } from '../../dist/executor/model/st
 import { StepRunner } from '../../dist/executor/steps/step-runner.js';
 import { ExecuteRequest, SlotOpen } from '../../dist/shared/generated/rocmforge/executor/v1/executor.js';
 import { encodeSampling, NEUTRAL_SAMPLING } from '../../dist/shared/sampling-schema.js';
+import { benchArguments } from '../arguments.mjs';
 import { loadRepeated } from './repeated-model.mjs';
 
-const { values: options, positionals } = parseArgs({
+const { values: options, positionals } = benchArguments(import.meta.url, {
   allowPositionals: true,
   options: {
     device: { type: 'string', default: 'cuda' },

@@ -9,17 +9,19 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, renameSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { argumentsOf } from '../arguments.mjs';
+import { benchArguments } from '../arguments.mjs';
 
-const options = argumentsOf(
+const { values: options } = benchArguments(
   import.meta.url,
   {
-    out: { type: 'string' },
-    models: { type: 'string' },
-    llama: { type: 'string' },
-    sampling: { type: 'string' },
-    only: { type: 'string' },
-    device: { type: 'string', default: 'cuda' },
+    options: {
+      out: { type: 'string' },
+      models: { type: 'string' },
+      llama: { type: 'string' },
+      sampling: { type: 'string' },
+      only: { type: 'string' },
+      device: { type: 'string', default: 'cuda' },
+    },
   },
   ['out', 'models'],
 );

@@ -11,7 +11,6 @@ import { execFileSync, spawn } from 'node:child_process';
 import { appendFileSync, existsSync, mkdirSync, readFileSync, renameSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
 import { SHAPES } from '../../dist/cli/synth/shapes.js';
 import { synth } from '../../dist/cli/synth/synth.js';
 import { logitsHashes, promptOf } from '../../dist/cli/verify/invariance.js';
@@ -20,9 +19,10 @@ import { DeviceScope } from '../../dist/executor/device/device.js';
 import { sumRanks, WORDS_A_BARRIER } from '../../dist/executor/kernels/index.js';
 import { LaunchPlanRecorder } from '../../dist/executor/kernels/launch-plan.js';
 import { openDevices } from '../../dist/executor/load/open-device.js';
+import { benchArguments } from '../arguments.mjs';
 import { loadRepeated } from './repeated-model.mjs';
 
-const { values: options } = parseArgs({
+const { values: options } = benchArguments(import.meta.url, {
   options: {
     out: { type: 'string' },
     models: { type: 'string' },

@@ -7,11 +7,11 @@
 import { execFileSync, spawn } from 'node:child_process';
 import os from 'node:os';
 import path from 'node:path';
-import { parseArgs } from 'node:util';
 import { RocmForgeClient } from '../../dist/client/index.js';
 import { executorsOf } from '../../tools/executors-of.mjs';
+import { benchArguments } from '../arguments.mjs';
 
-const { values } = parseArgs({
+const { values } = benchArguments(import.meta.url, {
   options: {
     chat: { type: 'string' },
     small: { type: 'string' },

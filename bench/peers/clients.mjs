@@ -11,11 +11,11 @@ import { execFileSync, spawn } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { parseArgs } from 'node:util';
+import { benchArguments } from '../arguments.mjs';
 import { AGENTS, call } from './clients/agents.mjs';
 import { startStack } from './clients/stack.mjs';
 
-const { values: options } = parseArgs({
+const { values: options } = benchArguments(import.meta.url, {
   options: { only: { type: 'string' }, write: { type: 'boolean', default: false } },
 });
 const root = process.cwd();

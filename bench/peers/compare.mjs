@@ -8,21 +8,24 @@
  * Needs `npm run build` in the project and `npm ci` here.
  */
 import os from 'node:os';
-import { ExecutorLoop } from '../../dist/cli/bench/executor-loop.js';
-import { argumentsOf } from '../arguments.mjs';
+import { benchArguments } from '../arguments.mjs';
 
-const options = argumentsOf(
+const { values: options } = benchArguments(
   import.meta.url,
   {
-    model: { type: 'string' },
-    threads: { type: 'string', default: '2' },
-    'prompt-tokens': { type: 'string', default: '128' },
-    tokens: { type: 'string', default: '16' },
-    rounds: { type: 'string', default: '5' },
-    json: { type: 'boolean', default: false },
+    options: {
+      model: { type: 'string' },
+      threads: { type: 'string', default: '2' },
+      'prompt-tokens': { type: 'string', default: '128' },
+      tokens: { type: 'string', default: '16' },
+      rounds: { type: 'string', default: '5' },
+      json: { type: 'boolean', default: false },
+    },
   },
   ['model'],
 );
+// After the options: help needs neither a build nor the other program.
+const { ExecutorLoop } = await import('../../dist/cli/bench/executor-loop.js');
 const { getLlama, LlamaLogLevel } = await import('node-llama-cpp');
 const [threads, promptTokens, tokens, rounds] = ['threads', 'prompt-tokens', 'tokens', 'rounds'].map((name) =>
   Number(options[name]),

@@ -6,16 +6,16 @@
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
-import { parseArgs } from 'node:util';
 import { grammarBuffer } from '../../dist/gateway/constraints/grammar-buffer.js';
 import { grammarOf } from '../../dist/gateway/constraints/grammar-of.js';
 import { SchemaDocument } from '../../dist/gateway/constraints/json-schema/document.js';
 import { inPlace, propertyOrder } from '../../dist/gateway/constraints/json-schema/property-order.js';
 import { maskAddon } from '../../dist/gateway/matching/mask-addon.js';
+import { benchArguments } from '../arguments.mjs';
 
 /** Files of JSONSchemaBench. */
 const SAMPLE = 500;
-const { values: options } = parseArgs({
+const { values: options } = benchArguments(import.meta.url, {
   options: {
     suite: { type: 'string' },
     bench: { type: 'string' },

@@ -12,21 +12,23 @@
  * (`--max-sequences 8`, `-np 8 -c 8192`, no `-ngl`). Prompts are random ids from `--first-token`, behind the special ones. The last token of prompts is 30,000, or the
  * vocabulary's last one if `/v1/models` reports a smaller vocabulary. A key comes from OPENAI_API_KEY. Ends with code 1 when a request fails or returns another number of tokens.
  */
-import { argumentsOf } from '../arguments.mjs';
+import { benchArguments } from '../arguments.mjs';
 
-const options = argumentsOf(
+const { values: options } = benchArguments(
   import.meta.url,
   {
-    url: { type: 'string' },
-    model: { type: 'string' },
-    clients: { type: 'string', default: '1,8,64,128' },
-    requests: { type: 'string', default: '6' },
-    prompts: { type: 'string', default: '128:512' },
-    tokens: { type: 'string', default: '128' },
-    'first-token': { type: 'string', default: '300' },
-    'last-token': { type: 'string' },
-    seed: { type: 'string', default: '1' },
-    json: { type: 'boolean', default: false },
+    options: {
+      url: { type: 'string' },
+      model: { type: 'string' },
+      clients: { type: 'string', default: '1,8,64,128' },
+      requests: { type: 'string', default: '6' },
+      prompts: { type: 'string', default: '128:512' },
+      tokens: { type: 'string', default: '128' },
+      'first-token': { type: 'string', default: '300' },
+      'last-token': { type: 'string' },
+      seed: { type: 'string', default: '1' },
+      json: { type: 'boolean', default: false },
+    },
   },
   ['url'],
 );
