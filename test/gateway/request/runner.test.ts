@@ -171,17 +171,11 @@ describe('a request', () => {
     generation.interrupted(performance.now());
     generation.interrupted(performance.now());
     emit(104);
-    generation.interrupted(performance.now());
-    emit(105);
-    expect(lines).toMatchObject([{ recoveryMs: [expect.any(Number), expect.any(Number)] }]);
-  });
-
-  it('counts a pause from when the executor was last heard of, as a hang is detected late', () => {
-    run();
-    emit(104);
+    // A hang, which is detected late.
     generation.interrupted(performance.now() - 2_000);
     emit(105);
-    expect(Number(lines[0]?.recoveryMs)).toBeGreaterThanOrEqual(2_000);
+    expect(lines).toMatchObject([{ recoveryMs: [expect.any(Number), expect.any(Number)] }]);
+    expect(Number(String(lines[0]?.recoveryMs).split(',')[1])).toBeGreaterThanOrEqual(2_000);
   });
 
   it('has no recovery in the log where nothing was lost', () => {
