@@ -3,6 +3,7 @@
 //
 //   rocmforge synth --shape llama-3.1-8b --type Q4_K_M -o build/8b.gguf
 //   node bench/gpu/recovery.mjs --model build/8b.gguf --device cuda [--streams 64] [--prompt 1000] [--kills 5]
+//     -- [options of serve, such as --gpus 0,1 --split tensor]
 //   node bench/gpu/recovery.mjs --model models/demo.gguf --device host --streams 8 --prompt 100
 //
 // Ends with code 1 when a stream has other tokens than undisturbed.
@@ -14,7 +15,7 @@ import { executorsOf } from '../../tools/executors-of.mjs';
 import { freePort } from '../../tools/free-port.mjs';
 import { benchArguments } from '../arguments.mjs';
 
-const { values } = benchArguments(import.meta.url, {
+const config = {
   options: {
     model: { type: 'string' },
     device: { type: 'string', default: 'cuda' },
@@ -27,7 +28,9 @@ const { values } = benchArguments(import.meta.url, {
     // SIGKILL from outside, or SIGABRT as for a fault of the executor's own.
     signal: { type: 'string', default: 'SIGKILL' },
   },
-});
+  allowPositionals: true,
+};
+const { values, positionals } = benchArguments(import.meta.url, config, ['model']);
 const [streams, promptTokens, maxTokens, kills, vocabulary] = [
   'streams',
   'prompt',
@@ -48,10 +51,14 @@ async function serve(mode) {
   const args = ['--model', values.model, '--device', values.device, '--listen', address, '--metrics-listen', metrics];
   const context = String(promptTokens + maxTokens + 16);
   const limits = ['--max-context', context, '--max-sequences', String(streams), '--max-streams-per-connection', '1000'];
-  const child = spawn(process.execPath, ['dist/cli/main.js', 'serve', ...args, ...limits, ...MODES[mode]], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-    env: { ...process.env, ROCMFORGE_LOG_LEVEL: process.env.ROCMFORGE_LOG_LEVEL ?? 'fatal' },
-  });
+  const child = spawn(
+    process.execPath,
+    ['dist/cli/main.js', 'serve', ...args, ...limits, ...MODES[mode], ...positionals],
+    {
+      stdio: ['ignore', 'pipe', 'inherit'],
+      env: { ...process.env, ROCMFORGE_LOG_LEVEL: process.env.ROCMFORGE_LOG_LEVEL ?? 'fatal' },
+    },
+  );
   await new Promise((resolve, reject) => {
     child.stdout.on('data', (data) => /serving/.test(String(data)) && resolve());
     child.once('exit', (code) => reject(new Error(`the gateway ended with ${code}`)));
