@@ -15,11 +15,10 @@ export default defineConfig({
     passWithNoTests: !available,
     env: { ROCMFORGE_TEST_EMULATOR: process.env.ROCMFORGE_EMULATOR_TARGETS ?? 'gfx1100,gfx942' },
     testTimeout: 600_000,
-    // One emulator process for all files: it starts slowly and keeps what it compiled.
+    // One emulator process for all files of a worker: it starts slowly and keeps what it compiled.
     isolate: false,
     globalSetup: ['./test/support/run-folder.ts'],
-    fileParallelism: false,
-    maxWorkers: 1,
+    maxWorkers: 2,
     reporters: available ? ['default', './test/emulator/verification-reporter.ts'] : ['default'],
   },
 });

@@ -24,6 +24,7 @@ const evidence = path.join(root, 'docs', 'evidence', 'full-run.md');
 /** Seconds by test file: the order in which files start, test/support/slowest-first.ts. */
 const durationsFile = path.join(root, 'test', 'durations.json');
 const SHARDS = 4;
+const EMULATOR_SHARDS = 2;
 /** AMD targets whose reference kernels are compiled and counted too. */
 const REFERENCE_TARGETS = 'gfx942,gfx1030,gfx1100,gfx1201';
 
@@ -58,6 +59,8 @@ const has = (program) => {
 };
 /** @param {string} program */
 const needs = (program) => () => (has(program) ? undefined : `${program} is not installed`);
+
+const missingEmulator = () => (process.env.TINYGRAD_DIR ? undefined : 'TINYGRAD_DIR is not set');
 
 /** @type {readonly Suite[]} */
 const SUITES = [
@@ -111,12 +114,13 @@ const SUITES = [
   { name: 'clients', minutes: 20, commands: ['node bench/peers/clients.mjs'] },
   { name: 'kernel-mutations', minutes: 60, commands: ['node tools/mutate-kernels.mjs --tier full'] },
   { name: 'typescript-mutations', minutes: 60, commands: ['node tools/mutate-typescript.mjs --tier full'] },
-  {
-    name: 'emulator',
-    minutes: 60,
-    missing: () => (process.env.TINYGRAD_DIR ? undefined : 'TINYGRAD_DIR is not set'),
-    commands: ['npx vitest run -c vitest.emulator.config.ts', 'node tools/verify-emulator.mjs'],
-  },
+  ...Array.from({ length: EMULATOR_SHARDS }, (_, i) => ({
+    name: `emulator-${i + 1}`,
+    minutes: 45,
+    missing: missingEmulator,
+    commands: [`npx vitest run -c vitest.emulator.config.ts --shard=${i + 1}/${EMULATOR_SHARDS}`],
+  })),
+  { name: 'emulator-models', minutes: 30, missing: missingEmulator, commands: ['node tools/verify-emulator.mjs'] },
 ];
 
 /**
