@@ -18,10 +18,9 @@ export function modelStatus({ served, router, replicas, place }: HostedModel): M
 const needRestart = (replicas: HostedModel['replicas']): boolean => replicas.every(({ needsRestart }) => needsRestart);
 
 function stateOf({ router, replicas, place }: Pick<HostedModel, 'router' | 'replicas' | 'place'>): string {
-  if (needRestart(replicas)) return 'failed';
   const states = replicas.map(({ state }) => state);
   if (states.includes('serving')) return router.admits ? 'loaded' : 'unloading';
   if (states.every((state) => state === 'unloaded')) return place?.isWaiting ? 'loading' : 'unloaded';
   if (states.includes('unloading')) return 'unloading';
-  return states.includes('failed') ? 'failed' : 'loading';
+  return states.includes('failed') || needRestart(replicas) ? 'failed' : 'loading';
 }

@@ -94,7 +94,7 @@ it('a request is one of requests_per_minute, however many prompts, inputs or ins
   expect((await ask(server.gateway, '/predict', { instances })).status).toBe(200);
   expect((await ask(server.gateway, '/v1/completions', { prompt: prompts, ...own })).status).toBe(200);
   const { status, json } = await ask(server.gateway, '/v1/completions', { prompt: 'a', ...own });
-  expect([status, json.error.message]).toEqual([429, expect.stringContaining('requests_per_minute')]);
+  expect([status, json.error.message]).toEqual([429, expect.stringContaining('request limit per minute (')]);
 });
 
 describe('requests whose prompts are more than the queue takes from one client', () => {
