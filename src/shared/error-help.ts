@@ -160,8 +160,8 @@ export const ERROR_HELP: Readonly<Record<ErrorReason, ErrorHelp>> = {
     remedy: 'Download the model again.',
   },
   DISK_FULL: {
-    meaning: 'The disk of the model cache has too little space.',
-    remedy: 'Free space, or set `HF_HOME` to a folder on another disk.',
+    meaning: 'A disk has too little space for a download, or for what a command writes.',
+    remedy: 'Free space, or write to another disk; `HF_HOME` is the folder of downloaded models.',
   },
   QUEUE_FULL: {
     meaning: 'Too many requests or connections are waiting.',

@@ -41,6 +41,12 @@ export function rocmforge(...args: string[]): Promise<Ended> {
   return runProgram(process.execPath, [path.join(packageRoot, 'dist', 'cli', 'main.js'), ...args]);
 }
 
+/** Runs a line of the shell, in which the word `rocmforge` is the built program. */
+export function shellRocmforge(line: string): Promise<Ended> {
+  const program = `"${process.execPath}" "${path.join(packageRoot, 'dist', 'cli', 'main.js')}" `;
+  return runProgram('bash', ['-c', line.replace(/\brocmforge /, program)]);
+}
+
 /** Starts the built `rocmforge` and resolves when it has written a line to stdout or stderr that matches. */
 export function startRocmforge(ready: RegExp, ...args: string[]): Promise<{ child: ChildProcess; line: string }> {
   return startRocmforgeBy([], ready, ...args);

@@ -1,8 +1,8 @@
-import { writeFileSync } from 'node:fs';
-import { RocmForgeError } from '../../shared/errors.js';
 import { type Fault, readFaults } from '../../shared/fault-log.js';
+import { writeOutputFile } from '../../shared/output-file.js';
 import { packageVersion } from '../../shared/package.js';
 import { printableJson } from '../../shared/printable.js';
+import { outputOf } from '../../shared/write-error.js';
 import { writeNotice, writeText } from '../common/output.js';
 import { examine } from '../doctor/doctor.js';
 import { anonymous, thisIdentity } from '../doctor/report.js';
@@ -24,7 +24,7 @@ const OWNER_ALONE = 0o600;
  * gateway's options, settings and metrics, and the last faults. No prompts, no texts, no tokens and no keys are in it, and of names
  * and folders of this machine none.
  *
- * @throws RocmForgeError `GATEWAY_UNAVAILABLE` where no gateway answers
+ * @throws RocmForgeError `GATEWAY_UNAVAILABLE` where no gateway answers; as {@link writeError} for a file that cannot be written
  */
 export async function report({ admin, stateDir, output }: ReportOptions): Promise<void> {
   const gateway = admin === undefined ? undefined : await gatewayReport(admin);
@@ -52,11 +52,7 @@ export async function report({ admin, stateDir, output }: ReportOptions): Promis
     writeText(`${text}\n`);
     return;
   }
-  try {
-    writeFileSync(output, `${text}\n`, { mode: OWNER_ALONE, flag: 'wx' });
-  } catch (error) {
-    throw new RocmForgeError('INVALID_OPTION', `--output ${output}: ${(error as Error).message}`);
-  }
+  outputOf(`--output ${output}`, () => writeOutputFile(output, `${text}\n`, { mode: OWNER_ALONE, flag: 'wx' }));
   writeNotice(`${output} is written; look it through before you send it\n`);
 }
 

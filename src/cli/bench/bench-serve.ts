@@ -1,4 +1,4 @@
-import { closeSync, openSync, writeFileSync } from 'node:fs';
+import { closeSync, existsSync, openSync, realpathSync, rmSync } from 'node:fs';
 import { RocmForgeError } from '../../shared/errors.js';
 import {
   GetModelRequest,
@@ -7,7 +7,9 @@ import {
 } from '../../shared/generated/rocmforge/v1/inference.js';
 import { fromServiceError } from '../../shared/grpc/status.js';
 import type { OptionValues } from '../../shared/option-table.js';
+import { writeOutputFile } from '../../shared/output-file.js';
 import { packageVersion } from '../../shared/package.js';
+import { outputOf } from '../../shared/write-error.js';
 import { gatewayClient } from '../common/gateway-client.js';
 import { writeJson, writeText } from '../common/output.js';
 import { unreachable } from '../common/unreachable.js';
@@ -33,12 +35,11 @@ function checkArrivals({ rate, seconds, requests }: BenchServeOptions): void {
   }
 }
 
+/** @throws RocmForgeError as {@link writeError} */
 function checkWritable(file: string): void {
-  try {
-    closeSync(openSync(file, 'a'));
-  } catch (error) {
-    throw new RocmForgeError('INVALID_OPTION', `${file} cannot be written: ${(error as Error).message}`);
-  }
+  const isNew = !existsSync(file);
+  outputOf(file, () => closeSync(openSync(file, 'a')));
+  if (isNew) rmSync(realpathSync(file));
 }
 
 /** `rocmforge bench serve`: offers a load to a gateway and tells what its clients saw. */
@@ -80,15 +81,18 @@ export async function benchServe(options: BenchServeOptions): Promise<void> {
     parameters: parametersOf(options),
     records,
   };
-  // First what cannot be had again.
-  if (options.save !== undefined) writeFileSync(options.save, `${JSON.stringify(run)}\n`);
-  if (options.plot !== undefined) writeFileSync(options.plot, loadPlot(before === undefined ? [run] : [run, before]));
-  if (options.json) {
-    writeJson(report, 2);
-    return;
+  const { save, plot, json } = options;
+  // A load takes minutes: a full disk must not cost its report, too.
+  if (json) writeJson(report, 2);
+  else {
+    writeText(formatLoadReport(report));
+    if (before !== undefined) writeText(formatComparison(report, before));
   }
-  writeText(formatLoadReport(report));
-  if (before !== undefined) writeText(formatComparison(report, before));
+  if (save !== undefined) outputOf(`--save ${save}`, () => writeOutputFile(save, `${JSON.stringify(run)}\n`));
+  if (plot !== undefined) {
+    const runs = before === undefined ? ([run] as const) : ([run, before] as const);
+    outputOf(`--plot ${plot}`, () => writeOutputFile(plot, loadPlot(runs)));
+  }
 }
 
 /** Description of the offered load, for readers of the plot alone. */

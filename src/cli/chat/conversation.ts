@@ -1,6 +1,7 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { RocmForgeError } from '../../shared/errors.js';
 import { ChatMessage, type ToolCall } from '../../shared/generated/rocmforge/v1/inference.js';
+import { writeOutputFile } from '../../shared/output-file.js';
 
 const ROLES = ['system', 'user', 'assistant', 'tool'];
 
@@ -71,7 +72,7 @@ export class Conversation {
   /** @throws the file system's error */
   save(file: string): void {
     const messages = this.messages.map((message) => ChatMessage.toJSON(message));
-    writeFileSync(file, `${JSON.stringify({ messages }, null, 2)}\n`, { mode: 0o600 });
+    writeOutputFile(file, `${JSON.stringify({ messages }, null, 2)}\n`, { mode: 0o600 });
   }
 
   /**

@@ -1,6 +1,7 @@
 import { RocmForgeError } from '../../shared/errors.js';
 import type { TensorTypeName } from '../../shared/gguf/tensor-types.js';
 import { type GgufValue, type TensorSource, writeGguf } from '../../shared/gguf/writer.js';
+import { outputOf } from '../../shared/write-error.js';
 import { MIXTURES, matrixType, UNIFORM_TYPES, type WeightType } from './mixtures.js';
 import { type FillRandom, RandomWeights } from './random-weights.js';
 import { type ModelShape, SHAPES } from './shapes.js';
@@ -20,7 +21,7 @@ export interface SynthOptions {
  * tests, which need a model's size and not its sense.
  *
  * @returns bytes written
- * @throws RocmForgeError `INVALID_OPTION` for a shape or type that is not known
+ * @throws RocmForgeError `INVALID_OPTION` for a shape or type that is not known; as {@link writeError} for a file that cannot be written
  */
 export function synth(options: SynthOptions): number {
   const shape = typeof options.shape === 'string' ? SHAPES[options.shape] : options.shape;
@@ -38,10 +39,12 @@ export function synth(options: SynthOptions): number {
   // llama.cpp asks files with phi-3 or phi3 in their name for tokens of that vocabulary.
   const title = (typeof options.shape === 'string' ? options.shape : shape.architecture).replace(/phi-?3/, 'phi 3');
   const name = `${title} ${type}, random weights`;
-  return writeGguf(
-    options.output,
-    { 'general.architecture': { type: 'string', value: shape.architecture }, ...metadata(shape, name) },
-    tensors(shape, type, new RandomWeights(options.random)),
+  const keys: Record<string, GgufValue> = {
+    'general.architecture': { type: 'string', value: shape.architecture },
+    ...metadata(shape, name),
+  };
+  return outputOf(`--output ${options.output}`, () =>
+    writeGguf(options.output, keys, tensors(shape, type, new RandomWeights(options.random))),
   );
 }
 

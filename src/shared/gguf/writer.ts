@@ -1,4 +1,5 @@
-import { closeSync, openSync, writeSync } from 'node:fs';
+import { writeSync } from 'node:fs';
+import { withOutputFile } from '../output-file.js';
 import { TENSOR_TYPES, type TensorTypeName, tensorBytes } from './tensor-types.js';
 
 /** A metadata value with its type in the file. */
@@ -26,36 +27,41 @@ const TYPE_IDS = { u8: 0, u32: 4, i32: 5, f32: 6, bool: 7, string: 8, array: 9 }
 /**
  * Writes a GGUF v3 file in one pass: no tensor is ever held whole, so that a file larger than memory can be made.
  *
+ * A file that cannot be finished is removed.
+ *
  * @returns bytes written
- * @throws RangeError when a tensor's pieces are more or fewer bytes than its type and dims say
+ * @throws RangeError when a tensor's pieces are more or fewer bytes than its type and dims say; the file system's error
  */
 export function writeGguf(
   path: string,
   metadata: Readonly<Record<string, GgufValue>>,
   tensors: readonly TensorSource[],
 ): number {
-  const file = openSync(path, 'w');
+  return withOutputFile(path, (file) => writeTo(file, metadata, tensors));
+}
+
+function writeTo(
+  file: number,
+  metadata: Readonly<Record<string, GgufValue>>,
+  tensors: readonly TensorSource[],
+): number {
   let position = 0;
   const write = (bytes: Uint8Array): void => {
     for (let done = 0; done < bytes.length; ) done += writeSync(file, bytes, done);
     position += bytes.length;
   };
   const align = (): void => write(Buffer.alloc(padding(position)));
-  try {
-    write(header(metadata, tensors));
-    align();
-    for (const tensor of tensors) {
-      const expected = position + tensorBytes(tensor.type, tensor.dims);
-      for (const piece of tensor.data()) write(piece);
-      if (position !== expected) {
-        throw new RangeError(`${tensor.name}: ${position - expected} bytes more than ${tensor.type} [${tensor.dims}]`);
-      }
-      align();
+  write(header(metadata, tensors));
+  align();
+  for (const tensor of tensors) {
+    const expected = position + tensorBytes(tensor.type, tensor.dims);
+    for (const piece of tensor.data()) write(piece);
+    if (position !== expected) {
+      throw new RangeError(`${tensor.name}: ${position - expected} bytes more than ${tensor.type} [${tensor.dims}]`);
     }
-    return position;
-  } finally {
-    closeSync(file);
+    align();
   }
+  return position;
 }
 
 function header(metadata: Readonly<Record<string, GgufValue>>, tensors: readonly TensorSource[]): Buffer {
