@@ -7,6 +7,7 @@ import {
 } from '../shared/executor-options.js';
 import { flagOrFalse, grouped, type OptionValues, option, preset, required } from '../shared/option-table.js';
 import { address, text, wholeNumber } from '../shared/option-types.js';
+import { outliveOutput } from './common/closed-output.js';
 import { addOptions, checkSplit } from './common/options.js';
 import { ignoreInspectorSignal } from './serve/serve-command.js';
 
@@ -55,6 +56,7 @@ export function addExecutorCommands(program: Command): void {
     .description('run an executor without a gateway, for serve --executor on this or another machine')
     .action(async (options: OptionValues<typeof EXECUTOR_COMMAND_OPTIONS>) => {
       ignoreInspectorSignal();
+      outliveOutput();
       checkSplit(options);
       const [{ runExecutor }, { parseFault }] = await Promise.all([
         import('../executor/main.js'),

@@ -84,7 +84,7 @@ export async function generate(options: GenerateOptions): Promise<void> {
     }
   } catch (error) {
     if (!outputClosed.aborted) throw options.address === undefined ? error : unreachable(error, options.address);
-    process.exitCode = EXIT_OUTPUT_CLOSED;
+    process.exitCode ??= EXIT_OUTPUT_CLOSED;
   } finally {
     await connection.close();
   }

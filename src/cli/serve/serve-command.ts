@@ -2,6 +2,7 @@ import type { Command } from 'commander';
 import type { HostedModel } from '../../gateway/hosted-model.js';
 import { SERVE_OPTIONS } from '../../gateway/option-table.js';
 import type { ModelOptions } from '../../gateway/options.js';
+import { outliveOutput } from '../common/closed-output.js';
 import { addOptions } from '../common/options.js';
 import { writeText } from '../common/output.js';
 import { notifyReady, notifyStopping } from '../common/service-manager.js';
@@ -34,6 +35,7 @@ export function addServeCommand(serve: Command): void {
     .description('serve models over gRPC, and over HTTP with --http-listen')
     .action(async (options) => {
       ignoreInspectorSignal();
+      outliveOutput();
       const { checkListenAddresses } = await import('./listen-addresses.js');
       checkListenAddresses(options);
       checkSystemLimits(executorThreads(options));
