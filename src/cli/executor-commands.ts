@@ -13,7 +13,7 @@ import { ignoreInspectorSignal } from './serve/serve-command.js';
 
 const KEEPER_OPTIONS = { ...DEVICE_OPTIONS, ...ONE_EXECUTOR_SPLIT_OPTIONS };
 
-const EXECUTOR_COMMAND_OPTIONS = {
+export const EXECUTOR_COMMAND_OPTIONS = {
   ...EXECUTOR_OPTIONS,
   listen: required('<address>', address, 'HOST:PORT or unix:PATH for the gateway'),
   ...grouped('Access:', {

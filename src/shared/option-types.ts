@@ -31,13 +31,16 @@ export function addresses(text: string, before: readonly string[] = []): readonl
   return [...before, address(text)];
 }
 
+/** The largest whole number that messages, native code and timers all hold, and the largest number of a message's float fields. */
+export const MOST_INTEGER = 2 ** 31 - 1;
+export const MOST_FLOAT = (2 - 2 ** -23) * 2 ** 127;
+
 /** A whole number from `least` on, up to `most`. */
-export function wholeNumber(least: number, most = Number.POSITIVE_INFINITY): (text: string) => number {
-  const where = Number.isFinite(most) ? `from ${least} to ${most}` : `from ${least} up`;
+export function wholeNumber(least: number, most = MOST_INTEGER): (text: string) => number {
   return (text) => {
     const value = Number(text);
-    if (!Number.isInteger(value) || value < least || value > most)
-      throw new InvalidArgumentError(`Give a whole number ${where}.`);
+    if (text.trim() === '' || !Number.isInteger(value) || value < least || value > most)
+      throw new InvalidArgumentError(`Give a whole number from ${least} to ${most}.`);
     return value;
   };
 }
@@ -60,11 +63,7 @@ export function integer(text: string): number {
 }
 
 /** Milliseconds from 1 up, as many as a timer can wait. */
-export function milliseconds(text: string): number {
-  const value = wholeNumber(1)(text);
-  if (value >= 2 ** 31) throw new InvalidArgumentError('Give at most 2147483647 ms.');
-  return value;
-}
+export const milliseconds = wholeNumber(1);
 
 /** Values of a kind, with commas between. */
 export function listOf<T>(parse: (text: string) => T): (text: string) => readonly T[] {
@@ -74,14 +73,16 @@ export function listOf<T>(parse: (text: string) => T): (text: string) => readonl
 /** A number above 0. */
 export function positive(text: string): number {
   const value = decimal(text);
-  if (value <= 0) throw new InvalidArgumentError('Give a number above 0.');
+  // 1e-300 is 0 as a float.
+  if (Math.fround(value) <= 0) throw new InvalidArgumentError('Give a number above 0.');
   return value;
 }
 
-/** A finite number. */
+/** A number of a size that a float holds. */
 export function decimal(text: string): number {
   const value = Number(text);
   if (text.trim() === '' || !Number.isFinite(value)) throw new InvalidArgumentError('Give a number.');
+  if (Math.abs(value) > MOST_FLOAT) throw new InvalidArgumentError('Give a number between -3.4e38 and 3.4e38.');
   return value;
 }
 
@@ -97,7 +98,9 @@ export function byteCount(text: string): number {
   const match = /^(\d+(?:\.\d+)?)(?:([KMG])i?)?B?$/i.exec(text);
   if (!match) throw new InvalidArgumentError('Give a size such as 512M or 24GiB.');
   const power = ['', 'K', 'M', 'G'].indexOf((match[2] ?? '').toUpperCase());
-  return Math.floor(Number(match[1]) * 1024 ** power);
+  const bytes = Math.floor(Number(match[1]) * 1024 ** power);
+  if (!Number.isSafeInteger(bytes)) throw new InvalidArgumentError('Give a size of at most 8388607G.');
+  return bytes;
 }
 
 /** An unsigned 64-bit number. */

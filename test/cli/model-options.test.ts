@@ -30,7 +30,7 @@ describe('options of one of several models', () => {
     ['chat:listen=0.0.0.0:1', '"listen" is not an option of one model; use one of max-context, max-sequences,'],
     ['chat:gpu', 'gpu needs a value'],
     ['chat:template-date=1', 'template-date takes no value'],
-    ['chat:gpu=-1', 'Give a whole number from 0 up.'],
+    ['chat:gpu=-1', 'Give a whole number from 0 to 2147483647.'],
     ['chat:kv-cache-type=f64', 'Allowed choices are f16, f32, q8_0.'],
   ])('are refused as %s, by what is wrong', (given, why) => {
     expect(() => read(given)).toThrow(

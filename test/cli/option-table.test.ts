@@ -1,12 +1,17 @@
 import { Command } from 'commander';
 import { expect, expectTypeOf, it } from 'vitest';
+import { ADMIN_OPTIONS, PULL_OPTIONS } from '../../src/cli/admin/operate-commands.js';
+import { BENCH_KERNELS_OPTIONS, BENCH_OPTIONS, BENCH_SERVE_OPTIONS } from '../../src/cli/bench/bench-commands.js';
+import { DEMO_OPTIONS, INSPECT_OPTIONS, VERIFY_OPTIONS } from '../../src/cli/command-options.js';
 import { completionScript } from '../../src/cli/common/completion.js';
 import { addOptions } from '../../src/cli/common/options.js';
+import { EXECUTOR_COMMAND_OPTIONS } from '../../src/cli/executor-commands.js';
+import { CHAT_OPTIONS, GENERATE_OPTIONS } from '../../src/cli/generate/text-commands.js';
 import { gatewayOptions } from '../../src/cli/serve/gateway-options.js';
 import { readModelOptions } from '../../src/cli/serve/model-options.js';
 import { SERVE_OPTIONS } from '../../src/gateway/option-table.js';
 import { GATEWAY_OPTIONS } from '../../src/gateway/options.js';
-import { argumentsOf, EXECUTOR_OPTIONS } from '../../src/shared/executor-options.js';
+import { argumentsOf, EXECUTOR_OPTIONS, INHERITED_OPTIONS } from '../../src/shared/executor-options.js';
 import {
   flag,
   flagOf,
@@ -22,7 +27,7 @@ import {
   required,
   withDefaults,
 } from '../../src/shared/option-table.js';
-import { seconds, text, wholeNumber } from '../../src/shared/option-types.js';
+import { MOST_FLOAT, MOST_INTEGER, positive, seconds, text, wholeNumber } from '../../src/shared/option-types.js';
 import { optionsPage } from '../../tools/reference-pages.mjs';
 
 /** The table with a row that this test alone has. */
@@ -136,4 +141,54 @@ it('the value of an option has the type of its row', () => {
     isPlain: false,
     cache: false,
   });
+});
+
+/** Tables of all commands. */
+const TABLES: readonly OptionRows[] = [
+  SERVE_OPTIONS,
+  EXECUTOR_OPTIONS,
+  INHERITED_OPTIONS,
+  EXECUTOR_COMMAND_OPTIONS,
+  GENERATE_OPTIONS,
+  CHAT_OPTIONS,
+  BENCH_OPTIONS,
+  BENCH_SERVE_OPTIONS,
+  BENCH_KERNELS_OPTIONS,
+  INSPECT_OPTIONS,
+  DEMO_OPTIONS,
+  VERIFY_OPTIONS,
+  PULL_OPTIONS,
+  ADMIN_OPTIONS,
+];
+
+it('no option takes a number that a message, native code or a timer cannot hold', () => {
+  const numeric = new Set<string>();
+  for (const [name, { type, value: placeholder }] of TABLES.flatMap((rows) => Object.entries(rows))) {
+    if (typeof type !== 'function') continue;
+    const read = (given: string): readonly number[] => {
+      try {
+        return [type(given)].flat().filter((value): value is number => typeof value === 'number');
+      } catch {
+        return [];
+      }
+    };
+    const isFraction = read('0.5').length > 0;
+    const most = placeholder === '<bytes>' ? Number.MAX_SAFE_INTEGER : isFraction ? MOST_FLOAT : MOST_INTEGER;
+    for (const given of ['7', '2147483647', '2147483648', '4294967296', '3e38', '4e38', '1e300', '9'.repeat(40)]) {
+      for (const value of read(given)) {
+        numeric.add(name);
+        // No timer waits for a number of seconds.
+        expect([name, value <= most * (placeholder === '<seconds>' ? 1000 : 1)]).toEqual([name, true]);
+      }
+    }
+  }
+  expect(numeric.size).toBeGreaterThan(50);
+});
+
+it.each(['', ' ', '1.5', '4294967296', '1e300'])('a count is not "%s"', (given) => {
+  expect(() => wholeNumber(0)(given)).toThrow('Give a whole number from 0 to 2147483647.');
+});
+
+it('a share that is 0 as a float is not above 0', () => {
+  expect(() => positive('1e-300')).toThrow('Give a number above 0.');
 });

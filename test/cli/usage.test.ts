@@ -46,6 +46,9 @@ const MISTAKES: readonly (readonly [string, string, string | undefined])[] = [
   ['chat --address 127.0.0.1:70000', 'The port must be between 0 and 65535.', undefined],
   // Values say what is allowed.
   ['serve --model x --replicas 0', 'Give a whole number from 1 to 64.', undefined],
+  ['generate --max-tokens 4294967296 hi', 'Give a whole number from 1 to 2147483647.', undefined],
+  ['generate --top-k 4294967296 hi', 'Give a whole number from 0 to 2147483647.', undefined],
+  ['generate --temperature 1e300 hi', 'Give a number between -3.4e38 and 3.4e38.', undefined],
   ['serve --model x --idle-unload soon', 'Give a number.', undefined],
   ['serve --model x --kv-memory much', 'Give a size such as 512M or 24GiB.', undefined],
   ['serve --model x --device gpu', 'Allowed choices are auto, hip, cuda, host.', undefined],

@@ -16,7 +16,7 @@ export const PULL_OPTIONS = {
   ...JSON_OPTION,
 };
 
-const AS_OF_SERVE = option('<count>', wholeNumber(1, 2 ** 32 - 1), 'as of serve');
+const AS_OF_SERVE = option('<count>', wholeNumber(1), 'as of serve');
 export const ADMIN_OPTIONS = {
   address: required('<address>', address, 'unix:PATH of its --admin-listen'),
   logLevel: option('<level>', LOG_LEVELS, 'log level of the gateway, and of executors started from now on'),

@@ -51,7 +51,7 @@ export const BENCH_SERVE_OPTIONS = {
 };
 
 const { attention: _, ...KERNEL_DEVICE_OPTIONS } = DEVICE_OPTIONS;
-const BENCH_KERNELS_OPTIONS = {
+export const BENCH_KERNELS_OPTIONS = {
   rows: option('<count...>', wholeNumbers(1), 'batched tokens, at most 512 (default: 1, 8 and on a GPU 512)'),
   blas: option(
     '[library]',
