@@ -6,6 +6,7 @@ import {
   Metadata,
   type ServiceError,
 } from '@grpc/grpc-js';
+import { illegalPosition } from '../shared/bearer-token.js';
 import {
   type DeepPartial,
   DetokenizeRequest,
@@ -60,8 +61,20 @@ export class RocmForgeClient {
   private readonly stub: InferenceServiceClient;
   private readonly metadata = new Metadata();
 
-  /** @param address `HOST:PORT` or `unix:PATH` */
+  /**
+   * @param address `HOST:PORT` or `unix:PATH`
+   * @throws RocmForgeClientError `INVALID_ARGUMENT`, reason `INVALID_OPTION`, for a token that no header can hold
+   */
   constructor(address: string, { credentials = grpcCredentials.createInsecure(), token }: RocmForgeClientOptions = {}) {
+    const position = illegalPosition(token ?? '');
+    if (position !== undefined) {
+      // The error of the gRPC library would quote the token.
+      throw new RocmForgeClientError(
+        'INVALID_ARGUMENT',
+        `token has a character that no token has (position ${position}); give one line of visible ASCII characters`,
+        { reason: 'INVALID_OPTION' },
+      );
+    }
     // The gateway bounds what it answers, above what this library takes by default.
     this.stub = new InferenceServiceClient(address, credentials, { 'grpc.max_receive_message_length': -1 });
     if (token !== undefined) this.metadata.set('authorization', `Bearer ${token}`);

@@ -30,7 +30,7 @@ export function isSameSecret(one: string, other: string): boolean {
 }
 
 function parseSecret(path: string, text: string): string {
-  const secret = text.replace(/\n$/, '');
+  const secret = text.replace(/\r?\n$/, '');
   if (SECRET.test(secret)) return secret;
   throw new RocmForgeError(
     'INVALID_OPTION',

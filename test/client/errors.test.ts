@@ -111,3 +111,13 @@ it('the token goes with each call', async () => {
   await errorOf(client.getModel({ model: 'plain' }));
   expect(tokens).toEqual(['Bearer secret']);
 });
+
+it('a token that no header can hold is an error that does not quote it', () => {
+  for (const token of ['secr\ret', 'secr\net', 'secrж', 'secr et']) {
+    const open = () => new RocmForgeClient('127.0.0.1:1', { token });
+    expect(open).toThrow(RocmForgeClientError);
+    expect(open).toThrow(
+      /^token has a character that no token has \(position 5\); give one line of visible ASCII characters$/,
+    );
+  }
+});

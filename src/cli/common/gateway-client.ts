@@ -6,6 +6,7 @@ import {
   type Interceptor,
 } from '@grpc/grpc-js';
 import type { RocmForgeClientOptions } from '../../client/index.js';
+import { illegalPosition } from '../../shared/bearer-token.js';
 import { RocmForgeError } from '../../shared/errors.js';
 import { InferenceServiceClient } from '../../shared/generated/rocmforge/v1/inference.js';
 import { readOptionFile } from '../../shared/option-file.js';
@@ -21,7 +22,7 @@ const TOKEN_VARIABLE = 'ROCMFORGE_TOKEN';
 /**
  * Credentials for a gateway: the certificate that the options name, and the token of the environment.
  *
- * @throws RocmForgeError `INVALID_OPTION` for certificates that cannot be used
+ * @throws RocmForgeError `INVALID_OPTION` for certificates and a token that cannot be used
  */
 export function shown({
   ca,
@@ -31,8 +32,24 @@ export function shown({
   if (ca === undefined && (cert !== undefined || key !== undefined)) {
     throw new RocmForgeError('INVALID_OPTION', '--cert and --key require --ca');
   }
-  const token = process.env[TOKEN_VARIABLE];
+  const token = tokenOf(process.env);
   return { credentials: channel(ca, key, cert), ...(token !== undefined && { token }) };
+}
+
+/**
+ * Token of the environment, without the line break of a file that it was read from, as `docker login --password-stdin` drops it. An
+ * empty one is none. No message quotes a token.
+ */
+function tokenOf(env: NodeJS.ProcessEnv): string | undefined {
+  const token = env[TOKEN_VARIABLE]?.replace(/\r?\n$/, '');
+  const position = illegalPosition(token ?? '');
+  if (position !== undefined) {
+    throw new RocmForgeError(
+      'INVALID_OPTION',
+      `${TOKEN_VARIABLE} has a character that no token has (position ${position}); set it to one line of visible ASCII characters`,
+    );
+  }
+  return token === '' ? undefined : token;
 }
 
 /**
