@@ -19,7 +19,7 @@ export const TIER_NAMES = /** @type {const} */ (['unit', 'quick', 'default', 'fu
  */
 export const TIERS = {
   unit: [
-    'test/cli/{inspect-rope,listen-addresses,model-options,npm-parent,option-table,plot,served-models,system-limits,turn-printer,verify-speed}.test.ts',
+    'test/cli/{inspect-rope,listen-addresses,model-options,npm-parent,option-table,origins,plot,served-models,system-limits,turn-printer,verify-speed}.test.ts',
     'test/client/errors.test.ts',
     'test/executor/{block-budget,executor-server,gpu-order,graph-buckets,step-graphs,known-files,lease,processors,slots,tensor-reader}.test.ts',
     'test/gateway/chat/**',
@@ -66,7 +66,7 @@ export const TIERS = {
   ],
   default: [
     'test/cli/**',
-    '!test/cli/{inspect-rope,listen-addresses,model-options,npm-parent,option-table,plot,served-models,system-limits,turn-printer,verify-speed}.test.ts',
+    '!test/cli/{inspect-rope,listen-addresses,model-options,npm-parent,option-table,origins,plot,served-models,system-limits,turn-printer,verify-speed}.test.ts',
     'test/client/**',
     '!test/client/errors.test.ts',
     'test/device/**',

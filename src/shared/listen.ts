@@ -140,6 +140,9 @@ function boundPort(servers: readonly NetServer[]): number {
 }
 
 async function removeDeadSocket(file: string): Promise<void> {
+  if (file === '') {
+    throw new RocmForgeError('INVALID_OPTION', 'unix: has no path; give the path of the socket, unix:PATH');
+  }
   if (Buffer.byteLength(file) > MAX_SOCKET_PATH_BYTES) {
     throw new RocmForgeError(
       'INVALID_OPTION',

@@ -18,6 +18,7 @@ export function address(text: string): string {
       `Give the host too, as 127.0.0.1:${text.replace(':', '')}, or a socket as unix:PATH.`,
     );
   }
+  if (text === 'unix:') throw new InvalidArgumentError('Give the path of the socket: unix:PATH.');
   // Whatever the form of a gRPC target: no port is larger.
   const port = text.startsWith('unix:') ? undefined : /:(\d+)$/.exec(text)?.[1];
   if (Number(port ?? 0) > MAX_PORT) {

@@ -56,6 +56,7 @@ function sampleOf(name: string, { type, value }: OptionRow<unknown>): string | u
   if (type === undefined) return undefined;
   if (typeof type !== 'function') return String(type.at(-1));
   if (value === '<address>') return 'unix:/b';
+  if (value === '<origins...>') return 'https://b';
   return name === 'pipelineDepth' ? '1' : '7';
 }
 

@@ -77,6 +77,9 @@ describe('the models of a command line', () => {
       'tool-parser',
       'of several give --model-option NAME:tool-parser=VALUE',
     ],
+    [{ models: ['a'], modelName: '' }, 'model-name', '--model-name is empty; give a name, or leave it out'],
+    [{ models: ['a'], modelName: ' ' }, 'model-name', '--model-name is empty'],
+    [{ models: ['a'], modelAlias: ['b', ''] }, 'model-alias', '--model-alias is empty; give a name'],
     [{ models: ['chat=a', 'b=b'], modelAlias: ['c'] }, 'model-alias', 'is not ALIAS=NAME of one of the models'],
     [{ models: ['chat=a', 'b=b'], modelAlias: ['c=d'] }, 'model-alias', 'named: chat, b'],
   ])('are refused as %j, by the option', (options, option, message) => {

@@ -44,6 +44,7 @@ const MISTAKES: readonly (readonly [string, string, string | undefined])[] = [
   ['serve --model x --http-listen [::1]:65536', 'The port must be between 0 and 65535.', undefined],
   ['executor --listen 127.0.0.1:70000', 'The port must be between 0 and 65535.', undefined],
   ['chat --address 127.0.0.1:70000', 'The port must be between 0 and 65535.', undefined],
+  ['serve --model x --http-listen unix:', 'Give the path of the socket: unix:PATH.', undefined],
   // Values say what is allowed.
   ['serve --model x --replicas 0', 'Give a whole number from 1 to 64.', undefined],
   ['generate --max-tokens 4294967296 hi', 'Give a whole number from 1 to 2147483647.', undefined],
@@ -101,6 +102,15 @@ const REFUSALS: readonly (readonly [string, string])[] = [
     '--load on-command cannot be combined with --executor',
   ],
   [`serve --model ${DEMO} --gpu 0 --gpus 0,1`, '--gpu cannot be combined with --gpus'],
+  [`serve --model ${DEMO} --gpu 0 --device host`, '--gpu cannot be combined with --device host'],
+  [`generate --model ${DEMO} --gpu 0 --device host hi`, '--gpu cannot be combined with --device host'],
+  [`bench --model ${DEMO} --gpu 0 --device host`, 'a GPU cannot be selected with --device host'],
+  ['executor --listen unix:/x --gpus 0 --device host', 'a GPU cannot be selected with --device host'],
+  [`serve --model ${DEMO} --admin-listen unix:`, 'unix: has no path; give the path of the socket, unix:PATH'],
+  [
+    `serve --model ${DEMO} --cors-origins foo`,
+    '--cors-origins foo is not the origin of a web page; give SCHEME://HOST',
+  ],
   [`serve --model ${DEMO} --gpus 0,1 --split layer --replicas 2`, '--replicas cannot be combined with --split'],
   [`serve --model ${DEMO} --gpus 0,1 --replicas 3`, '--replicas is 3, but --gpus names 2; leave --replicas out'],
   [`serve --model ${DEMO} --gpus 0,1 --device host`, '--gpus cannot be combined with --device host'],

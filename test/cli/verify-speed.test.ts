@@ -3,7 +3,7 @@ import { SHAPES } from '../../src/cli/synth/shapes.js';
 import { predictedSpeeds } from '../../src/cli/verify/predicted-speeds.js';
 import { formatSpeed, type SpeedReport, speedBesidePrediction } from '../../src/cli/verify/speed-beside.js';
 
-const host = { device: 'host', gpu: 0, threads: 1, attention: 'fused' } as const;
+const host = { device: 'host', threads: 1, attention: 'fused' } as const;
 const report: SpeedReport = {
   ...{ device: 'a card', target: 'gfx1100', shape: 'llama-3.1-8b', type: 'Q4_K_M', tokensPerSecond: 120, read: 8.1e11 },
   kernels: [

@@ -13,6 +13,7 @@ import { flagOf, type GivenValues, type OptionValues, valuesOf, withDefaults } f
 import { checkSplit } from '../common/options.js';
 import { loadProgress } from '../common/progress.js';
 import { pullModel } from '../hub/pull.js';
+import { checkOrigins } from './origins.js';
 
 /** Milliseconds from a gateway's start, after which short-lived ones have ended. */
 const WARM_UP_MS = 3000;
@@ -47,6 +48,7 @@ export function gatewayOptions(given: CommandOptions): GivenGatewayOptions {
       '--state-snapshots requires the prefix cache, which --no-prefix-cache turns off',
     );
   }
+  checkOrigins(options.corsOrigins);
   checkSplit(options, 'replicas');
   checkElsewhere(options);
   const [executor, ...moreExecutors] = executorsOf(options);
@@ -108,6 +110,8 @@ function executorsOf(options: Options): readonly Executor[] {
     }));
   }
   if (gpus && gpu !== undefined) refuse('--gpu cannot be combined with --gpus');
+  // An option that names a GPU never falls back to the CPU.
+  if (gpu !== undefined && device === 'host') refuse('--gpu cannot be combined with --device host');
   if (split !== undefined) {
     if (replicas > 1) refuse('--replicas cannot be combined with --split');
     return Array.from({ length: 1 + standby }, () => ({ spawn }));

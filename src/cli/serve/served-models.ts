@@ -30,6 +30,10 @@ const OF_GATEWAYS: ReadonlySet<string> = new Set(['modelName', 'modelTag']);
  */
 export function servedModels(options: NamedModels): readonly ModelOptions[] {
   const { models: given, modelName, modelAlias = [] } = options;
+  // A request without a model's name would mean it, and none could name it.
+  if (modelName?.trim() === '') throw invalid('model-name', '--model-name is empty; give a name, or leave it out');
+  if (modelAlias.some((alias) => alias.trim() === ''))
+    throw invalid('model-alias', '--model-alias is empty; give a name');
   const named = given.map(parsed);
   const [first] = named;
   if (given.length === 1 && first !== undefined) {

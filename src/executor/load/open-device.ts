@@ -57,11 +57,21 @@ export type OnRefused = (platform: GpuPlatform, reason: string) => void;
 /**
  * Opens a device. Who names a GPU gets a GPU: `auto` does not fall back to the host then.
  *
- * @throws RocmForgeError `DEVICE_UNAVAILABLE` or `KERNELS_INVALID`, each naming what is missing and what to run
+ * @throws RocmForgeError `DEVICE_UNAVAILABLE` or `KERNELS_INVALID`, each naming what is missing and what to run; `INVALID_OPTION` for a GPU
+ *   of the host
  */
 export function openDevice(options: DeviceOptions, onRefused: OnRefused = () => undefined): Device {
   const { kind, gpu } = options;
-  if (kind === 'host') return openHost(options);
+  if (kind === 'host') {
+    if (gpu === undefined) return openHost(options);
+    throw new RocmForgeError(
+      'INVALID_OPTION',
+      'a GPU cannot be selected with --device host; leave --gpu and --gpus out',
+      {
+        option: 'gpu',
+      },
+    );
+  }
   // The one that was asked for: its refusal is thrown as it is.
   const isNamed = kind !== 'auto' && gpu !== undefined;
   const refusals: RocmForgeError[] = [];
@@ -114,7 +124,7 @@ export function openDevices(options: DevicesOptions, onRefused?: OnRefused): rea
   for (const [number, gpu] of gpus.entries()) {
     // Which platform it is the first one tells.
     const kind = devices[0]?.kind ?? each.kind;
-    devices.push(openDevice({ ...each, kind, gpu, threads, number }, onRefused));
+    devices.push(openDevice({ ...each, kind, gpu: kind === 'host' ? undefined : gpu, threads, number }, onRefused));
   }
   const other = devices.find(({ target }) => target !== devices[0]?.target);
   if (other !== undefined) {
