@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <system_error>
 
 #include "fault_record.h"
 #include "gpu_device.h"
@@ -103,8 +104,12 @@ Napi::Function DeviceObject::define(Napi::Env env) {
 
 DeviceObject::DeviceObject(const Napi::CallbackInfo& info) : Napi::ObjectWrap<DeviceObject>(info) {
   const Napi::Object options = info[0].As<Napi::Object>();
-  thread_ = std::make_unique<DeviceThread>();
-  completion_ = std::make_unique<DeviceThread>();
+  try {
+    thread_ = std::make_unique<DeviceThread>();
+    completion_ = std::make_unique<DeviceThread>();
+  } catch (const std::system_error&) {
+    throw to_javascript(info.Env(), ThreadLimit(2, thread_ ? 1 : 0));
+  }
   if (options.Has("library")) {
     const std::string library = options.Get("library").As<Napi::String>();
     const int threads = options.Get("threads").As<Napi::Number>();

@@ -32,6 +32,8 @@ class DeviceObject : public Napi::ObjectWrap<DeviceObject> {
       thread_->run(job);
     } catch (const DeviceError& error) {
       throw to_javascript(env, error);
+    } catch (const ThreadLimit& error) {
+      throw to_javascript(env, error);
     } catch (const std::exception& error) {
       throw Napi::Error::New(env, error.what());
     }

@@ -19,6 +19,12 @@ Napi::Error to_javascript(Napi::Env env, const DeviceError& error) {
   return result;
 }
 
+Napi::Error to_javascript(Napi::Env env, const ThreadLimit& error) {
+  Napi::Error result = Napi::Error::New(env, error.what());
+  result.Set("code", Napi::String::New(env, "EAGAIN"));
+  return result;
+}
+
 Napi::Value probe_gpu(const Napi::CallbackInfo& info) {
   Napi::Env env = info.Env();
   const std::string platform = info[0].As<Napi::String>();

@@ -24,10 +24,19 @@ void wait_while_equal(const std::atomic<Value>& atomic, Value value) {
 }  // namespace
 
 ThreadPool::ThreadPool(int threads) {
-  for (int i = 1; i < threads; i++) workers_.emplace_back([this] { serve(); });
+  try {
+    for (int i = 1; i < threads; i++) workers_.emplace_back([this] { serve(); });
+  } catch (const std::exception&) {
+    // No destructor runs for an object whose constructor throws, and a thread that nobody joined ends the process.
+    const int started = this->threads();
+    end();
+    throw ThreadLimit(threads, started);
+  }
 }
 
-ThreadPool::~ThreadPool() {
+ThreadPool::~ThreadPool() { end(); }
+
+void ThreadPool::end() {
   stopping_ = true;
   generation_.fetch_add(1);
   generation_.notify_all();

@@ -3,13 +3,23 @@
 
 #include <atomic>
 #include <cstdint>
+#include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
 
 namespace rocmforge {
 
+// The system gave fewer threads than a pool was to have.
+struct ThreadLimit : std::runtime_error {
+  ThreadLimit(int wanted, int started)
+      : std::runtime_error("the system gave " + std::to_string(started) + " of " + std::to_string(wanted) +
+                           " threads") {}
+};
+
 class ThreadPool {
  public:
+  // Throws ThreadLimit, with no thread left.
   explicit ThreadPool(int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -23,6 +33,7 @@ class ThreadPool {
   void run(int64_t total, Task task, void* context);
 
  private:
+  void end();
   void work();
   void serve();
 

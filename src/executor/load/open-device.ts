@@ -57,8 +57,8 @@ export type OnRefused = (platform: GpuPlatform, reason: string) => void;
 /**
  * Opens a device. Who names a GPU gets a GPU: `auto` does not fall back to the host then.
  *
- * @throws RocmForgeError `DEVICE_UNAVAILABLE` or `KERNELS_INVALID`, each naming what is missing and what to run; `INVALID_OPTION` for a GPU
- *   of the host
+ * @throws RocmForgeError `DEVICE_UNAVAILABLE` or `KERNELS_INVALID`, each naming what is missing and what to run; `SYSTEM_LIMIT` for more
+ *   threads than the system gives; `INVALID_OPTION` for a GPU of the host
  */
 export function openDevice(options: DeviceOptions, onRefused: OnRefused = () => undefined): Device {
   const { kind, gpu } = options;
@@ -282,7 +282,13 @@ function openHost(options: DeviceOptions): Device {
   try {
     return new Device(new addon.Device({ library, threads, ...numbered(options) }), 'host', name, undefined, code);
   } catch (error) {
-    throw new RocmForgeError('KERNELS_INVALID', (error as Error).message, {}, { cause: error });
+    const { code, message } = error as NodeJS.ErrnoException;
+    if (code !== 'EAGAIN') throw new RocmForgeError('KERNELS_INVALID', message, {}, { cause: error });
+    throw new RocmForgeError(
+      'SYSTEM_LIMIT',
+      `${message} for the CPU backend; lower --threads (usable processors: ${usableProcessors()}), or raise the limit of ` +
+        'processes and threads (TasksMax, --pids-limit, ulimit -u)',
+    );
   }
 }
 
