@@ -5,6 +5,7 @@ import path from 'node:path';
 import { createServer as createTlsServer, type Server as TlsServer } from 'node:tls';
 import { parseHostPort } from './address.js';
 import { RocmForgeError } from './errors.js';
+import { removeAtExit } from './exit-removal.js';
 import { TLS_MIN_VERSION, type TlsMaterial } from './tls.js';
 
 /** The longest path of a socket file: `sun_path` of Linux without its closing zero. */
@@ -37,7 +38,7 @@ let unixConnections = 0;
 
 /**
  * Listens on `host:port` or `unix:path`, and hands each connection on. A socket file that nobody listens on is a crashed
- * process's and is removed first; any other file stays. A connection over a socket file has no remote address: it is told
+ * process's and is removed first; any other file stays. It is removed when the listener closes or this process exits. A connection over a socket file has no remote address: it is told
  * `unix:N` for its peer, another one for each.
  *
  * @throws RocmForgeError `ADDRESS_IN_USE`; `INVALID_OPTION` for what is no address, and for TLS on a socket file
@@ -68,11 +69,13 @@ export async function listenOn(
     else hand(socket);
   };
   const servers: NetServer[] = [];
+  let forgetFile = (): void => undefined;
   try {
     if (isUnix) {
       const path = address.slice('unix:'.length);
       await removeDeadSocket(path);
       servers.push(await listen({ path }, address, take));
+      forgetFile = removeAtExit(path);
     } else {
       const { host, port } = parseHostPort(address);
       for (const { address: ip } of await lookup(host, { all: true })) {
@@ -89,6 +92,7 @@ export async function listenOn(
     failedHandshakes: () => failedHandshakes,
     close: () => {
       for (const listening of servers) listening.close();
+      forgetFile();
     },
   };
 }

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync } from 'node:fs';
 import { createServer } from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
@@ -66,4 +66,70 @@ it('who is cut by a drain that takes too long is told so over HTTP', async () =>
   expect(await ended).toBe(3);
   expect(log).toMatch(/"streams":2,"timeoutMs":200,"delayMs":0,"msg":"draining: /);
   expect(log).toMatch(/"ended":0,"cut":2,.*"msg":"drain timed out: the remaining streams are cut"/);
+});
+
+/** An environment whose temporary folder is empty. */
+function ownTemporaryFolder(name: string) {
+  const temporary = path.join(folder, name);
+  mkdirSync(temporary);
+  return { temporary, env: { ...process.env, TMPDIR: temporary } };
+}
+
+it('a signal during the start leaves no socket files', async () => {
+  // An executor that answers nothing: the gateway listens already.
+  const executor = createServer();
+  await new Promise<void>((resolve) => executor.listen(0, '127.0.0.1', resolve));
+  const { port } = executor.address() as { port: number };
+  const sockets = ['c', 'd', 'e'].map((name) => path.join(folder, `${name}.sock`));
+  const [listen, http, admin] = sockets.map((socket) => `unix:${socket}`) as [string, string, string];
+  const addresses = ['--listen', listen, '--http-listen', http, '--admin-listen', admin];
+  const model = path.join(packageRoot, 'models', 'demo.gguf');
+  const args = ['serve', '--model', model, '--executor', `127.0.0.1:${port}`, ...addresses];
+  const child = spawn(process.execPath, [COMMAND, ...args], { stdio: 'ignore' });
+  try {
+    await once(executor, 'connection');
+    expect(sockets.map(existsSync)).toEqual([true, true, true]);
+    child.kill('SIGTERM');
+    expect(await once(child, 'close')).toEqual([130, null]);
+    expect(sockets.map(existsSync)).toEqual([false, false, false]);
+  } finally {
+    child.kill('SIGKILL');
+    executor.close();
+  }
+});
+
+it('a second signal during a drain leaves no socket file and no folder of an executor', async () => {
+  const { temporary, env } = ownTemporaryFolder('drain');
+  const socket = path.join(folder, 'f.sock');
+  const args = ['--model', path.join(packageRoot, 'models', 'demo.gguf'), '--listen', `unix:${socket}`];
+  const serve = ['serve', ...args, '--drain-delay-ms', '60000'];
+  const child = spawn(process.execPath, [COMMAND, ...serve], { env, stdio: ['ignore', 'pipe', 'ignore'] });
+  try {
+    await once(child.stdout, 'data');
+    expect(readdirSync(temporary)).not.toEqual([]);
+    child.kill('SIGTERM');
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    expect(existsSync(socket)).toBe(true);
+    child.kill('SIGTERM');
+    expect(await once(child, 'close')).toEqual([130, null]);
+    expect([existsSync(socket), readdirSync(temporary)]).toEqual([false, []]);
+  } finally {
+    child.kill('SIGKILL');
+  }
+});
+
+it('a signal that ends generate leaves no folders', async () => {
+  const { temporary, env } = ownTemporaryFolder('generate');
+  const model = path.join(packageRoot, 'models', 'demo.gguf');
+  const args = ['generate', '--model', model, '--max-tokens', '900', '--step-delay-ms', '50', 'Once'];
+  const child = spawn(process.execPath, [COMMAND, ...args], { env, stdio: ['ignore', 'pipe', 'ignore'] });
+  try {
+    await once(child.stdout, 'data');
+    expect(readdirSync(temporary)).not.toEqual([]);
+    child.kill('SIGINT');
+    expect(await once(child, 'close')).toEqual([null, 'SIGINT']);
+    expect(readdirSync(temporary)).toEqual([]);
+  } finally {
+    child.kill('SIGKILL');
+  }
 });

@@ -1,5 +1,3 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import os from 'node:os';
 import path from 'node:path';
 import type { ServiceError } from '@grpc/grpc-js';
 import { RocmForgeClient, RocmForgeClientError } from '../../client/index.js';
@@ -16,6 +14,7 @@ import type { GivenValues } from '../../shared/option-table.js';
 import type { TARGET_OPTIONS } from '../generate/text-commands.js';
 import { gatewayOptions } from '../serve/gateway-options.js';
 import { type ClientOptions, shown } from './gateway-client.js';
+import { temporaryFolder } from './temporary-folder.js';
 
 /** A client of a gateway, and how to be done with it. */
 export interface Connection {
@@ -38,7 +37,7 @@ export async function connect(
   if (options.ca !== undefined) {
     throw new RocmForgeError('INVALID_OPTION', '--ca requires --address');
   }
-  const folder = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-'));
+  const { folder, remove } = temporaryFolder();
   const listen = `unix:${path.join(folder, 'gateway.sock')}`;
   const gateway = await startGateway(gatewayOptions({ ...options, model: options.model ?? '', listen }));
   const client = new RocmForgeClient(listen);
@@ -47,7 +46,7 @@ export async function connect(
     close: async () => {
       client.close();
       await gateway.stop();
-      rmSync(folder, { recursive: true, force: true });
+      remove();
     },
   };
 }

@@ -1,7 +1,8 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { startGateway } from '../../gateway/main.js';
+import { removeAtExit } from '../../shared/exit-removal.js';
 import type { OptionValues } from '../../shared/option-table.js';
 import type { DEMO_OPTIONS } from '../command-options.js';
 import { writeNotice, writeText } from '../common/output.js';
@@ -11,6 +12,8 @@ import { watchNpm } from '../serve/npm-parent.js';
 
 /** Time per step: the small model writes a story in less time than a reader needs to press a button. */
 const STEP_DELAY_MS = 40;
+/** As of `serve`. */
+const EXIT_STOPPED_AT_ONCE = 130;
 
 /**
  * `rocmforge demo --page`: serves the chat page with the package's own model and a button that kills the executor, on the
@@ -20,7 +23,10 @@ const STEP_DELAY_MS = 40;
  */
 export async function demoPage(options: OptionValues<typeof DEMO_OPTIONS>): Promise<void> {
   const folder = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-'));
-  const removeFolder = (): void => rmSync(folder, { recursive: true, force: true });
+  removeAtExit(folder);
+  const stopAtOnce = (): void => process.exit(EXIT_STOPPED_AT_ONCE);
+  let stop = stopAtOnce;
+  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => stop());
   const all = gatewayOptions({
     ...options,
     stepDelayMs: STEP_DELAY_MS,
@@ -31,18 +37,12 @@ export async function demoPage(options: OptionValues<typeof DEMO_OPTIONS>): Prom
     httpMetrics: true,
     hasSpare: true,
   });
-  const gateway = await startGateway({ ...all, demoKill: true }).catch((error: unknown) => {
-    removeFolder();
-    throw error;
-  });
-  const stop = (): void => {
-    void gateway.stop().then(() => {
-      removeFolder();
-      process.exit(0);
-    });
+  const gateway = await startGateway({ ...all, demoKill: true });
+  stop = () => {
+    stop = stopAtOnce;
+    void gateway.stop().then(() => process.exit(0));
   };
-  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.once(signal, stop);
-  watchNpm(stop);
+  watchNpm(() => stop());
   writeNotice('Open this page, send a message, and kill the executor while it answers. Ctrl+C ends the demo.\n');
   writeText(`http://127.0.0.1:${gateway.httpServer?.port}/\n`);
 }

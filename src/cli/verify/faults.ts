@@ -1,10 +1,9 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import os from 'node:os';
 import path from 'node:path';
 import { RocmForgeClient } from '../../client/index.js';
 import { startGateway } from '../../gateway/main.js';
 import { requireDecoder } from '../common/decoder.js';
 import type { ModelOptionValues } from '../common/options.js';
+import { temporaryFolder } from '../common/temporary-folder.js';
 import { gatewayOptions } from '../serve/gateway-options.js';
 import type { Verdict } from './verdict.js';
 
@@ -47,7 +46,7 @@ interface KilledStream {
 }
 
 async function killedOnce(file: string, options: Options & { keepsMemory?: boolean }): Promise<KilledStream> {
-  const folder = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-'));
+  const { folder, remove } = temporaryFolder();
   const listen = `unix:${path.join(folder, 'gateway.sock')}`;
   const gateway = await startGateway(gatewayOptions({ ...options, model: file, listen, maxContext: CONTEXT }));
   const client = new RocmForgeClient(listen);
@@ -89,6 +88,6 @@ async function killedOnce(file: string, options: Options & { keepsMemory?: boole
   } finally {
     client.close();
     await gateway.stop();
-    rmSync(folder, { recursive: true, force: true });
+    remove();
   }
 }

@@ -1,11 +1,10 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import os from 'node:os';
 import path from 'node:path';
 import { openDevice } from '../../executor/load/open-device.js';
 import { RocmForgeError } from '../../shared/errors.js';
 import { ExecutorLoop } from '../bench/executor-loop.js';
 import { tokenRate } from '../bench/rates.js';
 import type { ModelOptionValues } from '../common/options.js';
+import { temporaryFolder } from '../common/temporary-folder.js';
 import { SHAPES } from '../synth/shapes.js';
 import { synth } from '../synth/synth.js';
 import { type PredictedSpeed, predictedSpeeds } from './predicted-speeds.js';
@@ -62,7 +61,7 @@ export async function speedBesidePrediction({
     );
   }
   const { target } = openDevice({ kind, ...options });
-  const folder = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-speed-'));
+  const { folder, remove } = temporaryFolder('rocmforge-speed-');
   try {
     const file = path.join(folder, 'model.gguf');
     synth({ shape, type, output: file });
@@ -85,7 +84,7 @@ export async function speedBesidePrediction({
       predictedTargets: ofModel.map((one) => one.target),
     };
   } finally {
-    rmSync(folder, { recursive: true });
+    remove();
   }
 }
 

@@ -1,5 +1,4 @@
 import { type ChildProcess, type StdioOptions, spawn } from 'node:child_process';
-import { rmSync } from 'node:fs';
 import path from 'node:path';
 import { RocmForgeError } from '../../../shared/errors.js';
 import { argumentsOf, EXECUTOR_OPTIONS } from '../../../shared/executor-options.js';
@@ -9,7 +8,7 @@ import type { GivenValues, OptionValues } from '../../../shared/option-table.js'
 import { packageRoot } from '../../../shared/package.js';
 import { reportedError } from './fault-reports.js';
 import { LineSplitter } from './line-splitter.js';
-import { makePrivateFolder } from './private-folder.js';
+import { makePrivateFolder, removePrivateFolder } from './private-folder.js';
 
 /** Options of an executor that a gateway starts. */
 export interface ExecutorProcessOptions extends GivenValues<typeof EXECUTOR_OPTIONS> {
@@ -120,7 +119,7 @@ export class ExecutorProcess {
 
   private removeFolder(): void {
     try {
-      rmSync(this.folder, { recursive: true, force: true });
+      removePrivateFolder(this.folder);
     } catch {
       // Whoever cleans up temporary folders will.
     }

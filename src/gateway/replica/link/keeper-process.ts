@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { existsSync, rmSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import path from 'node:path';
 import type { RocmForgeError } from '../../../shared/errors.js';
 import { type Logger, logSink } from '../../../shared/log.js';
@@ -7,7 +7,7 @@ import { packageRoot } from '../../../shared/package.js';
 import type { ExecutorProcessOptions } from './executor-process.js';
 import { reportedError } from './fault-reports.js';
 import { LineSplitter } from './line-splitter.js';
-import { makePrivateFolder } from './private-folder.js';
+import { makePrivateFolder, removePrivateFolder } from './private-folder.js';
 
 /** Time that a keeper may take to end by itself: a driver frees gigabytes before its process ends. */
 const GRACE_MS = 2000;
@@ -45,7 +45,7 @@ export class KeeperProcess {
     try {
       this.child = spawn(process.execPath, args, { stdio: ['pipe', 'ignore', 'pipe'], detached: true });
     } catch (error) {
-      rmSync(this.folder, { recursive: true, force: true });
+      removePrivateFolder(this.folder);
       throw error;
     }
     this.child.stdin?.on('error', () => undefined);
@@ -60,7 +60,7 @@ export class KeeperProcess {
     this.exited = new Promise((resolve) => {
       const settle = (code: number | null): void => {
         const hasListened = existsSync(this.socket);
-        rmSync(this.folder, { recursive: true, force: true });
+        removePrivateFolder(this.folder);
         resolve(hasListened ? 'lost' : code === 0 ? 'unneeded' : 'failed');
       };
       this.child.once('error', (error) => {

@@ -14,6 +14,7 @@ import {
 import os from 'node:os';
 import path from 'node:path';
 import { RocmForgeError } from '../../../shared/errors.js';
+import { removeAtExit } from '../../../shared/exit-removal.js';
 
 /** The longest path that a socket may have, with room for its name in the folder. */
 const MOST_FOLDER_BYTES = 107 - '/executor.sock'.length;
@@ -25,8 +26,11 @@ const MOST_OWNER_BYTES = 512;
 /** Folders that one start removes at most: whoever has thousands shall not wait for them. */
 const MOST_REMOVED = 256;
 
+/** The folders of this process, each with what keeps it from being removed at the exit. */
+const forgetters = new Map<string, () => void>();
+
 /**
- * Makes a folder that only this user may enter, where sockets can be. The usual place for such may be full or gone by
+ * Makes a folder that only this user may enter, where sockets can be; it is removed when this process exits. The usual place for such may be full or gone by
  * the time an executor has to be replaced, so there are others.
  *
  * @throws RocmForgeError `EXECUTOR_UNAVAILABLE` with the reason of each place
@@ -43,12 +47,24 @@ export function makePrivateFolder(): string {
     try {
       const folder = mkdtempSync(name);
       noteOwner(folder);
+      forgetters.set(folder, removeAtExit(folder));
       return folder;
     } catch (error) {
       reasons.push((error as Error).message);
     }
   }
   throw new RocmForgeError('EXECUTOR_UNAVAILABLE', `no folder for the executor’s socket: ${reasons.join('; ')}`);
+}
+
+/**
+ * Removes a folder of {@link makePrivateFolder}.
+ *
+ * @throws the file system's error
+ */
+export function removePrivateFolder(folder: string): void {
+  rmSync(folder, { recursive: true, force: true });
+  forgetters.get(folder)?.();
+  forgetters.delete(folder);
 }
 
 /**
