@@ -1,4 +1,4 @@
-import { mkdtempSync } from 'node:fs';
+import { mkdtempSync, readFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -47,4 +47,11 @@ describe('a command whose stdout cannot be written says so and fails', () => {
 it('a closed pipe ends a command without a word', async () => {
   const { code, stderr } = await shellRocmforge('set -o pipefail; rocmforge completion bash | true');
   expect([code, stderr]).toEqual([0, '']);
+});
+
+it('a gateway whose stdout cannot be written serves until it is stopped, and has its own exit code', async () => {
+  const serve = `rocmforge serve --model models/demo.gguf --device host --listen unix:${folder}/a.sock`;
+  const stop = `until [ -S ${folder}/a.sock ] && grep -q stdout ${folder}/log; do sleep 0.05; done; kill $!; wait $!`;
+  const { code } = await shellRocmforge(`${serve} > /dev/full 2> ${folder}/log & ${stop}`);
+  expect([code, readFileSync(`${folder}/log`, 'utf8')]).toEqual([0, `rocmforge: ${NO_ROOM}\n`]);
 });
