@@ -13,6 +13,7 @@ import type { TemplateSettings } from './chat/chat-template.js';
 import { IdleUnloader } from './idle-unloader.js';
 import { type GrammarCounts, Matchers } from './matching/matchers.js';
 import type { ModelObserver } from './model-metrics.js';
+import { refusalOf } from './model-status.js';
 import { type GatewayOptions, KV_CACHE_TYPES, type ModelOptions } from './options.js';
 import type { SupervisorOptions } from './replica/link/supervisor.js';
 import { loadOf } from './replica/load.js';
@@ -164,7 +165,10 @@ export function hostModel(
     { replicas: replicas.length, onDemand: isOnDemand, idleUnloadMs, isUnloadable: place !== undefined },
     log,
   );
-  const readiness = () => ({ ready: router.isReady, device: router.device, loaded: router.isLoaded });
+  const availability = () => ({
+    ...{ ready: router.isReady, device: router.device, loaded: router.isLoaded },
+    refusal: refusalOf(router, replicas),
+  });
   const audit = createLogger('audit');
   const ended: ModelObserver['requestEnded'] = (outcome, seconds) => {
     place?.used();
@@ -175,7 +179,7 @@ export function hostModel(
   const matchers = new Matchers({ tokenizer });
   const { warmUpMs } = options;
   const warmingUp = warmUpMs === undefined ? undefined : setTimeout(() => matchers.warmUp(), warmUpMs).unref();
-  const inference = new Inference(served, encoder, runner, matchers, readiness, {
+  const inference = new Inference(served, encoder, runner, matchers, availability, {
     streamInterval: options.streamInterval,
     speculates: options.speculate !== 'off',
     predicts,

@@ -1,5 +1,8 @@
+import type { RocmForgeError } from '../shared/errors.js';
 import type { ModelStatus } from '../shared/generated/rocmforge/admin/v1/admin.js';
 import type { HostedModel } from './hosted-model.js';
+import { shuttingDown, unloadedByOperator } from './replica/model-loading.js';
+import type { Router } from './router.js';
 
 /** A model as its operators see it. */
 export function modelStatus({ served, router, replicas, place }: HostedModel): ModelStatus {
@@ -23,4 +26,14 @@ function stateOf({ router, replicas, place }: Pick<HostedModel, 'router' | 'repl
   if (states.every((state) => state === 'unloaded')) return place?.isWaiting ? 'loading' : 'unloaded';
   if (states.includes('unloading')) return 'unloading';
   return states.includes('failed') || needRestart(replicas) ? 'failed' : 'loading';
+}
+
+/** Error that a request would get while the model is not ready; undefined if it would wait. A drain is announced before it refuses requests. */
+export function refusalOf(
+  router: Pick<Router, 'admits' | 'isDraining'>,
+  replicas: HostedModel['replicas'],
+): RocmForgeError | undefined {
+  if (!router.admits) return unloadedByOperator();
+  if (router.isDraining) return shuttingDown();
+  return replicas.every(({ refusal }) => refusal !== undefined) ? replicas[0]?.refusal : undefined;
 }

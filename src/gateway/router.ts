@@ -1,7 +1,7 @@
 import { asRocmForgeError, RocmForgeError } from '../shared/errors.js';
 import type { Migration } from './replica/engine.js';
 import type { ModelPlace } from './replica/load-queue.js';
-import { allServing, granted, notLoaded, polled, unloaded } from './replica/model-loading.js';
+import { allServing, granted, notLoaded, polled, unloaded, unloadedByOperator } from './replica/model-loading.js';
 import { cheapest, placementCost } from './replica/placement.js';
 import type { Replica } from './replica/replica.js';
 import { addUp, type ReplicaCounts } from './replica/replica-counts.js';
@@ -45,7 +45,7 @@ export class Router implements Backend {
   /** Those of them that were queued. */
   accepted = 0;
   private readonly placed = new WeakMap<Generation, RoutedReplica>();
-  private isDraining = false;
+  isDraining = false;
   /** An operator has unloaded the model. */
   private isUnloaded = false;
   /** In the order in which they are given requests; whose executor was lost last is the last. */
@@ -277,7 +277,7 @@ export class Router implements Backend {
   }
 
   private checkAdmits(): void {
-    if (this.isUnloaded) throw unloaded('an operator has unloaded the model; try again once it is loaded');
+    if (this.isUnloaded) throw unloadedByOperator();
   }
 
   private async replaceAll(): Promise<void> {

@@ -1,4 +1,5 @@
 import { setMaxListeners } from 'node:events';
+import type { RocmForgeError } from '../../shared/errors.js';
 import type {
   DetokenizeRequest,
   DetokenizeResponse,
@@ -43,6 +44,11 @@ export interface Readiness {
   readonly loaded: boolean;
 }
 
+/** {@link Readiness}, and the error that a request would get if none is served; undefined if that is not known. */
+export interface Availability extends Readiness {
+  readonly refusal: RocmForgeError | undefined;
+}
+
 /** A client that waits for an answer, and how it is told not to. */
 export interface WaitingCall extends CallContext {
   /** Nobody need compute more for it: its signal aborts. */
@@ -64,7 +70,7 @@ export class Inference {
     private readonly encoder: EncodeService,
     private readonly runner: RequestRunner,
     matchers: Matchers,
-    private readonly readiness: () => Readiness,
+    private readonly availability: () => Availability,
     private readonly options: InferenceOptions = {},
   ) {
     this.opener = new RequestOpener(model, encoder, runner, matchers, options);
@@ -245,6 +251,7 @@ export class Inference {
   /** The model, and whether it can run right now. */
   describe(): Model {
     const { name, architecture, parameters, contextLength, vocabularySize, hasChatTemplate } = this.model;
+    const { ready, device, loaded } = this.availability();
     return {
       name,
       architecture,
@@ -252,8 +259,13 @@ export class Inference {
       contextLength,
       vocabularySize,
       hasChatTemplate,
-      ...this.readiness(),
+      ...{ ready, device, loaded },
     };
+  }
+
+  /** See {@link Availability.refusal}. */
+  get refusal(): RocmForgeError | undefined {
+    return this.availability().refusal;
   }
 }
 

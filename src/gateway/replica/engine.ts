@@ -19,6 +19,7 @@ import type { Loss } from './link/loss.js';
 import { checkEncodable, encodeStep } from './link/step-encoding.js';
 import { PROBE_INTERVAL_MS } from './link/supervision.js';
 import { Masking } from './masking.js';
+import { shuttingDown } from './model-loading.js';
 import { PausedReaders } from './paused-readers.js';
 import { hasRoomForMore, queueFull, roomFor } from './queue-limits.js';
 import { newEngineCounters } from './replica-counts.js';
@@ -103,9 +104,14 @@ export class Engine implements Backend {
     return this.isDraining;
   }
 
+  /** Error that a new generation would get; undefined if they are accepted. */
+  get refusal(): RocmForgeError | undefined {
+    return this.stopped;
+  }
+
   /** Drains: accepts no more generations; those that have not ended continue. */
   stopAdmission(): void {
-    this.stopped = new RocmForgeError('SHUTTING_DOWN', 'this gateway is shutting down');
+    this.stopped = shuttingDown();
     this.isDraining = true;
   }
 

@@ -7,6 +7,8 @@ export const POLL_MS = 20;
 
 export const polled = () => new Promise<void>((resolve) => setTimeout(resolve, POLL_MS));
 export const unloaded = (message: string) => new RocmForgeError('MODEL_UNLOADED', message);
+export const unloadedByOperator = () => unloaded('an operator has unloaded the model; try again once it is loaded');
+export const shuttingDown = () => new RocmForgeError('SHUTTING_DOWN', 'this gateway is shutting down');
 
 /** Error of requests for a model that is loaded by command alone. */
 export function notLoaded(): RocmForgeError {

@@ -246,6 +246,11 @@ export class Replica implements Backend {
     return this.supervisor.problem;
   }
 
+  /** See {@link Engine.refusal}. */
+  get refusal(): RocmForgeError | undefined {
+    return this.engine.refusal;
+  }
+
   /** True if only a restart of the gateway helps; see {@link Supervisor.needsRestart}. */
   get needsRestart(): boolean {
     return this.supervisor.needsRestart;

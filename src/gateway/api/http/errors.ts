@@ -27,9 +27,18 @@ const STATUS_OF_REASON: Readonly<Record<string, number>> = {
   MODEL_FILE_CHANGED: 503,
 };
 
+/** Errors of which HTTP knows more than their reasons say. */
+const STATUS_OF_ERROR = new WeakMap<RocmForgeError, number>();
+
+/** The error, answered with a status of its own. */
+export function withStatus(error: RocmForgeError, status: number): RocmForgeError {
+  STATUS_OF_ERROR.set(error, status);
+  return error;
+}
+
 /** The HTTP status of an error. */
 export function statusOf(error: RocmForgeError): number {
-  return STATUS_OF_REASON[error.reason] ?? STATUS[error.code];
+  return STATUS_OF_ERROR.get(error) ?? STATUS_OF_REASON[error.reason] ?? STATUS[error.code];
 }
 
 const TYPE_OF_STATUS: Readonly<Record<number, string>> = {

@@ -18,7 +18,7 @@ const DISCONNECTED = 'the client disconnected';
 const BROWSER_HEADERS = ['origin', 'sec-fetch-site', 'sec-fetch-mode', 'referer'] as const;
 
 const UNAUTHORIZED = 401;
-const JSON_TYPE = 'application/json; charset=utf-8';
+export const JSON_TYPE = 'application/json; charset=utf-8';
 
 /** Bytes and time for which a refused request is read on. */
 const MOST_DRAINED_BYTES = 8 << 20;

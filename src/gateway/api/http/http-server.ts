@@ -1,11 +1,12 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { BoundedLog } from '../../../shared/bounded-log.js';
 import { RocmForgeError } from '../../../shared/errors.js';
 import { type Listener, listenOn } from '../../../shared/listen.js';
-import { ConnectionGuard } from '../grpc/connection-guard.js';
+import { ConnectionGuard, nameOf } from '../grpc/connection-guard.js';
 import type { HttpOptions } from '../options.js';
 import { Bodies } from './bodies.js';
+import { headerError, onClientError } from './client-errors.js';
 import { CONNECT_PREFIX, connectErrorForm, connectHandler } from './connect.js';
 import type { HttpContext } from './context.js';
 import { corsOf } from './cors.js';
@@ -50,6 +51,8 @@ const UNREAD_TIMEOUT_MS = 60_000;
 const KEEP_ALIVE_MS = 65_000;
 const MAX_HEADER_BYTES = 16 << 10;
 const CHECK_INTERVAL_MS = 1000;
+/** Time between the end of the time for headers and the response to them: the next check, and some more. */
+const GRACE_MS = 5 * CHECK_INTERVAL_MS;
 
 /**
  * Serves HTTP/1.1.
@@ -66,7 +69,11 @@ export async function openHttpServer(
   const requestTimeout = options.requestTimeoutMs ?? REQUEST_TIMEOUT_MS;
   const { trust } = context;
   const requests = new OpenRequests();
-  const connections = new ConnectionGuard({ maxConnections, handshakeTimeoutMs }, requests, files, trust.proxied);
+  const headersTimeout = Math.min(handshakeTimeoutMs, requestTimeout);
+  // The server answers late headers itself. The guard ends what is still silent, after the handshake of TLS and that response.
+  const silenceMs = (trust.tls === undefined ? 0 : handshakeTimeoutMs) + headersTimeout + GRACE_MS;
+  const guarded = { maxConnections, handshakeTimeoutMs: silenceMs };
+  const connections = new ConnectionGuard(guarded, requests, files, trust.proxied);
   const maxBytes = maxBodyBytes(Math.max(...context.models.all.map(({ served }) => served.contextLength)));
   const bodies = new Bodies({ maxBytes, maxPendingBytes: MAX_PENDING_BYTES });
   const unread = new UnreadResponses(
@@ -122,6 +129,12 @@ export async function openHttpServer(
         return;
       }
     }
+    const refusal = headerError(request);
+    if (refusal !== undefined) {
+      response.setHeader('connection', 'close');
+      exchange.fail(refusal);
+      return;
+    }
     if (responseCors(request, response)) return;
     try {
       hostChecks.get(request.socket)?.(request.headers.host);
@@ -137,17 +150,30 @@ export async function openHttpServer(
   };
   const server = createServer(
     {
-      headersTimeout: Math.min(handshakeTimeoutMs, requestTimeout),
+      headersTimeout,
       requestTimeout,
       keepAliveTimeout: KEEP_ALIVE_MS,
       connectionsCheckingInterval: CHECK_INTERVAL_MS,
       maxHeaderSize: MAX_HEADER_BYTES,
+      // Checked by this server, whose error has a body.
+      requireHostHeader: false,
       noDelay: true,
     },
     answer,
   );
   server.on('checkContinue', answer);
-  onClientError(server, requests, bodies);
+  server.on('checkExpectation', answer);
+  onClientError(server, {
+    requests,
+    maxHeaderBytes: MAX_HEADER_BYTES,
+    onLate: () => {
+      bodies.counters.slowSenders += 1;
+    },
+    onRefused: (error, socket, id) => {
+      context.onRefused(error.reason);
+      trust.rejections.note('http', trust.proxied.peerOf(nameOf(socket), {}), error, { httpRequestId: id });
+    },
+  });
   // The server itself does not listen, and without this event it would not check its timeouts.
   server.emit('listening');
   const sockets = new Set<Socket>();
@@ -214,25 +240,4 @@ function pathOf(target: string): string {
 function errorFormOf(found: Found | RocmForgeError | undefined, path: string): ErrorForm {
   if (found === undefined) return connectErrorForm;
   return found instanceof RocmForgeError ? unroutedErrorForm(path) : found.route.errorForm;
-}
-
-/** Responds to requests that are not HTTP or do not arrive in time, if their connection is still open. */
-function onClientError(server: Server, requests: OpenRequests, bodies: Bodies): void {
-  server.on('clientError', (error: NodeJS.ErrnoException, duplex) => {
-    const socket = duplex as Socket;
-    const isLate = error.code === 'ERR_HTTP_REQUEST_TIMEOUT';
-    if (isLate) bodies.counters.slowSenders += 1;
-    const open = requests.on(socket);
-    if (!socket.writable || error.code === 'ECONNRESET') socket.destroy();
-    else if (open === undefined) {
-      socket.end(`HTTP/1.1 ${isLate ? '408 Request Timeout' : '400 Bad Request'}\r\nConnection: close\r\n\r\n`);
-    } else if (open.hasArrived || open.response.headersSent) socket.destroy();
-    else {
-      open.fail(
-        isLate
-          ? new RocmForgeError('SLOW_SENDER', 'the request did not arrive in time; send it again')
-          : new RocmForgeError('MALFORMED_MESSAGE', `the request is not HTTP: ${error.message}`),
-      );
-    }
-  });
 }

@@ -63,8 +63,15 @@ export async function slots(exchange: Exchange, context: HttpContext): Promise<v
   exchange.json(Array.from({ length: slots }, (_, id) => slot(id)));
 }
 
-/** llama.cpp's `GET /health`, which load balancers ask. */
+/**
+ * llama.cpp's `GET /health`, which load balancers ask.
+ *
+ * @throws RocmForgeError the one that a request without a model name would get now; `MODEL_LOADING` if it would wait
+ */
 export async function health(exchange: Exchange, { models }: HttpContext): Promise<void> {
   if (models.isReady) exchange.json({ status: 'ok' });
-  else throw new RocmForgeError('MODEL_LOADING', 'the model is not served now', { retry_delay_ms: '1000' });
+  else {
+    const waiting = new RocmForgeError('MODEL_LOADING', 'the model is not served now', { retry_delay_ms: '1000' });
+    throw models.first.inference.refusal ?? waiting;
+  }
 }
