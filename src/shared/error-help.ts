@@ -219,6 +219,10 @@ export const ERROR_HELP: Readonly<Record<ErrorReason, ErrorHelp>> = {
     meaning: 'The model computed NaN or infinite logits for this request.',
     remedy: 'Remove extreme penalties and logit biases, or use another quantization of the model.',
   },
+  DEADLINE_EXCEEDED: {
+    meaning: 'The deadline of a Connect call (`connect-timeout-ms`, `grpc-timeout`) passed before its response ended.',
+    remedy: 'Send a later deadline, or generate fewer tokens.',
+  },
   SLOW_READER: {
     meaning: 'The client did not read the response for too long.',
     remedy: 'Read streams without pauses, and send the request again.',

@@ -20,6 +20,7 @@ export type GrpcCodeName =
   | 'UNAUTHENTICATED'
   | 'UNIMPLEMENTED'
   | 'UNAVAILABLE'
+  | 'DEADLINE_EXCEEDED'
   | 'INTERNAL';
 
 export const ERRORS = {
@@ -88,6 +89,7 @@ export const ERRORS = {
   SHUTTING_DOWN: { code: 'UNAVAILABLE', retryable: true },
   REQUEST_QUARANTINED: { code: 'INTERNAL', retryable: false },
   NON_FINITE_LOGITS: { code: 'INTERNAL', retryable: false },
+  DEADLINE_EXCEEDED: { code: 'DEADLINE_EXCEEDED', retryable: true },
   SLOW_READER: { code: 'RESOURCE_EXHAUSTED', retryable: true },
   SLOW_SENDER: { code: 'RESOURCE_EXHAUSTED', retryable: true },
 

@@ -18,7 +18,7 @@ import {
   createContextValues,
   type HandlerContext,
 } from '@connectrpc/connect';
-import type { UniversalServerResponse } from '@connectrpc/connect/protocol';
+import type { Compression, UniversalServerResponse } from '@connectrpc/connect/protocol';
 import { compressionBrotli, compressionGzip } from '@connectrpc/connect-node';
 import { type ErrorReason, RocmForgeError } from '../../../shared/errors.js';
 import { Status } from '../../../shared/generated/google/rpc/status.js';
@@ -44,10 +44,9 @@ import { EncodedResponse } from '../../../shared/grpc/strict.js';
 import { INFERENCE_SERVICE } from '../grpc/inference-service.js';
 import type { WaitingCall } from '../inference.js';
 import type { Models } from '../models.js';
+import { withReason } from './connect-errors.js';
 import { checkBinary, jsonForLibrary, type MessageHeaders } from './connect-messages.js';
-import { statusOf } from './errors.js';
 import type { Exchange } from './exchange.js';
-import type { ErrorForm } from './request.js';
 import { ResponseQueue } from './response-queue.js';
 
 /**
@@ -186,12 +185,6 @@ const GENERATIONS: ReadonlySet<string> = new Set(
   ['Generate', 'GenerateStream', 'Embed'].map((name) => CONNECT_PREFIX + name),
 );
 
-/** Error format of calls that no protocol of the service accepts. */
-export const connectErrorForm: ErrorForm = (error) => ({
-  status: statusOf(error),
-  body: { code: error.code.toLowerCase(), message: error.message },
-});
-
 /** Envelope of a message in a stream. */
 const ENVELOPE_BYTES = 5;
 
@@ -213,13 +206,22 @@ function serveRouter(
       }
     },
   };
+  // The library reports bytes that do not decompress as a fault of the server.
+  const refusing = (compression: Compression): Compression => ({
+    ...compression,
+    decompress: (bytes, most) =>
+      compression.decompress(bytes, most).catch((error: unknown) => {
+        if (!(error instanceof ConnectError) || error.code !== Code.Internal) throw error;
+        throw connectError(new RocmForgeError('MALFORMED_MESSAGE', `the request is not ${compression.name}`));
+      }),
+  });
   // A name that is not known is a mistake, and not to be passed over.
   const jsonOptions = { ignoreUnknownFields: false, textDecoder };
   const router = createConnectRouter({
     // gRPC has a port of its own, for HTTP/2.
     grpc: false,
     readMaxBytes: MOST_CONNECT_BYTES,
-    acceptCompression: [compressionGzip, compressionBrotli],
+    acceptCompression: [compressionGzip, compressionBrotli].map(refusing),
     jsonOptions,
   });
   routes(router);
@@ -273,12 +275,11 @@ function messageHeaders(headers: IncomingHttpHeaders): MessageHeaders {
   return { contentType: headers['content-type'] ?? '', encodings };
 }
 
-/** Requests that the library refuses by itself, by status. */
-const LIBRARY_REFUSALS: Readonly<Record<number, ErrorReason>> = {
-  400: 'MALFORMED_MESSAGE',
-  405: 'METHOD_NOT_ALLOWED',
-  415: 'CONTENT_TYPE_UNSUPPORTED',
-};
+/** Requests that the library refuses by their headers, without a word, by status. */
+const HEADER_REFUSALS: ReadonlyMap<number, readonly [reason: ErrorReason, message: string]> = new Map([
+  [405, ['METHOD_NOT_ALLOWED', 'methods of the service are called with POST']],
+  [415, ['CONTENT_TYPE_UNSUPPORTED', 'the content type is not one of this method; send application/json']],
+]);
 
 const NOTHING = (async function* (): AsyncGenerator<Uint8Array> {})();
 
@@ -289,24 +290,32 @@ async function answerWith(
   isShort: boolean,
 ): Promise<void> {
   const { response } = exchange;
-  const reason = LIBRARY_REFUSALS[status];
-  if (reason !== undefined && !exchange.isRefused) {
-    exchange.refused(new RocmForgeError(reason, 'the request is not a message of its method'));
-  }
+  const type = header?.get('content-type') ?? '';
+  const complete = (piece: Uint8Array): Uint8Array =>
+    withReason(piece, { status, type }, (error) => {
+      if (!exchange.isRefused) exchange.refused(error);
+    });
   for (const [name, value] of [...(header ?? []), ...(trailer ?? [])]) response.setHeader(name, value);
-  if (isShort) {
+  const refusal = HEADER_REFUSALS.get(status);
+  if (refusal !== undefined) {
+    exchange.fail(new RocmForgeError(...refusal));
+    return;
+  }
+  if (isShort || status !== HTTP_OK) {
     const pieces: Uint8Array[] = [];
-    for await (const piece of body) pieces.push(piece);
-    exchange.send(Buffer.concat(pieces), header?.get('content-type') ?? '', status);
+    for await (const piece of body) pieces.push(complete(piece));
+    exchange.send(Buffer.concat(pieces), type, status);
     return;
   }
   response.statusCode = status;
   for await (const piece of body) {
     if (response.destroyed) return;
-    if (!response.write(piece)) await drained(exchange);
+    if (!response.write(complete(piece))) await drained(exchange);
   }
   response.end();
 }
+
+const HTTP_OK = 200;
 
 function drained({ response, signal }: Exchange): Promise<void> {
   return new Promise((resolve) => {

@@ -10,6 +10,7 @@ const STATUS: Readonly<Record<GrpcCodeName, number>> = {
   NOT_FOUND: 404,
   RESOURCE_EXHAUSTED: 429,
   UNAVAILABLE: 503,
+  DEADLINE_EXCEEDED: 504,
   INTERNAL: 500,
 };
 

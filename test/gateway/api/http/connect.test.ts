@@ -1,4 +1,4 @@
-import type { DescService } from '@bufbuild/protobuf';
+import { type DescService, fromBinary } from '@bufbuild/protobuf';
 import { Code, ConnectError, createClient, type Transport } from '@connectrpc/connect';
 import { createConnectTransport, createGrpcWebTransport } from '@connectrpc/connect-node';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
@@ -102,6 +102,63 @@ describe.each(TRANSPORTS)('%s', (_name, open) => {
     expect(await client.detokenize!({ tokenIds })).toMatchObject({ text: 'Once upon' });
     expect((await client.listModels!({})).models.map(({ name }: { name: string }) => name)).toEqual(['demo']);
     await expect(client.getModel!({ model: 'other' })).rejects.toMatchObject({ code: Code.NotFound });
+  });
+});
+
+describe('an error that the protocol finds', () => {
+  const envelope = (bytes: Uint8Array, flags = 0): Buffer => {
+    const head = Buffer.alloc(5);
+    head[0] = flags;
+    head.writeUInt32BE(bytes.length, 1);
+    return Buffer.concat([head, bytes]);
+  };
+  const json = Buffer.from('{"text": {"text": "x"}}');
+  const JSON_TYPE = 'application/json';
+  const STREAM = 'application/connect+json';
+  const WEB = 'application/grpc-web+json';
+
+  /** The details of an error in a response of Connect or gRPC-Web. */
+  const reasonIn = (type: string, bytes: Buffer): string => {
+    const at = type === JSON_TYPE ? 0 : bytes.length < 5 ? 0 : 5;
+    const text = bytes.subarray(at).toString();
+    const info = registry.getMessage('google.rpc.ErrorInfo')!;
+    const status = registry.getMessage('google.rpc.Status')!;
+    const [, packed] = /^grpc-status-details-bin: (.*)\r$/m.exec(text) ?? [];
+    if (packed !== undefined) {
+      const decoded = fromBinary(status, Buffer.from(packed, 'base64')) as unknown as {
+        details: { value: Uint8Array }[];
+      };
+      return (fromBinary(info, decoded.details[0]!.value) as unknown as { reason: string }).reason;
+    }
+    const body = JSON.parse(text);
+    const [detail] = (body.error ?? body).details;
+    expect(detail.type).toBe('google.rpc.ErrorInfo');
+    return (fromBinary(info, Buffer.from(detail.value, 'base64')) as unknown as { reason: string }).reason;
+  };
+
+  it.each<[string, string, string, string | Buffer, Record<string, string>, string]>([
+    ['an unknown field', 'Generate', JSON_TYPE, '{"bogus": 1}', {}, 'MALFORMED_MESSAGE'],
+    ['one of a stream', 'GenerateStream', STREAM, envelope(Buffer.from('{"bogus": 1}')), {}, 'MALFORMED_MESSAGE'],
+    ['one over gRPC-Web', 'Generate', WEB, envelope(Buffer.from('{"bogus": 1}')), {}, 'MALFORMED_MESSAGE'],
+    ['an incomplete envelope', 'GenerateStream', STREAM, envelope(json).subarray(0, 9), {}, 'MALFORMED_MESSAGE'],
+    ['half of its head', 'GenerateStream', STREAM, Buffer.alloc(3), {}, 'MALFORMED_MESSAGE'],
+    ['no message', 'GenerateStream', STREAM, Buffer.alloc(0), {}, 'NOT_IMPLEMENTED'],
+    ['two messages', 'GenerateStream', STREAM, Buffer.concat([envelope(json), envelope(json)]), {}, 'NOT_IMPLEMENTED'],
+    ['bad gzip', 'Generate', JSON_TYPE, 'x', { 'content-encoding': 'gzip' }, 'MALFORMED_MESSAGE'],
+    ['an unknown encoding', 'Generate', JSON_TYPE, 'x', { 'content-encoding': 'zip' }, 'NOT_IMPLEMENTED'],
+    ['a deadline that is no number', 'Generate', JSON_TYPE, json, { 'connect-timeout-ms': 'x' }, 'MALFORMED_MESSAGE'],
+    ['a deadline that has passed', 'Generate', JSON_TYPE, json, { 'connect-timeout-ms': '0' }, 'DEADLINE_EXCEEDED'],
+    ['another content type', 'Generate', 'text/plain', json, {}, 'CONTENT_TYPE_UNSUPPORTED'],
+    ['another method', 'Dance', JSON_TYPE, json, {}, 'PATH_NOT_FOUND'],
+  ])('has a reason in its details: %s', async (_what, name, type, body, headers, reason) => {
+    const response = await fetch(`${baseOf(server.gateway)}/${API_SERVICE}/${name}`, {
+      method: 'POST',
+      headers: { 'content-type': type, ...headers },
+      body: body as string,
+    });
+    const bytes = Buffer.from(await response.arrayBuffer());
+    const isJson = response.headers.get('content-type')?.startsWith(JSON_TYPE);
+    expect(reasonIn(isJson ? JSON_TYPE : type, bytes), bytes.toString()).toBe(reason);
   });
 });
 
