@@ -48,6 +48,9 @@ export interface FieldLimit {
 
 const KIB = 1024;
 
+/** Completions of one prompt. */
+export const MOST_COMPLETIONS = 64;
+
 /** Characters of a model's name that requests may call it. */
 export const MOST_MODEL_NAME_CHARACTERS = 256;
 
@@ -154,7 +157,7 @@ export const FIELD_LIMITS: readonly FieldLimit[] = [
   limit('output.logprobs', 'value', 20, ({ output }) => output?.logprobs ?? 0),
   limit('output.prompt_logprobs', 'value', 20, ({ output }) => output?.promptLogprobs ?? 0),
   limit('output.logprob_tokens.ids', 'entries', 20, ({ output }) => output?.logprobTokens?.ids.length ?? 0),
-  limit('n', 'value', 64, ({ n }) => n ?? 0),
+  limit('n', 'value', MOST_COMPLETIONS, ({ n }) => n ?? 0),
   limit(
     'priority',
     'value',

@@ -5,6 +5,7 @@ import type {
   StopConditions,
 } from '../../../shared/generated/rocmforge/v1/inference.js';
 import { GenerateStreamRequest as Message } from '../../../shared/generated/rocmforge/v1/inference.js';
+import { MOST_COMPLETIONS } from '../../request/limits.js';
 import { constraintOf } from './constraint-fields.js';
 import type { Fields } from './fields.js';
 
@@ -104,7 +105,7 @@ function beamSearchOff(fields: Fields): void {
 
 /** Number of completions to choose the best of: all are returned, so it must equal `n`. @param n if it is given */
 export function bestOf(fields: Fields, n: number | undefined): void {
-  const best = fields.integer('best_of', 1, 64);
+  const best = fields.integer('best_of', 1, MOST_COMPLETIONS);
   if (best !== undefined && best !== (n ?? 1)) fields.refuse('best_of', 'must equal n');
 }
 
@@ -216,7 +217,7 @@ export function messageOf(
 ): GenerateStreamRequest {
   const { sampling } = parts;
   const message = Message.fromPartial({
-    n: fields.integer('n', 0, MOST_INTEGER),
+    n: fields.integer('n', 1, MOST_COMPLETIONS),
     priority: priorityOf(fields),
     requestId: fields.string('request_id') ?? '',
     model: fields.string('model') ?? '',

@@ -127,3 +127,15 @@ describe('/health', () => {
     expect(health).toEqual(request);
   });
 });
+
+it('the properties of a model that is not served are not found, as on other paths', async () => {
+  const found = await ask(server.gateway, '/props?model=demo');
+  expect([found.status, found.json.model_alias]).toEqual([200, 'demo']);
+  const { status, json } = await ask(server.gateway, '/props?model=nope');
+  expect([status, json.error.reason, json.error.param]).toEqual([404, 'MODEL_NOT_FOUND', 'model']);
+});
+
+it.each([-1, 0, 65, 1.5])('%d completions are refused by one message', async (n) => {
+  const { status, json } = await ask(server.gateway, '/v1/completions', { prompt: 'x', n });
+  expect([status, json.error.message]).toEqual([400, `n is ${n}; it must be a whole number from 1 to 64`]);
+});

@@ -14,7 +14,11 @@ const RANDOM_SEED = 2 ** 32 - 1;
  * @throws RocmForgeError `MODEL_NOT_FOUND`
  */
 function modelOf({ request }: Exchange, { models }: HttpContext): OfferedModel {
-  return models.named(queried(request, 'model') ?? '');
+  const name = queried(request, 'model') ?? '';
+  const model = models.named(name);
+  // If it is the only one, it checks its name itself.
+  model.inference.getModel({ model: name });
+  return model;
 }
 
 /** llama.cpp's `GET /props`, as far as it is true here. */
