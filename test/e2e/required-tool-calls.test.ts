@@ -226,12 +226,9 @@ it('a call that is required is the same when the executor is killed in the middl
 
 describe('a call that is demanded is refused by name', () => {
   it.each([
-    [
-      { tools: [{ type: 'function', function: { name: 'f', parameters: { type: 'objekt' } } }] },
-      'tools.parameters_json',
-    ],
-    [{ tools: [{ type: 'function', function: { name: '</s>[' } }] }, 'tools.name'],
-    [{ ignore_eos: true }, 'stop.ignore_eos'],
+    [{ tools: [{ type: 'function', function: { name: 'f', parameters: { type: 'objekt' } } }] }, 'tools'],
+    [{ tools: [{ type: 'function', function: { name: '</s>[' } }] }, 'tools[0].function.name'],
+    [{ ignore_eos: true }, 'ignore_eos'],
   ])('with %j', async (parts, param) => {
     const call = openai.chat.completions.create({
       ...{ model: 'demo', messages, tools, tool_choice: 'required' },

@@ -1,4 +1,4 @@
-import { RocmForgeError } from '../../shared/errors.js';
+import { asRocmForgeError, RocmForgeError } from '../../shared/errors.js';
 import { EmbedRequest } from '../../shared/generated/rocmforge/v1/inference.js';
 import { EmbedRequest as EngineEmbedRequest } from '../../shared/generated/vllm/grpc/engine/vllm_engine.js';
 import { decodeKnown } from '../../shared/grpc/known-fields.js';
@@ -7,6 +7,7 @@ import { type EmbeddingRequest, type OpenedPrompts, openEmbedding, openRanking }
 import type { LimitFacts } from '../request/limits.js';
 import type { PromptEncoder } from '../tokenizer/prompt.js';
 import { EMBEDDING_READERS, type EmbeddingForm, type EmbeddingKind } from './http/embeddings/embedding-fields.js';
+import { renamed } from './http/field-names.js';
 import { FieldPolicy } from './http/field-policy.js';
 import { parseJson } from './http/json-forms.js';
 import type { FormDefaults } from './http/request.js';
@@ -69,7 +70,12 @@ export function openPrompts(
   const policy = new FieldPolicy(strictFields);
   const read = EMBEDDING_READERS[form as EmbeddingKind];
   if (read === undefined) throw new RocmForgeError('INTERNAL', `no reader of ${form}`);
-  const { request, ranking, form: embedding } = read(parseJson(bytes), policy, facts);
-  const opened = ranking === undefined ? openEmbedding(request, facts, encoder) : openRanking(ranking, facts, encoder);
-  return { ...opened, form: embedding, ignored: policy.ignored };
+  const { request, ranking, form: embedding, nameOf } = read(parseJson(bytes), policy, facts);
+  try {
+    const opened =
+      ranking === undefined ? openEmbedding(request, facts, encoder) : openRanking(ranking, facts, encoder);
+    return { ...opened, form: embedding, ignored: policy.ignored };
+  } catch (error) {
+    throw renamed(asRocmForgeError(error), nameOf);
+  }
 }

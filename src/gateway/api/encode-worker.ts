@@ -26,6 +26,7 @@ import { detokenize } from '../tokenizer/detokenizer.js';
 import { checkTokenIds, encodeInput, type PromptEncoder } from '../tokenizer/prompt.js';
 import { createTokenizer } from '../tokenizer/tokenizer.js';
 import { openPrompts } from './embedding-requests.js';
+import { namingFields } from './http/field-names.js';
 import { parseJson, readGeneration } from './http/json-forms.js';
 import type { AnswerKind, FormDefaults } from './http/request.js';
 import { answerText, type TextForm, type TextTools } from './http/text-responses.js';
@@ -74,13 +75,16 @@ const DO: { readonly [K in TextJobKind]: (input: TextJobs[K]['input']) => TextJo
   textAnswer: ({ form, bytes, defaults }) => answerText(form as TextForm, bytes, defaults as FormDefaults, textTools),
   json: ({ form, bytes, defaults }) => {
     const read = readGeneration(form as AnswerKind, parseJson(bytes), defaults as FormDefaults);
-    const { messages, form: answer, ignored } = read;
+    const { messages, form: answer, ignored, names } = read;
     // Before they are encoded, which takes numbers of the right size alone.
-    for (const message of messages) checkGeneration(message, facts);
+    namingFields(names, () => {
+      for (const message of messages) checkGeneration(message, facts);
+    });
     return {
       messages: messages.map((message) => GenerateStreamRequest.encode(message).finish()),
       form: answer,
       ignored,
+      names,
     };
   },
   generation: (bytes) => {

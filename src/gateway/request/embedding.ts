@@ -218,7 +218,7 @@ function fitting(
   // The executor samples a token behind each prompt, unless the model is an encoder.
   const most = embeddings?.isEncoder ? contextLength : contextLength - 1;
   if (ids.length <= most) return ids;
-  if (!truncate || keep >= most) throw tooLong(field, `${ids.length} tokens`, contextLength);
+  if (!truncate || keep >= most) throw tooLong(field, `${ids.length} tokens`, contextLength, ids.length);
   const cut = new Uint32Array(most);
   cut.set(ids.subarray(0, most - keep));
   cut.set(ids.subarray(ids.length - keep), most - keep);
@@ -231,9 +231,11 @@ function tailOf(pieces: readonly string[], { tokenizer }: PromptEncoder): number
   return tail === '' ? 0 : tokenizer.encodePrompt(tail, { parseSpecial: true, addSpecial: false }).length;
 }
 
-function tooLong(field: string, what: string, contextLength: number): RocmForgeError {
+/** @param tokens absent if the prompt was not encoded */
+function tooLong(field: string, what: string, contextLength: number, tokens?: number): RocmForgeError {
   const message = `${field} is too large: it has ${what}, which exceeds the available context size of ${contextLength}`;
-  return new RocmForgeError('PROMPT_TOO_LONG', message, { field });
+  const counts = tokens !== undefined && { prompt_tokens: String(tokens), context_length: String(contextLength) };
+  return new RocmForgeError('PROMPT_TOO_LONG', message, { field, ...counts });
 }
 
 function checkHead(request: Pick<EmbeddingRequest, 'model' | 'requestId' | 'priority'>, facts: LimitFacts): void {

@@ -290,9 +290,9 @@ function checkForcedToolCalls({ stop }: GenerateStreamRequest, chat: ChatInput):
       ? 'chat.tools.strict'
       : 'a constraint';
   check(!stop?.ignoreEos, 'stop.ignore_eos', `cannot be combined with ${what}`);
-  const odd = chat.tools.find(({ name }) => !CALLABLE_NAME.test(name));
+  const at = chat.tools.findIndex(({ name }) => !CALLABLE_NAME.test(name));
   const rule = `with ${what} a name may contain only letters, digits and . _ - / :`;
-  check(odd === undefined, 'chat.tools.name', `is ${JSON.stringify(odd?.name)}; ${rule}`);
+  check(at < 0, `chat.tools[${at}].name`, `is ${JSON.stringify(chat.tools[at]?.name)}; ${rule}`);
 }
 
 /** Bits of a drawn seed: clients that read it as a double send back the same one. */

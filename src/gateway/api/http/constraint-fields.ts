@@ -20,6 +20,7 @@ export function constraintOf(fields: Fields): Constraint | undefined {
   if (first !== undefined && second !== undefined) {
     return fields.refuse(second[0], `cannot be combined with ${first[0]}; send one of them`);
   }
+  if (first !== undefined) fields.standsFor('constraint', first[0]);
   return first?.[1];
 }
 

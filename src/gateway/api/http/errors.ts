@@ -1,4 +1,4 @@
-import { type GrpcCodeName, RocmForgeError } from '../../../shared/errors.js';
+import type { GrpcCodeName, RocmForgeError } from '../../../shared/errors.js';
 import type { ErrorForm } from './request.js';
 
 /** HTTP's status of each code, as google.rpc.Code has it, but that what is not built is the request's fault: clients repeat what ends with 5xx. */
@@ -117,23 +117,3 @@ export const teiError: ErrorForm = (error) => {
   const type = TEI_TYPES[status] ?? (status < 500 ? 'Validation' : 'Backend');
   return { status, body: { error: message, error_type: type, reason, param: metadata.field ?? null } };
 };
-
-/**
- * The error with the names that its request's form has for the fields: `sampling.top_p` of the public API is `top_p` in
- * OpenAI's.
- */
-export function inTermsOf(error: RocmForgeError, names: ReadonlyMap<string, string>): RocmForgeError {
-  const { field } = error.metadata;
-  const name = field === undefined ? undefined : (names.get(field) ?? withoutChat(field));
-  if (field === undefined || name === undefined) return error;
-  // As a word: `text` is in `context`, too.
-  const message = error.message.replaceAll(
-    new RegExp(`(?<![\\w.])${field.replace(/[^\w]/g, '\\$&')}(?!\\w)`, 'g'),
-    name,
-  );
-  return new RocmForgeError(error.reason, message, { ...error.metadata, field: name }, { cause: error });
-}
-
-/** A conversation's fields are the request's own here. */
-const withoutChat = (field: string): string | undefined =>
-  field.startsWith('chat.') ? field.slice('chat.'.length) : undefined;

@@ -8,6 +8,7 @@ import { nameOf } from '../grpc/connection-guard.js';
 import type { WaitingCall } from '../inference.js';
 import type { Bodies } from './bodies.js';
 import { statusOf } from './errors.js';
+import { type FieldNames, inTermsOf } from './field-names.js';
 import { jsonInSlices } from './json-slices.js';
 import type { ErrorForm } from './request.js';
 
@@ -51,6 +52,8 @@ export class Exchange {
   private principal: string | undefined;
   /** True if the error of its response has been counted. */
   isRefused = false;
+  /** The request's names of fields, once it was read. */
+  fieldNames: FieldNames = {};
 
   constructor(
     readonly request: IncomingMessage,
@@ -64,7 +67,7 @@ export class Exchange {
   }
 
   get errorForm(): ErrorForm {
-    return this.options.errorForm;
+    return (error) => this.options.errorForm(inTermsOf(error, this.fieldNames));
   }
 
   /** True if the whole request is there: one without a body is complete from the start. */

@@ -8,6 +8,8 @@ const MOST_NAME_CHARACTERS = 64;
  */
 export class FieldPolicy {
   private readonly names = new Set<string>();
+  /** See {@link Fields.standsFor}. */
+  readonly fieldNames: Record<string, string> = {};
 
   /** @param isStrict true if unknown fields are refused */
   constructor(readonly isStrict: boolean) {}

@@ -116,6 +116,16 @@ export class Fields {
     return list?.map((item, i) => new Fields(item, `${this.nameOf(name)}[${i}]`, this.policy));
   }
 
+  /**
+   * Notes how the request names a field of the public API, for errors that are found after it was read.
+   *
+   * @param names the first that is there is meant; if none is, the first
+   */
+  standsFor(field: string, ...names: readonly [string, ...(readonly string[])]): void {
+    const [first] = names;
+    this.policy.fieldNames[field] = this.nameOf(names.find((name) => this.has(name)) ?? first);
+  }
+
   /** Fields that say nothing about the answer, such as whom it is for. */
   ignore(...names: readonly string[]): void {
     for (const name of names) this.known.add(name);

@@ -8,6 +8,7 @@ import { MessagesResponse } from './anthropic/messages-response.js';
 import type { HttpContext, HttpFacts } from './context.js';
 import { EventStream } from './event-stream.js';
 import type { Exchange } from './exchange.js';
+import { type FieldNames, inTermsOf } from './field-names.js';
 import { type IgnoredFieldLog, ignoredFieldsHeader } from './field-policy.js';
 import { parseJson, readGeneration } from './json-forms.js';
 import { checkAutoload } from './llama/autoload.js';
@@ -22,7 +23,9 @@ import type { AnswerForm, AnswerKind, FormDefaults, ResponseWriter } from './req
 /** Runs a generation of any API. @throws RocmForgeError why it cannot run; nothing was written then */
 export async function generate(kind: AnswerKind, exchange: Exchange, context: HttpContext): Promise<void> {
   const { client } = exchange;
-  const { model, messages, form, ignored, writer } = await parseRequest(kind, await exchange.body(), client, context);
+  const parsed = await parseRequest(kind, await exchange.body(), client, context);
+  const { model, messages, form, ignored, writer } = parsed;
+  exchange.fieldNames = parsed.names;
   const { inference } = model;
   checkAutoload(exchange, model);
   const keepsAlive = form.ollama === undefined || keepAlive(form.ollama, model);
@@ -65,8 +68,12 @@ export async function generateWhole(
   client: WaitingCall,
   context: HttpContext,
 ): Promise<{ readonly body: unknown; readonly ignored: readonly string[] }> {
-  const { model, messages, ignored, writer } = await parseRequest(kind, bytes, client, context);
-  const responses = await model.inference.generateAll(messages, client, () => writer.begin());
+  const { model, messages, ignored, names, writer } = await parseRequest(kind, bytes, client, context);
+  const responses = await model.inference
+    .generateAll(messages, client, () => writer.begin())
+    .catch((error: unknown) => {
+      throw inTermsOf(asRocmForgeError(error), names);
+    });
   return { body: responses === undefined ? null : writer.unaryBody(responses), ignored };
 }
 
@@ -78,11 +85,13 @@ async function parseRequest(kind: AnswerKind, bytes: Buffer, client: WaitingCall
   const first = await read(kind, bytes, model, defaults, client);
   const needs = first.form.responses?.needs;
   const stored = needs && context.responses.resolve(client.principal, needs);
-  const { messages, form, ignored } = stored ? await read(kind, bytes, model, { ...defaults, stored }, client) : first;
-  const writer = writerOf(form, context.factsOf(model), (ended) => {
+  const { messages, form, ignored, names } = stored
+    ? await read(kind, bytes, model, { ...defaults, stored }, client)
+    : first;
+  const writer = writerOf(form, names, context.factsOf(model), (ended) => {
     if (form.responses?.turns !== undefined) context.responses.put(client.principal, ended, form.responses.turns);
   });
-  return { model, messages, form, ignored, writer };
+  return { model, messages, form, ignored, names, writer };
 }
 
 /** Sets how long the model stays loaded. @returns false if the request says so and the gateway does not unload models */
@@ -129,16 +138,22 @@ async function read(
   readonly messages: readonly (GenerateStreamRequest | LargeRequest)[];
   readonly form: AnswerForm;
   readonly ignored: readonly string[];
+  readonly names: FieldNames;
 }> {
   if (bytes.length <= INLINE_MESSAGE_BYTES && !encoder.budget.isSpent) {
     return encoder.budget.spend(() => readGeneration(kind, parseJson(bytes), defaults));
   }
-  const { messages, form, ignored } = await encoder.readJson(kind, bytes, defaults, client);
-  return { messages: messages.map((message) => new LargeRequest(message)), form: form as AnswerForm, ignored };
+  const { messages, form, ...rest } = await encoder.readJson(kind, bytes, defaults, client);
+  return { messages: messages.map((message) => new LargeRequest(message)), form: form as AnswerForm, ...rest };
 }
 
-function writerOf(form: AnswerForm, facts: HttpFacts, onEnd: (ended: EndedResponse) => void): ResponseWriter {
-  if (form.responses !== undefined) return new ResponsesResponse(form.responses, facts, onEnd, form);
+function writerOf(
+  form: AnswerForm,
+  names: FieldNames,
+  facts: HttpFacts,
+  onEnd: (ended: EndedResponse) => void,
+): ResponseWriter {
+  if (form.responses !== undefined) return new ResponsesResponse(form.responses, facts, onEnd, form, names);
   if (form.ollama !== undefined) return new OllamaResponse(form.ollama, facts, form.logprobs !== undefined);
   if (form.kind === 'messages') return new MessagesResponse(facts);
   return form.kind === 'llama'

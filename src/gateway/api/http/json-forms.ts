@@ -57,5 +57,5 @@ const READERS: Readonly<Record<AnswerKind, Reader>> = {
  */
 export function readGeneration(kind: AnswerKind, body: unknown, defaults = QUIET): ReadGeneration {
   const policy = new FieldPolicy(defaults.strictFields ?? false);
-  return { ...READERS[kind](body, policy, defaults), ignored: policy.ignored };
+  return { ...READERS[kind](body, policy, defaults), ignored: policy.ignored, names: policy.fieldNames };
 }

@@ -6,6 +6,7 @@ import type {
 } from '../../../shared/generated/rocmforge/v1/inference.js';
 import type { PromptProgress, Recovery } from '../../request/generation.js';
 import type { FillInTokens } from '../../tokenizer/fill-in-tokens.js';
+import type { FieldNames } from './field-names.js';
 import type { OllamaForm } from './ollama/ollama-form.js';
 import type { ResponsesForm, StoredContext } from './openai/responses-form.js';
 
@@ -77,6 +78,8 @@ export interface JsonGeneration {
 export interface ReadGeneration extends JsonGeneration {
   /** See {@link FieldPolicy.ignored}. */
   readonly ignored: readonly string[];
+  /** The request's names of fields. */
+  readonly names: FieldNames;
 }
 
 /** Facts that an answer is written with, in addition to its messages. */

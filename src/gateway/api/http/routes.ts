@@ -2,7 +2,7 @@ import { asRocmForgeError, RocmForgeError } from '../../../shared/errors.js';
 import type { HttpContext } from './context.js';
 import type { EmbeddingKind } from './embeddings/embedding-fields.js';
 import { embed } from './embeddings/embedding-routes.js';
-import { anthropicError, inTermsOf, llamaError, ollamaError, openAiError, teiError } from './errors.js';
+import { anthropicError, llamaError, ollamaError, openAiError, teiError } from './errors.js';
 import type { Exchange } from './exchange.js';
 import { generate, reportIgnored } from './generate.js';
 import { loadsModel } from './llama/autoload.js';
@@ -15,7 +15,6 @@ import { getModel, listModels } from './openai/openai-routes.js';
 import { deleteResponse, getResponse } from './openai/responses-routes.js';
 import { killExecutor, page, pageFile, pageState } from './page/page-routes.js';
 import type { AnswerKind, ErrorForm } from './request.js';
-import { FIELD_NAMES } from './sampling-fields.js';
 import { resumeStream, stopStream } from './stream-routes.js';
 import type { TextForm } from './text-responses.js';
 import { predict } from './vertex-predict.js';
@@ -30,19 +29,6 @@ export interface Route {
   /** @param matched the parts of the path that an expression's groups matched, decoded */
   handle(exchange: Exchange, context: HttpContext, ...matched: readonly string[]): Promise<void>;
 }
-
-const openAiForm: ErrorForm = (error) => openAiError(inTermsOf(error, FIELD_NAMES));
-const LLAMA_NAMES = new Map([...FIELD_NAMES, ['stop.max_tokens', 'n_predict'], ['output.logprobs', 'n_probs']]);
-const llamaForm: ErrorForm = (error) => llamaError(inTermsOf(error, LLAMA_NAMES));
-const ANTHROPIC_NAMES = new Map([...FIELD_NAMES, ['stop.strings', 'stop_sequences']]);
-const anthropicForm: ErrorForm = (error) => anthropicError(inTermsOf(error, ANTHROPIC_NAMES));
-
-const OLLAMA_NAMES = new Map([
-  ...LLAMA_NAMES,
-  ['stop.max_tokens', 'num_predict'],
-  ['constraint.json_schema', 'format'],
-]);
-const ollamaForm: ErrorForm = (error) => ollamaError(inTermsOf(error, OLLAMA_NAMES));
 
 const get = (path: Route['path'], errorForm: ErrorForm, handle: Route['handle'], access: Route['access'] = 'call') =>
   ({ method: 'GET', path, errorForm, handle, access }) as const;
@@ -87,60 +73,60 @@ const embedding = (path: Route['path'], errorForm: ErrorForm, kind: EmbeddingKin
 /** All that the HTTP server serves; Connect's methods come beside it. `docs/http.md` describes them. */
 export const ROUTES: readonly Route[] = [
   // The page shows nothing by itself, and those who balance load have no credential.
-  get('/', openAiForm, page, 'open'),
-  get(/^\/page\/([\w.-]+)$/, openAiForm, pageFile, 'open'),
-  get('/rocmforge/page', openAiForm, pageState),
-  posted('/rocmforge/kill-executor', openAiForm, killExecutor),
-  get(/^(?:\/v1)?\/models$/, openAiForm, listModels),
-  get(/^(?:\/v1)?\/models\/(.+)$/, openAiForm, getModel),
-  posted('/models/load', llamaForm, loadModel),
-  posted('/models/unload', llamaForm, unloadModel),
-  generating(/^(?:\/v1)?\/chat\/completions$/, openAiForm, 'chat'),
-  generating('/v1/completions', openAiForm, 'completion'),
-  generating(/^(?:\/v1)?\/responses$/, openAiForm, 'responses'),
-  get(/^(?:\/v1)?\/responses\/([^/]+)$/, openAiForm, getResponse),
-  { ...get(/^(?:\/v1)?\/responses\/([^/]+)$/, openAiForm, deleteResponse), method: 'DELETE' },
-  get('/v1/stream', openAiForm, resumeStream),
-  { ...get('/v1/stream', openAiForm, stopStream), method: 'DELETE' },
-  generating(/^\/completions?$/, llamaForm, 'llama'),
-  generating('/infill', llamaForm, 'infill'),
-  generating('/v1/messages', anthropicForm, 'messages'),
-  aboutText('/v1/messages/count_tokens', anthropicForm, 'messagesTokens'),
-  aboutText('/tokenize', llamaForm, 'tokenize'),
-  aboutText('/detokenize', llamaForm, 'detokenize'),
-  aboutText('/apply-template', llamaForm, 'template'),
-  get('/props', llamaForm, props),
-  get('/slots', llamaForm, slots),
-  get('/metrics', llamaForm, metrics),
-  get(/^(?:\/v1)?\/health$/, llamaForm, health, 'open'),
-  aboutText(/^(?:\/v1)?\/chat\/completions\/input_tokens$/, openAiForm, 'inputTokens'),
-  aboutText(/^(?:\/v1)?\/responses\/input_tokens$/, openAiForm, 'responsesTokens'),
-  aboutText('/v1/chat/completions/render', openAiForm, 'renderChat'),
-  aboutText('/v1/completions/render', openAiForm, 'renderCompletions'),
-  aboutText('/v1/chat/completions/derender', openAiForm, 'derenderChat'),
-  aboutText('/v1/completions/derender', openAiForm, 'derenderCompletions'),
+  get('/', openAiError, page, 'open'),
+  get(/^\/page\/([\w.-]+)$/, openAiError, pageFile, 'open'),
+  get('/rocmforge/page', openAiError, pageState),
+  posted('/rocmforge/kill-executor', openAiError, killExecutor),
+  get(/^(?:\/v1)?\/models$/, openAiError, listModels),
+  get(/^(?:\/v1)?\/models\/(.+)$/, openAiError, getModel),
+  posted('/models/load', llamaError, loadModel),
+  posted('/models/unload', llamaError, unloadModel),
+  generating(/^(?:\/v1)?\/chat\/completions$/, openAiError, 'chat'),
+  generating('/v1/completions', openAiError, 'completion'),
+  generating(/^(?:\/v1)?\/responses$/, openAiError, 'responses'),
+  get(/^(?:\/v1)?\/responses\/([^/]+)$/, openAiError, getResponse),
+  { ...get(/^(?:\/v1)?\/responses\/([^/]+)$/, openAiError, deleteResponse), method: 'DELETE' },
+  get('/v1/stream', openAiError, resumeStream),
+  { ...get('/v1/stream', openAiError, stopStream), method: 'DELETE' },
+  generating(/^\/completions?$/, llamaError, 'llama'),
+  generating('/infill', llamaError, 'infill'),
+  generating('/v1/messages', anthropicError, 'messages'),
+  aboutText('/v1/messages/count_tokens', anthropicError, 'messagesTokens'),
+  aboutText('/tokenize', llamaError, 'tokenize'),
+  aboutText('/detokenize', llamaError, 'detokenize'),
+  aboutText('/apply-template', llamaError, 'template'),
+  get('/props', llamaError, props),
+  get('/slots', llamaError, slots),
+  get('/metrics', llamaError, metrics),
+  get(/^(?:\/v1)?\/health$/, llamaError, health, 'open'),
+  aboutText(/^(?:\/v1)?\/chat\/completions\/input_tokens$/, openAiError, 'inputTokens'),
+  aboutText(/^(?:\/v1)?\/responses\/input_tokens$/, openAiError, 'responsesTokens'),
+  aboutText('/v1/chat/completions/render', openAiError, 'renderChat'),
+  aboutText('/v1/completions/render', openAiError, 'renderCompletions'),
+  aboutText('/v1/chat/completions/derender', openAiError, 'derenderChat'),
+  aboutText('/v1/completions/derender', openAiError, 'derenderCompletions'),
   {
-    ...posted('/predict', openAiForm, (exchange, context) => predict(exchange, context, openAiForm)),
+    ...posted('/predict', openAiError, (exchange, context) => predict(exchange, context, openAiError)),
     access: 'generation',
   },
-  embedding('/v1/embeddings', openAiForm, 'embeddings'),
-  embedding('/embeddings', openAiForm, 'unversionedEmbeddings'),
-  embedding('/embedding', llamaForm, 'llamaEmbedding'),
-  embedding(/^(?:\/v[12])?\/rerank(?:ing)?$/, openAiForm, 'rerank'),
-  embedding(/^(?:\/v1)?\/score$/, openAiForm, 'score'),
-  embedding('/api/embed', ollamaForm, 'ollamaEmbed'),
-  embedding('/api/embeddings', ollamaForm, 'ollamaEmbeddings'),
+  embedding('/v1/embeddings', openAiError, 'embeddings'),
+  embedding('/embeddings', openAiError, 'unversionedEmbeddings'),
+  embedding('/embedding', llamaError, 'llamaEmbedding'),
+  embedding(/^(?:\/v[12])?\/rerank(?:ing)?$/, openAiError, 'rerank'),
+  embedding(/^(?:\/v1)?\/score$/, openAiError, 'score'),
+  embedding('/api/embed', ollamaError, 'ollamaEmbed'),
+  embedding('/api/embeddings', ollamaError, 'ollamaEmbeddings'),
   // Clients of Hugging Face's inference API post to the address itself.
   embedding(/^\/(?:embed)?$/, teiError, 'teiEmbed'),
-  generating('/api/chat', ollamaForm, 'ollamaChat'),
-  generating('/api/generate', ollamaForm, 'ollamaGenerate'),
-  get('/api/tags', ollamaForm, tags),
-  get('/api/ps', ollamaForm, ps),
-  get('/api/version', ollamaForm, version),
-  posted('/api/show', ollamaForm, show),
-  posted('/api/pull', ollamaForm, pull),
-  posted(/^\/api\/(?:create|copy|push|blobs\/.+)$/, ollamaForm, unsupported),
-  { ...posted('/api/delete', ollamaForm, unsupported), method: 'DELETE' },
+  generating('/api/chat', ollamaError, 'ollamaChat'),
+  generating('/api/generate', ollamaError, 'ollamaGenerate'),
+  get('/api/tags', ollamaError, tags),
+  get('/api/ps', ollamaError, ps),
+  get('/api/version', ollamaError, version),
+  posted('/api/show', ollamaError, show),
+  posted('/api/pull', ollamaError, pull),
+  posted(/^\/api\/(?:create|copy|push|blobs\/.+)$/, ollamaError, unsupported),
+  { ...posted('/api/delete', ollamaError, unsupported), method: 'DELETE' },
 ];
 
 /** The paths that clients ask for most: the error for another one names them. */
@@ -153,7 +139,7 @@ const SUPPORTED_PATHS = [
 
 /** The form of errors of a request that no route takes. */
 export const unroutedErrorForm = (path: string): ErrorForm =>
-  path.startsWith('/v1/messages') ? anthropicForm : path.startsWith('/api/') ? ollamaForm : openAiForm;
+  path.startsWith('/v1/messages') ? anthropicError : path.startsWith('/api/') ? ollamaError : openAiError;
 
 /** The route of a request, and what its path matched. */
 export interface Found {

@@ -11,38 +11,23 @@ import type { Fields } from './fields.js';
 
 const MOST_INTEGER = 2 ** 31 - 1;
 
-/** JSON names of the public API's fields: for errors, which name the API's. */
-export const FIELD_NAMES: ReadonlyMap<string, string> = new Map([
-  ['sampling.temperature', 'temperature'],
-  ['sampling.top_k', 'top_k'],
-  ['sampling.top_p', 'top_p'],
-  ['sampling.min_p', 'min_p'],
-  ['sampling.typical_p', 'typical_p'],
-  ['sampling.repetition_penalty', 'repetition_penalty'],
-  ['sampling.frequency_penalty', 'frequency_penalty'],
-  ['sampling.presence_penalty', 'presence_penalty'],
-  ['sampling.logit_bias', 'logit_bias'],
-  ['sampling.text_bias', 'logit_bias'],
-  ['stop.max_tokens', 'max_tokens'],
-  ['stop.min_tokens', 'min_tokens'],
-  ['stop.strings', 'stop'],
-  ['stop.token_ids', 'stop_token_ids'],
-  ['output.logprobs', 'logprobs'],
-  ['output.prompt_logprobs', 'prompt_logprobs'],
-  ['output.echo', 'echo'],
-  ['text', 'prompt'],
-  ['text.text', 'prompt'],
-  ['tokens', 'prompt'],
-  ['tokens.ids', 'prompt'],
-  ['chat', 'messages'],
-  ['constraint.json_schema', 'response_format'],
-  ['constraint.grammar', 'grammar'],
-  ['constraint.regex', 'structured_outputs'],
-  ['constraint.choice', 'structured_outputs'],
-]);
+/** Names of sampling parameters, and those of other servers that are the same. */
+const SAMPLING_NAMES: readonly (readonly [field: string, name: string, other?: string])[] = [
+  ['temperature', 'temperature'],
+  ['top_k', 'top_k'],
+  ['top_p', 'top_p'],
+  ['min_p', 'min_p'],
+  ['typical_p', 'typical_p', 'typ_p'],
+  ['repetition_penalty', 'repetition_penalty', 'repeat_penalty'],
+  ['frequency_penalty', 'frequency_penalty'],
+  ['presence_penalty', 'presence_penalty'],
+  ['logit_bias', 'logit_bias'],
+  ['text_bias', 'logit_bias'],
+];
 
 /** The fields that OpenAI's requests share, and those that vLLM and llama.cpp added: how tokens are chosen. */
 export function samplingOf(fields: Fields): SamplingParameters {
+  for (const [field, name, other = name] of SAMPLING_NAMES) fields.standsFor(`sampling.${field}`, name, other);
   const topP = fields.number('top_p');
   const topK = fields.integer('top_k', -1, MOST_INTEGER) ?? 0;
   // A share of 0 is the likeliest token's, as llama.cpp has it.
@@ -147,6 +132,10 @@ function biasesOf(fields: Fields): Pick<SamplingParameters, 'logitBias' | 'textB
 
 /** When to end. @param maxTokens what the form calls the most tokens */
 export function stopOf(fields: Fields, maxTokens: number | undefined): StopConditions {
+  fields.standsFor('stop.strings', 'stop', 'stop_sequences');
+  fields.standsFor('stop.token_ids', 'stop_token_ids');
+  fields.standsFor('stop.ignore_eos', 'ignore_eos');
+  fields.standsFor('stop.min_tokens', 'min_tokens');
   const stop = fields.any('stop');
   const strings = typeof stop === 'string' ? [stop] : stop === undefined ? [] : fields.strings('stop')!;
   return {
@@ -170,6 +159,7 @@ export function maxTokensOf(fields: Fields, ...names: readonly string[]): number
 /** The same where 0 computes the prompt and generates nothing. */
 export function anyMaxTokensOf(fields: Fields, ...names: readonly string[]): number | undefined {
   const given = names.filter((name) => fields.has(name));
+  fields.standsFor('stop.max_tokens', given[0] ?? (names[0] as string));
   const most = names.map((name) => fields.integer(name, -1, MOST_INTEGER)).filter((one) => one !== undefined);
   const [first, second] = given;
   if (first !== undefined && second !== undefined && most[0] !== most[1]) {
@@ -216,6 +206,7 @@ export function messageOf(
   },
 ): GenerateStreamRequest {
   const { sampling } = parts;
+  fields.standsFor('time_limit_ms', 't_max_predict_ms');
   const message = Message.fromPartial({
     n: fields.integer('n', 1, MOST_COMPLETIONS),
     priority: priorityOf(fields),

@@ -5,6 +5,7 @@ import { checkBegun, checkGeneration } from '../../request/validate.js';
 import type { DetokenizerOptions } from '../../tokenizer/detokenizer.js';
 import { checkTokenIds, encodeInput, type PromptEncoder, type PromptInput } from '../../tokenizer/prompt.js';
 import { countRequest } from './anthropic/messages-request.js';
+import { namingFields } from './field-names.js';
 import { FieldPolicy } from './field-policy.js';
 import { areIds, Fields } from './fields.js';
 import { parseJson } from './json-forms.js';
@@ -37,6 +38,7 @@ export const TEXT_ANSWERS = {
     const withPieces = fields.boolean('with_pieces') ?? false;
     checkModelName(fields.string('model') ?? '', facts);
     fields.end();
+    fields.standsFor('text', 'content');
     const isNothing = text === '' && !addSpecial;
     const input = { $case: 'text', value: { text, parseSpecial, addSpecial } } as const;
     const ids = isNothing ? [] : Array.from(encodeInput(input, encoder));
@@ -51,6 +53,7 @@ export const TEXT_ANSWERS = {
     if (!areIds(tokenIds)) return fields.refuse('tokens', 'is not a list of token ids');
     checkModelName(fields.string('model') ?? '', facts);
     fields.end();
+    fields.standsFor('token_ids', 'tokens');
     checkLimits({ tokenIds: [...tokenIds] }, facts);
     checkTokenIds(tokenIds, facts.vocabularySize, 'token_ids');
     const text = detokenize(tokenIds, { wholeText: true, includeSpecial: true });
@@ -119,6 +122,7 @@ function vllmTokens(fields: Fields, facts: LimitFacts, encoder: PromptEncoder): 
       : { $case: 'text', value: { text, parseSpecial: false, addSpecial } };
   checkModelName(fields.string('model') ?? '', facts);
   fields.end();
+  fields.standsFor('text', 'prompt');
   checkLimits({ input }, facts);
   if (input.$case === 'chat') checkBegun(input.value);
   const tokens = text === '' && !addSpecial ? [] : Array.from(encodeInput(input, encoder));
@@ -150,7 +154,8 @@ export function answerText(
   tools: TextTools,
 ): TextAnswer {
   const policy = new FieldPolicy(strictFields);
-  const value: unknown = TEXT_ANSWERS[form](parseJson(bytes), policy, tools);
+  const body = parseJson(bytes);
+  const value: unknown = namingFields(policy.fieldNames, () => TEXT_ANSWERS[form](body, policy, tools));
   const answer: Buffer = Buffer.from(value instanceof JsonText ? value.text : JSON.stringify(value));
   if (answer.length > MAX_ANSWER_TEXT_BYTES) throw responseTooLarge();
   // With its memory to itself it goes to another thread without a copy.

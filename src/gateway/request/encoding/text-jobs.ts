@@ -57,6 +57,7 @@ export interface TextJobs {
       readonly messages: readonly Uint8Array[];
       readonly form: object;
       readonly ignored: readonly string[];
+      readonly names: Readonly<Record<string, string>>;
     };
   };
   /** The bytes of a request for embeddings or scores, of a form, to its encoded inputs: the server's business. */

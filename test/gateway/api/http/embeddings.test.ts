@@ -167,7 +167,7 @@ describe('embeddings', () => {
     const refused = await embeddings({ input: ['the sea', long] });
     expect([refused.status, refused.json.error.message]).toEqual([
       400,
-      expect.stringMatching(/^inputs\[1\] is too large: it has \d+ (tokens|characters), which exceeds/),
+      expect.stringMatching(/^input\[1\] is too large: it has \d+ (tokens|characters), which exceeds/),
     ]);
     const cut = await embeddings({ input: long, truncate_prompt_tokens: -1 });
     expect(cut.json.usage.prompt_tokens).toBe(511);
@@ -198,12 +198,12 @@ describe('embeddings', () => {
 
   it.each([
     ['no input', {}, /^input is missing/],
-    ['an empty list', { input: [] }, /^inputs is empty/],
+    ['an empty list', { input: [] }, /^input is empty/],
     ['something else', { input: [{}] }, /^input is neither a text nor/],
     ['foreign tokens', { input: [[100_000]] }, /^token id 100000 is not below/],
-    ['invalid Unicode', { input: ['a', 'b', '\ud800'] }, /^inputs\[2\]: text has a lone surrogate/],
+    ['invalid Unicode', { input: ['a', 'b', '\ud800'] }, /^input\[2\]: text has a lone surrogate/],
     ['too many dimensions', { input: 'x', dimensions: 65 }, /^dimensions is 65; the model’s embeddings have 64/],
-    ['too many inputs', { input: Array(2049).fill('x') }, /^inputs has 2049 entries, more than 2048/],
+    ['too many inputs', { input: Array(2049).fill('x') }, /^input has 2049 entries, more than 2048/],
     [
       'another format',
       { input: 'x', encoding_format: 'int8' },

@@ -278,12 +278,12 @@ describe('an answer that the request begins', () => {
     const refused = [
       chat([user, begun], { continue_final_message: true, add_generation_prompt: true }),
       chat([user], { continue_final_message: true }),
-      chat([user, begun, begun]),
       chat([user, { ...begun, reasoning_content: 'hm' }], { continue_final_message: true }),
     ];
     for (const { status, json } of await Promise.all(refused)) {
       expect([status, json.error.param]).toEqual([400, 'continue_final_message']);
     }
+    expect((await chat([user, begun, begun])).json.error).toMatchObject({ code: 'INVALID_FIELD', param: 'messages' });
   });
 });
 

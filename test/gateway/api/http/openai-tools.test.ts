@@ -118,10 +118,7 @@ describe('OpenAI’s client', () => {
     [{ tool_choice: 'always' }, 'tool_choice'],
     [{ tool_choice: { type: 'function', function: { name: 'other' } } }, 'tool_choice'],
     [{ tool_choice: { type: 'custom', custom: { name: 'clock' } } }, 'tool_choice.type'],
-    [
-      { tools: [{ type: 'function', function: { name: 'f', parameters: { type: 'objekt' }, strict: true } }] },
-      'tools.parameters_json',
-    ],
+    [{ tools: [{ type: 'function', function: { name: 'f', parameters: { type: 'objekt' }, strict: true } }] }, 'tools'],
     [{ tools: [{ type: 'custom', custom: { name: 'f' } }] }, 'tools[0].type'],
     [{ tools: [], tool_choice: 'required' }, 'tool_choice'],
   ])('is refused %j by name', async (parts, param) => {

@@ -71,8 +71,8 @@ describe('a response', () => {
     for await (const event of await openai.responses.create({ ...body, stream: true })) {
       events.push(event);
       if (events.length > 1) continue;
-      const field = 'constraint.json_schema';
-      const what = 'constraint.json_schema has a mask that takes too long';
+      const field = 'stop.max_tokens';
+      const what = 'stop.max_tokens is more than there is time for';
       server.gateway.replica.endAll(new RocmForgeError('CONSTRAINT_UNSUPPORTED', what, { field }));
     }
     expect(events.at(-1)).toMatchObject({
@@ -80,8 +80,8 @@ describe('a response', () => {
       response: {
         status: 'failed',
         error: {
-          ...{ code: 'server_error', reason: 'CONSTRAINT_UNSUPPORTED', param: 'response_format' },
-          message: 'response_format has a mask that takes too long',
+          ...{ code: 'server_error', reason: 'CONSTRAINT_UNSUPPORTED', param: 'max_output_tokens' },
+          message: 'max_output_tokens is more than there is time for',
         },
       },
     });

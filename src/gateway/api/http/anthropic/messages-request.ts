@@ -43,6 +43,12 @@ function readMessages(fields: Fields): JsonGeneration {
   if (format !== undefined && message.constraint !== undefined) {
     fields.refuse('output_config', 'has a format and another constraint; send one of them');
   }
+  if (format !== undefined) fields.standsFor('constraint', 'output_format', 'output_config');
+  if (fields.object('output_config')?.has('format')) fields.object('output_config')?.standsFor('constraint', 'format');
+  fields.standsFor('chat', 'messages');
+  fields.standsFor('chat.tools', 'tools');
+  fields.standsFor('chat.tool_choice', 'tool_choice');
+  fields.standsFor('chat.template_variables_json', 'thinking', 'output_config');
   message.constraint ??= format;
   fields.mustBeEmpty('mcp_servers');
   fields.unsupported('container');

@@ -42,6 +42,8 @@ export interface ReadEmbedding {
   /** The pairs, for a model that ranks. */
   readonly ranking?: RankRequest | undefined;
   readonly form: EmbeddingForm;
+  /** The request's name of a field. */
+  readonly nameOf: (field: string) => string | undefined;
 }
 
 type Reader = (body: unknown, policy: FieldPolicy, facts: LimitFacts) => ReadEmbedding;
@@ -64,7 +66,8 @@ function headOf(fields: Fields): Pick<EmbeddingRequest, 'model' | 'priority' | '
 const openAi: Reader = (body, policy) => {
   const fields = new Fields(body, '', policy);
   const head = headOf(fields);
-  const inputs = inputsOf(fields, fields.has('input') || !fields.has('content') ? 'input' : 'content');
+  const name = fields.has('input') || !fields.has('content') ? 'input' : 'content';
+  const inputs = inputsOf(fields, name);
   const format = fields.string('encoding_format') ?? 'float';
   if (format !== 'float' && format !== 'base64') fields.refuse('encoding_format', 'must be "float" or "base64"');
   const request = {
@@ -74,15 +77,16 @@ const openAi: Reader = (body, policy) => {
   };
   fields.ignore('user', 'content');
   fields.end();
-  return { request, form: { ...EMPTY, kind: 'embeddings', model: head.model, isBase64: format === 'base64' } };
+  const form = { ...EMPTY, kind: 'embeddings', model: head.model, isBase64: format === 'base64' } as const;
+  return { request, form, nameOf: inputNames(fields, name) };
 };
 
 /** llama.cpp's `POST /embedding`. */
 const llama: Reader = (body, policy, facts) => {
-  const { request, form } = openAi(body, policy, facts);
+  const { request, form, nameOf } = openAi(body, policy, facts);
   const size = facts.embeddings?.pooling === 'none' ? facts.embeddings.size : undefined;
   if (size !== undefined && request.dimensions !== undefined) new Fields(body).refuse('dimensions', 'requires pooling');
-  return { request: { ...request, perToken: true }, form: { ...form, kind: 'llamaEmbedding', size } };
+  return { request: { ...request, perToken: true }, form: { ...form, kind: 'llamaEmbedding', size }, nameOf };
 };
 
 /** `POST /embeddings`: OpenAI's form, and llama.cpp's for a model without pooling, which OpenAI's cannot express. */
@@ -116,6 +120,7 @@ const ollamaEmbed: Reader = (body, policy) => {
   return {
     request: { ...HEADLESS, model, inputs, truncate, dimensions, normalize: true },
     form: { ...EMPTY, kind: 'ollamaEmbed', model, keepAliveMs },
+    nameOf: inputNames(fields, 'input'),
   };
 };
 
@@ -130,6 +135,7 @@ const ollamaEmbeddings: Reader = (body, policy) => {
   return {
     request: { ...HEADLESS, model, inputs, truncate: true, normalize: false },
     form: { ...EMPTY, kind: 'ollamaEmbeddings', model, keepAliveMs },
+    nameOf: inputNames(fields, 'prompt'),
   };
 };
 
@@ -147,6 +153,7 @@ const teiEmbed: Reader = (body, policy) => {
   return {
     request: { ...HEADLESS, model, inputs, truncate, dimensions, normalize },
     form: { ...EMPTY, kind: 'teiEmbed', model },
+    nameOf: inputNames(fields, 'inputs'),
   };
 };
 
@@ -202,6 +209,11 @@ const rerank: Reader = (body, policy, facts) => {
       pairs: documents.map((_, i) => [0, i + 1]),
       documents: returns ? documents : undefined,
     },
+    nameOf: pairNames(
+      () => 'query',
+      1,
+      (i) => `${name}${i}`,
+    ),
   };
 };
 
@@ -232,6 +244,11 @@ const score: Reader = (body, policy, facts) => {
       ...{ ...EMPTY, kind: 'score', model: head.model, isRanked },
       pairs: second.map((_, i) => [of(i), first.length + i]),
     },
+    nameOf: pairNames(
+      elementNames(fields, 'text_1', 'queries'),
+      first.length,
+      elementNames(fields, 'text_2', 'documents'),
+    ),
   };
 };
 
@@ -251,12 +268,15 @@ const textInput = (text: string): EmbedInput => ({
   input: { $case: 'text', value: { text, parseSpecial: false, addSpecial: true } },
 });
 
+/** True if a value is a list of inputs, not one of token ids. */
+const areSeveral = (given: unknown): given is readonly unknown[] =>
+  Array.isArray(given) && !given.some((one) => typeof one === 'number');
+
 /** Inputs: a text, token ids, or a list of such. As llama.cpp has them, a list with single ids in it is one input, of ids and texts. */
 function inputsOf(fields: Fields, name: string): readonly EmbedInput[] {
   const given = fields.rounded(name);
   if (given === undefined) return fields.refuse(name, 'is missing');
-  const isOne = !Array.isArray(given) || given.some((one) => typeof one === 'number');
-  const all: readonly unknown[] = isOne ? [given] : given;
+  const all = areSeveral(given) ? given : [given];
   const refuse = (): never => fields.refuse(name, 'is neither a text nor a list of token ids, nor a list of such');
   return all.map((one) => {
     if (typeof one === 'string') return textInput(one);
@@ -266,6 +286,35 @@ function inputsOf(fields: Fields, name: string): readonly EmbedInput[] {
     }
     return refuse();
   });
+}
+
+type NameOf = ReadEmbedding['nameOf'];
+
+/** Names of inputs that are one field. */
+function inputNames(fields: Fields, name: string): NameOf {
+  const isList = areSeveral(fields.rounded(name));
+  return (field) => {
+    const [, index] = /^inputs(\[\d+\])?$/.exec(field) ?? [];
+    return field.startsWith('inputs') ? `${name}${isList ? (index ?? '') : ''}` : undefined;
+  };
+}
+
+/** Names of the elements of a field that has two names, by `[index]`, or of the whole by an empty text. */
+function elementNames(fields: Fields, name: string, other: string): (index: string) => string {
+  const used = fields.has(other) && !fields.has(name) ? other : name;
+  const isList = Array.isArray(fields.any(used));
+  return (index) => (isList ? used + index : used);
+}
+
+/** Names of texts and of those that they are compared with, which are inputs from `firsts` on. */
+function pairNames(first: (index: string) => string, firsts: number, second: (index: string) => string): NameOf {
+  return (field) => {
+    const [, list, index] = /^(inputs|documents)(?:\[(\d+)\])?$/.exec(field) ?? [];
+    if (list === undefined) return undefined;
+    if (index === undefined) return second('');
+    if (list === 'documents') return second(`[${index}]`);
+    return Number(index) < firsts ? first(`[${index}]`) : second(`[${Number(index) - firsts}]`);
+  };
 }
 
 /** Texts, or objects with a text. */

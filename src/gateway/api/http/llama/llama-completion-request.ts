@@ -73,6 +73,9 @@ function generationOf(fields: Fields, inputs: ReturnType<typeof promptsOf>): Jso
     stop: stopOf(fields, most === undefined || most < 0 ? undefined : most),
     output: { logprobs, promptText: true },
   });
+  fields.standsFor('stop.max_tokens', 'n_predict');
+  fields.standsFor('output.logprobs', 'n_probs');
+  fields.standsFor('output.echo', 'prompt', 'input_prefix');
   fields.mustBe('post_sampling_probs', false);
   // Prompts that do not fit are refused: no context is shifted, which this is about.
   fields.reportUnless('n_keep', 0);

@@ -87,6 +87,13 @@ function generationOf(fields: Fields, api: OllamaForm['api'], input: GenerateStr
   const message = GenerateStreamRequest.fromPartial({ model, output: { logprobs } });
   message.input = input;
   message.constraint = formatOf(fields);
+  fields.standsFor('constraint', 'format');
+  fields.standsFor('model', 'model', 'name');
+  fields.standsFor('output.logprobs', 'top_logprobs', 'logprobs');
+  for (const kind of ['text', 'tokens', 'mixed'] as const) fields.standsFor(kind, 'prompt');
+  fields.standsFor('chat.template_variables_json', 'think');
+  if (api === 'chat') fields.standsFor('chat.continue_final_message', 'messages');
+  else for (const kind of ['chat', 'chat.messages'] as const) fields.standsFor(kind, 'prompt');
   readOptions(fields.object('options') ?? new Fields({}, 'options', fields.policy), message);
   const isStream = fields.boolean('stream') ?? true;
   // Prompts that do not fit are rejected: nothing is cut unless the client does it.
@@ -112,6 +119,8 @@ function readOptions(options: Fields, message: GenerateStreamRequest): void {
     topP: given.topP ?? (options.has('top_p') ? undefined : DEFAULTS.topP),
     seed: seed < 0 ? undefined : given.seed,
   };
+  options.standsFor('stop.max_tokens', 'num_predict');
+  options.standsFor('stop.strings', 'stop');
   const most = options.integer('num_predict', -2, 2 ** 31 - 1) ?? -1;
   const stops = typeof options.any('stop') === 'string' ? [options.string('stop') as string] : options.strings('stop');
   message.sampling = sampling;

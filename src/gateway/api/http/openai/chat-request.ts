@@ -33,6 +33,8 @@ export function chatRequest(body: unknown, policy: FieldPolicy, defaults: FormDe
     stop: stopOf(fields, maxTokensOf(fields, 'max_completion_tokens', 'max_tokens', 'n_predict')),
     output: { logprobs, promptText: fields.boolean('verbose') ?? defaults.verbose },
   });
+  fields.standsFor('output.logprobs', 'top_logprobs', 'logprobs');
+  fields.standsFor('output.echo', 'verbose', 'messages');
   bestOf(fields, message.n);
   textAlone(fields);
   legacyFunctions(fields);
@@ -78,6 +80,9 @@ export function chatRequest(body: unknown, policy: FieldPolicy, defaults: FormDe
  */
 export function conversationOf(fields: Fields): ChatInput {
   const messages = messagesOf(fields);
+  fields.standsFor('chat.continue_final_message', 'continue_final_message', 'messages');
+  fields.standsFor('chat.template_variables_json', 'chat_template_kwargs', 'reasoning_effort');
+  fields.standsFor('chat.tool_choice', 'tool_choice');
   const addGenerationPrompt = fields.boolean('add_generation_prompt');
   const last = messages.at(-1);
   const isBegun = last?.role === 'assistant' && last.toolCalls.length === 0 && last.reasoning === '';

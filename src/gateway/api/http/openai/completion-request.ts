@@ -31,6 +31,9 @@ export function completionRequest(body: unknown, policy: FieldPolicy, defaults: 
     stop: stopOf(fields, limitOf(fields)),
     output: { logprobs, echo, promptLogprobs: echo ? logprobs : undefined },
   });
+  fields.standsFor('output.logprobs', 'logprobs');
+  fields.standsFor('output.prompt_logprobs', 'logprobs');
+  fields.standsFor('output.echo', 'echo');
   bestOf(fields, message.n);
   if (suffix !== '') fields.mustBe('echo', false);
   fields.ignore('user');
@@ -129,6 +132,7 @@ export function perPrompt(
   inputs: readonly Input[],
   fields: Fields,
 ): readonly GenerateStreamRequest[] {
+  for (const kind of ['text', 'tokens', 'mixed'] as const) fields.standsFor(kind, 'prompt', 'input_prefix');
   checkLogprobsOfAll(message, inputs.length, fields);
   return inputs.map((input, i) => ({
     ...message,

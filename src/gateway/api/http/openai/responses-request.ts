@@ -51,6 +51,13 @@ export function responsesRequest(body: unknown, policy: FieldPolicy, defaults: F
     stop: stopOf(fields, maxTokensOf(fields, 'max_output_tokens')),
     output: {},
   });
+  fields.standsFor('chat', 'input');
+  fields.standsFor('chat.tools', 'tools');
+  fields.standsFor('chat.tool_choice', 'tool_choice');
+  fields.standsFor('chat.template_variables_json', 'chat_template_kwargs', 'reasoning');
+  if (constraint !== undefined && message.constraint === undefined) {
+    fields.object('text')?.standsFor('constraint', 'format');
+  }
   if (constraint !== undefined && message.constraint !== undefined) {
     fields.refuse('text.format', 'cannot be combined with another constraint; send one of them');
   }

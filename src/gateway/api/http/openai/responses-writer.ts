@@ -11,10 +11,10 @@ import {
 } from '../../../../shared/generated/rocmforge/v1/inference.js';
 import type { PromptProgress } from '../../../request/generation.js';
 import { addParts } from '../../messages.js';
-import { inTermsOf, statusOf } from '../errors.js';
+import { statusOf } from '../errors.js';
+import { type FieldNames, inTermsOf } from '../field-names.js';
 import { JsonText } from '../json-slices.js';
 import type { AnswerFacts, AnswerForm, NamedEvent, ResponseWriter } from '../request.js';
-import { FIELD_NAMES } from '../sampling-fields.js';
 import { countsOf, progressOf, Timings } from '../timings.js';
 import type { ResponsesForm } from './responses-form.js';
 import { type ItemStatus, namedEvent, OutputItems } from './responses-items.js';
@@ -47,6 +47,7 @@ export class ResponsesResponse implements ResponseWriter {
     private readonly facts: AnswerFacts,
     private readonly onEnd: (ended: EndedResponse) => void,
     private readonly stream: Partial<Pick<AnswerForm, 'timingsPerToken' | 'returnProgress'>> = {},
+    private readonly names: FieldNames = {},
   ) {
     this.turn = { ...EMPTY, toolCalls: [] };
   }
@@ -93,7 +94,7 @@ export class ResponsesResponse implements ResponseWriter {
 
   /** `code` is one of OpenAI's; `reason` and `param` are additions. */
   failure(thrown: RocmForgeError): readonly NamedEvent[] {
-    const { reason, message, metadata } = inTermsOf(thrown, FIELD_NAMES);
+    const { reason, message, metadata } = inTermsOf(thrown, this.names);
     const code = statusOf(thrown) === 429 ? 'rate_limit_exceeded' : 'server_error';
     const error = { code, message, reason, param: metadata.field ?? null };
     this.writeResponse('response.failed', this.body('failed', this.items, { error }));

@@ -39,6 +39,8 @@ export function chosenTools(fields: Fields): { readonly tools: Tool[]; readonly 
     const toolChoice = modeOf(allowed, 'mode');
     allowed.end();
     named.end();
+    // Tools that are left out change the indices of the others.
+    fields.standsFor('chat.tools', 'tools');
     return { tools: tools.filter(({ name }) => names.includes(name)), toolChoice };
   }
   const value = functionName(named);
