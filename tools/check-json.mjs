@@ -14,7 +14,6 @@ export const MAY_PARSE = {
   'src/cli/bench/load-comparison.ts': 'a report of the command itself',
   'src/cli/chat/conversation.ts': 'a file of the command itself, in which arguments of calls are strings',
   'src/cli/doctor/code-objects.ts': 'a manifest of the package',
-  'src/gateway/api/http/connect-errors.ts': 'errors of the library, which have no numbers',
   'src/page/chat/answer-run.ts': 'events of an answer: no number in them is larger than a count of tokens',
   'src/page/chat/transfer.ts': 'a file of the page itself',
   'src/page/server/chat-body.ts': 'only checks a text that is sent as it is',

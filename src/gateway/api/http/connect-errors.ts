@@ -1,4 +1,5 @@
 import { type ErrorReason, RocmForgeError } from '../../../shared/errors.js';
+import { jsonText, parseJson } from '../../../shared/exact-json.js';
 import { Status } from '../../../shared/generated/google/rpc/status.js';
 import { toStatus } from '../../../shared/grpc/status.js';
 import { statusOf } from './errors.js';
@@ -71,16 +72,16 @@ export function withReason(
     return { ...json, details: detailsOf(error) };
   };
   if (/^application\/json\b/i.test(type)) {
-    const error = status === HTTP_OK ? undefined : completed(JSON.parse(Buffer.from(piece).toString()));
-    return error === undefined ? piece : Buffer.from(JSON.stringify(error));
+    const error = status === HTTP_OK ? undefined : completed(parseJson(Buffer.from(piece).toString()) as ConnectJson);
+    return error === undefined ? piece : Buffer.from(jsonText(error));
   }
   const flags = piece[0] ?? 0;
   if (piece.length < ENVELOPE_BYTES || (flags & COMPRESSED_FLAG) !== 0) return piece;
   const text = () => Buffer.from(piece.subarray(ENVELOPE_BYTES)).toString();
   if (/^application\/connect\+/i.test(type) && (flags & CONNECT_END) !== 0) {
-    const end = JSON.parse(text()) as { readonly error?: ConnectJson };
+    const end = parseJson(text()) as { readonly error?: ConnectJson };
     const error = end.error && completed(end.error);
-    return error === undefined ? piece : enveloped(flags, JSON.stringify({ ...end, error }));
+    return error === undefined ? piece : enveloped(flags, jsonText({ ...end, error }));
   }
   if (!/^application\/grpc-web\b/i.test(type) || (flags & GRPC_WEB_END) === 0) return piece;
   const trailers = text();
