@@ -1,5 +1,6 @@
 """Instructions that the emulator lacks or gets wrong, done in Python, and the bounds check of memory accesses."""
 import ctypes
+import itertools
 import numpy as np
 
 def _views(sg, vg, wave):
@@ -161,22 +162,45 @@ def _acc_memory(pc, arch, wave, emu):
     _setpc(S, pc + 8)
   return run, [0, 1, 2, 3, 4, 5]
 
-def _mfma_i8(pc, wave, name, emu):
-  """V_MFMA_I32_16X16X32_I8, which the emulator cannot compile: lane l holds row l % 16, bytes l / 16 * 8 and up. -> (fn, globals) or None"""
-  if not name.startswith("V_MFMA_I32_16X16X32_I8"): return None
+def _i8_product(left, right, old):
+  """old + left @ right.T of int8, as 32-bit words."""
+  return old + (left.astype(np.int32) @ right.astype(np.int32).T).astype(np.uint32)
+
+def _f16_product(left, right, old):
+  """old + left @ right.T of f16, added in f32 in the order of k, as 32-bit words."""
+  sums, a, b = old.view(np.float32).copy(), left.astype(np.float32), right.astype(np.float32)
+  with np.errstate(all="ignore"):
+    for k in range(a.shape[1]): sums += np.outer(a[:, k], b[:, k])
+  return sums.view(np.uint32)
+
+_MFMA = {
+  # The emulator cannot compile it.
+  "V_MFMA_I32_16X16X32_I8": (np.int8, _i8_product),
+  # The emulator takes f16 infinities and NaN for finite numbers, and subnormal numbers for 0.
+  "V_MFMA_F32_16X16X16_F16": (np.float16, _f16_product),
+}
+
+def _mfma(pc, wave, name):
+  """A matrix instruction of _MFMA: lane l holds row l % 16, the l / 16th quarter of its columns, in two registers. -> (fn, globals) or None"""
+  found = next((value for prefix, value in _MFMA.items() if name.startswith(prefix)), None)
+  if found is None: return None
+  element, multiply = found
   word, fields = (ctypes.c_uint32*2).from_address(pc)
   a, b_, c = fields & 511, fields >> 9 & 511, fields >> 18 & 511
   dst, sums_in_acc, sources_in_acc = word & 255, word >> 15 & 1, fields >> 27 & 3
   if word >> 8 & 0x7f or fields >> 29 or a < 256 or b_ < 256 or (c < 256 and c != 128): raise NotImplementedError(name)
   def run(*b):
     S, V = _views(b[0], b[1], wave); _, A = _views(b[0], b[5], wave)
-    def matrix(file, first): return np.ascontiguousarray(file[first:first+2].T).view(np.int8).reshape(4, 16, 8).transpose(1, 0, 2).reshape(16, 32).astype(np.int32)
+    def matrix(file, first):
+      quarters = np.ascontiguousarray(file[first:first+2].T).view(element)                     # [lane, element]
+      return quarters.reshape(4, 16, -1).transpose(1, 0, 2).reshape(16, -1)                     # [row, column]
     left, right = matrix(A if sources_in_acc & 1 else V, a - 256), matrix(A if sources_in_acc & 2 else V, b_ - 256)
     sums = A if sums_in_acc else V
-    old = np.zeros((4, wave), np.uint32) if c == 128 else sums[c-256:c-252].copy()
-    product = left @ right.T                                # [row, column]; lane l has rows l / 16 * 4 + i, column l % 16
     lanes = np.arange(wave)
-    for i in range(4): sums[dst+i] = old[i] + product[lanes // 16 * 4 + i, lanes % 16].astype(np.uint32)
+    rows, columns = lanes // 16 * 4 + np.arange(4)[:, None], np.broadcast_to(lanes % 16, (4, wave))  # of register i, lane l
+    old = np.zeros((16, 16), np.uint32)
+    if c != 128: old[rows, columns] = sums[c-256:c-252]
+    sums[dst:dst+4] = multiply(left, right, old)[rows, columns]
     _setpc(S, pc + 8)
   return run, [0, 1, 2, 3, 4, 5]
 
@@ -201,6 +225,10 @@ def _mul_hi_i24(pc, wave, name):
     a, b = ((v & 0xffffff ^ 0x800000) - 0x800000 for v in (a, b))
     V[vdst] = np.where(act, (a * b >> 32 & 0xffffffff).astype(np.uint32), V[vdst]); _setpc(S, pc + size)
   return mul, [0, 1]
+
+# The clock of 100 MHz, which the emulator lacks: each read is 1 ms behind the one before, whatever an emulated instruction takes.
+_ticks = itertools.count(0, 100_000)
+_GET_REALTIME = 131  # MSG_RTN_GET_REALTIME as an operand
 
 def _special(pc, arch, wave, emu):
   """Instructions the emulator lacks or gets wrong, done here in Python. -> (fn, globals) or None"""
@@ -241,7 +269,13 @@ def _special(pc, arch, wave, emu):
   if (high := _high_registers(pc, arch, wave, emu, inst)) is not None: return high
   nm = emu._op_name(inst).upper()
   if (multiplied := _mul_hi_i24(pc, wave, nm)) is not None: return multiplied
-  if arch == "cdna" and (mfma := _mfma_i8(pc, wave, nm, emu)) is not None: return mfma
+  if arch == "cdna" and (mfma := _mfma(pc, wave, nm)) is not None: return mfma
+  if nm == "S_MEMREALTIME" or (nm == "S_SENDMSG_RTN_B64" and w0 & 255 == _GET_REALTIME):
+    sd, size = ((w0 >> 6) & 127, 8) if nm == "S_MEMREALTIME" else ((w0 >> 16) & 127, 4)
+    def clock(sg):
+      S = np.frombuffer((ctypes.c_uint32*260).from_address(sg.value), np.uint32); n = next(_ticks)
+      S[sd] = n & 0xffffffff; S[sd+1] = n >> 32; _setpc(S, pc + size)
+    return clock, [0]
   if nm in ("S_GETPC_B64", "S_SETPC_B64", "S_SWAPPC_B64"):
     sd, ss = (w0 >> 16) & 127, w0 & 255
     def jmp(sg):
