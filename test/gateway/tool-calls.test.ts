@@ -232,7 +232,7 @@ describe('tools are refused by name', () => {
     server = await start();
     const input = chat({ tools: [{ name: 'clock"' }] });
     const call = server.client.generateStream(request({ input, constraint: { kind: { $case: 'regex', value: 'a' } } }));
-    await expect(call.toArray()).rejects.toThrow(/chat\.tools\.name is .*; with a constraint a name may contain/);
+    await expect(call.toArray()).rejects.toThrow(/chat\.tools\[0\]\.name is .*; with a constraint a name may contain/);
   });
 
   it('with a demand for a call and none to call', async () => {
