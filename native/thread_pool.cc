@@ -27,7 +27,7 @@ ThreadPool::ThreadPool(int threads) {
   try {
     for (int i = 1; i < threads; i++) workers_.emplace_back([this] { serve(); });
   } catch (const std::exception&) {
-    // No destructor runs for an object whose constructor throws, and a thread that nobody joined ends the process.
+    // No destructor runs for an object whose constructor throws, and a thread that was not joined ends the process.
     const int started = this->threads();
     end();
     throw ThreadLimit(threads, started);

@@ -19,7 +19,7 @@ export interface Drained {
 }
 
 /**
- * Takes no more requests, and returns when those under way have ended, or when the time is over: then they are told so. Logs how
+ * Takes no more requests, and returns when those under way have ended, or when the time is over: then they end with `SHUTTING_DOWN`. Logs how
  * many streams there are at the start, and at the end how many of them, and of those that came meanwhile, were cut.
  *
  * @param timeoutMs time that streams have to end, after the delay

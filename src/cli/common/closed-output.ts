@@ -13,7 +13,7 @@ const closed = new AbortController();
 let isService = false;
 let failure: RocmForgeError | undefined;
 
-/** Aborted when nobody reads stdout any more, or when it cannot be written. */
+/** Aborted when the reader of stdout is gone, or when it cannot be written. */
 export const outputClosed: AbortSignal = closed.signal;
 
 /** Lets this process run on with its own exit code when stdout cannot be written: a full log disk must not end a gateway. */
@@ -22,7 +22,7 @@ export function outliveOutput(): void {
 }
 
 /**
- * A service outlives whoever reads what it writes; a command that only writes ends by {@link outputClosed}: without a word if a pipe was
+ * A service outlives the reader of its output; a command that only writes ends by {@link outputClosed}: without a word if a pipe was
  * closed, otherwise with an error on stderr and exit code 1.
  */
 export function watchOutput(): void {

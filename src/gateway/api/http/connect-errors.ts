@@ -54,43 +54,54 @@ export const connectErrorForm: ErrorForm = (error) => ({
 });
 
 /**
- * A piece of a response. Errors that the library makes itself, of messages that do not decode, envelopes that are cut, or deadlines, get
- * the details that all errors have.
+ * Completes the pieces of a response. Errors that the library makes itself, of messages that do not decode, envelopes that are cut, or
+ * deadlines, get the details that all errors have. The kind of a response is known from its head, so a piece of a stream costs one
+ * comparison.
  *
  * @param head   status and content type of the response
- * @param onMade told of such an error
+ * @param onMade called with such an error
  */
-export function withReason(
-  piece: Uint8Array,
+export function errorCompleter(
   { status, type }: { readonly status: number; readonly type: string },
   onMade: (error: RocmForgeError) => void,
-): Uint8Array {
+): (piece: Uint8Array) => Uint8Array {
   const completed = <Json extends ConnectJson>(json: Json): Json | undefined => {
     if ((json.details ?? []).length > 0) return undefined;
     const error = madeByLibrary(json.code, json.message ?? '');
     onMade(error);
     return { ...json, details: detailsOf(error) };
   };
+  const asItIs = (piece: Uint8Array): Uint8Array => piece;
   if (/^application\/json\b/i.test(type)) {
-    const error = status === HTTP_OK ? undefined : completed(parseJson(Buffer.from(piece).toString()) as ConnectJson);
-    return error === undefined ? piece : Buffer.from(jsonText(error));
+    if (status === HTTP_OK) return asItIs;
+    return (piece) => {
+      const error = completed(parseJson(Buffer.from(piece).toString()) as ConnectJson);
+      return error === undefined ? piece : Buffer.from(jsonText(error));
+    };
   }
-  const flags = piece[0] ?? 0;
-  if (piece.length < ENVELOPE_BYTES || (flags & COMPRESSED_FLAG) !== 0) return piece;
-  const text = () => Buffer.from(piece.subarray(ENVELOPE_BYTES)).toString();
-  if (/^application\/connect\+/i.test(type) && (flags & CONNECT_END) !== 0) {
-    const end = parseJson(text()) as { readonly error?: ConnectJson };
-    const error = end.error && completed(end.error);
-    return error === undefined ? piece : enveloped(flags, jsonText({ ...end, error }));
+  /** Changes the text of the envelope that ends a stream; `undefined` leaves it. */
+  const lastOf = (flag: number, change: (text: string) => string | undefined) => (piece: Uint8Array) => {
+    const flags = piece[0] ?? 0;
+    if ((flags & flag) === 0 || (flags & COMPRESSED_FLAG) !== 0 || piece.length < ENVELOPE_BYTES) return piece;
+    const text = change(Buffer.from(piece.subarray(ENVELOPE_BYTES)).toString());
+    return text === undefined ? piece : enveloped(flags, text);
+  };
+  if (/^application\/connect\+/i.test(type)) {
+    return lastOf(CONNECT_END, (text) => {
+      const end = parseJson(text) as { readonly error?: ConnectJson };
+      const error = end.error && completed(end.error);
+      return error === undefined ? undefined : jsonText({ ...end, error });
+    });
   }
-  if (!/^application\/grpc-web\b/i.test(type) || (flags & GRPC_WEB_END) === 0) return piece;
-  const trailers = text();
-  const [, code = '0'] = /^grpc-status: *(\d+)/im.exec(trailers) ?? [];
-  if (code === '0' || /^grpc-status-details-bin:/im.test(trailers)) return piece;
-  const [, message = ''] = /^grpc-message: *(.*?)\r?$/im.exec(trailers) ?? [];
-  const error = madeByLibrary(code, decodeURIComponent(message));
-  onMade(error);
-  return enveloped(flags, `${trailers}grpc-status-details-bin: ${base64(packedStatus(error))}\r\n`);
+  if (!/^application\/grpc-web\b/i.test(type)) return asItIs;
+  return lastOf(GRPC_WEB_END, (trailers) => {
+    const [, code = '0'] = /^grpc-status: *(\d+)/im.exec(trailers) ?? [];
+    if (code === '0' || /^grpc-status-details-bin:/im.test(trailers)) return undefined;
+    const [, message = ''] = /^grpc-message: *(.*?)\r?$/im.exec(trailers) ?? [];
+    const error = madeByLibrary(code, decodeURIComponent(message));
+    onMade(error);
+    return `${trailers}grpc-status-details-bin: ${base64(packedStatus(error))}\r\n`;
+  });
 }
 
 function enveloped(flags: number, text: string): Uint8Array {

@@ -44,7 +44,7 @@ import { EncodedResponse } from '../../../shared/grpc/strict.js';
 import { INFERENCE_SERVICE } from '../grpc/inference-service.js';
 import type { WaitingCall } from '../inference.js';
 import type { Models } from '../models.js';
-import { withReason } from './connect-errors.js';
+import { errorCompleter } from './connect-errors.js';
 import { checkBinary, jsonForLibrary, type MessageHeaders } from './connect-messages.js';
 import type { Exchange } from './exchange.js';
 import { ResponseQueue } from './response-queue.js';
@@ -291,10 +291,9 @@ async function answerWith(
 ): Promise<void> {
   const { response } = exchange;
   const type = header?.get('content-type') ?? '';
-  const complete = (piece: Uint8Array): Uint8Array =>
-    withReason(piece, { status, type }, (error) => {
-      if (!exchange.isRefused) exchange.refused(error);
-    });
+  const complete = errorCompleter({ status, type }, (error) => {
+    if (!exchange.isRefused) exchange.refused(error);
+  });
   for (const [name, value] of [...(header ?? []), ...(trailer ?? [])]) response.setHeader(name, value);
   const refusal = HEADER_REFUSALS.get(status);
   if (refusal !== undefined) {
