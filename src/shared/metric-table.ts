@@ -98,6 +98,10 @@ export const MODEL_METRICS = {
     'recovery_restored_weights_total',
     'Allocations of weights found damaged after the loss of an executor and loaded again',
   ),
+  damagedBlocks: byScheduler(
+    'recovery_damaged_blocks_total',
+    'KV blocks and snapshots found damaged after a fault of an executor and computed again',
+  ),
   quarantined: byEngine('requests_quarantined_total', 'Requests that made the executor fault alone'),
   nonFinite: byEngine('requests_non_finite_total', 'Requests ended because their logits were NaN or infinite'),
   saturatedActivations: byEngine(

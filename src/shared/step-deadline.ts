@@ -11,8 +11,9 @@ export class StepDeadline {
   private readonly window: { readonly rows: number; readonly ms: number }[] = [];
   private seen = 0;
 
-  /** A step of this many rows took this long. */
+  /** A step of this many rows took this long. One without rows has other work, which says nothing about a row's. */
   observe(rows: number, ms: number): void {
+    if (rows === 0) return;
     this.seen += 1;
     this.window.push({ rows, ms });
     if (this.window.length > WINDOW) this.window.shift();

@@ -32,6 +32,15 @@ const operation = fc.oneof(
       isTorn: fc.boolean(),
     }),
   },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      kind: fc.constant('fault' as const),
+      ran: fc.integer({ min: 0, max: 2 }),
+      isTorn: fc.boolean(),
+      damage: fc.option(fc.nat(), { nil: undefined }),
+    }),
+  },
 );
 
 /** Limits of a scheduler that has little room. @param mostStepTokens the most that a step may have */
@@ -51,6 +60,7 @@ export class ScheduleTotals {
   cachedTokens = 0;
   discardedTokens = 0;
   keptTokens = 0;
+  damagedBlocks = 0;
   crashes = 0;
   finished = 0;
   mostPreempted = 0;
@@ -92,6 +102,8 @@ export function play(world: World, operations: readonly Operation[], totals: Sch
       totals.crashes += 1;
     } else if (step.kind === 'kill') {
       world.kill(step.ran, step.isTorn);
+    } else if (step.kind === 'fault') {
+      world.fault(step.ran, step.isTorn, step.damage);
     } else {
       const sequence = sequences[step.which % Math.max(1, sequences.length)];
       if (sequence === undefined || sequence.state === 'ended') continue;
@@ -127,4 +139,5 @@ export function play(world: World, operations: readonly Operation[], totals: Sch
   totals.cachedTokens += cachedTokens;
   totals.discardedTokens += discardedTokens;
   totals.keptTokens += world.scheduler.counters.keptTokens;
+  totals.damagedBlocks += world.scheduler.counters.damagedBlocks;
 }

@@ -38,6 +38,19 @@ function chain(previous: number, token: number): number {
   return (Math.imul(previous ^ (token + 0x9e3779b9), 0x85ebca6b) ^ (previous >>> 13)) >>> 0;
 }
 
+/** What a block holds, as one number. */
+export const contentOf = (kv: Uint32Array, block: number): number =>
+  kv.subarray(block * BLOCK_TOKENS, (block + 1) * BLOCK_TOKENS).reduce(chain, 0);
+
+/** Writes to some blocks: to every other one another's content, to the rest a wrong number. */
+export function damageBlocks(kv: Uint32Array, isHit: (block: number) => boolean): void {
+  for (let block = 1; block < kv.length / BLOCK_TOKENS; block++) {
+    if (!isHit(block)) continue;
+    if (block % 2 === 0) kv.copyWithin(block * BLOCK_TOKENS, (block - 1) * BLOCK_TOKENS, block * BLOCK_TOKENS);
+    else kv[block * BLOCK_TOKENS + (block % BLOCK_TOKENS)]! ^= 1;
+  }
+}
+
 const EMPTY = 0x811c9dc5;
 
 /** The token that follows a prefix, for any executor: what a plain run gives. */
@@ -72,6 +85,8 @@ export class ExecutorModel {
   readonly masks = { pending: 0, late: 0 };
   /** Rows of every step so far. */
   readonly rows: number[] = [];
+  /** Checksums of the blocks that the step named which ran last. */
+  checksums = new Uint8Array(0);
 
   constructor(
     private readonly vocabulary: number,
@@ -105,6 +120,7 @@ export class ExecutorModel {
   run(): (number | undefined)[] {
     const plan = this.queue.shift();
     if (plan === undefined) throw new Error('nothing is queued');
+    this.checksums = this.checksumsOf(plan);
     for (const slot of plan.closes) if (!this.slots.delete(slot)) throw new Error(`slot ${slot} is closed twice`);
     for (const { slot, sequence, blocks } of plan.opens) {
       if (this.slots.has(slot)) throw new Error(`slot ${slot} is opened twice`);
@@ -171,8 +187,28 @@ export class ExecutorModel {
     this.windows?.ran();
     if (rows > this.limits.maxStepTokens) throw new Error(`${rows} rows in a step`);
     if (logits > this.limits.maxSequences) throw new Error(`${logits} rows of logits`);
-    this.rows.push(rows);
+    if (plan.slices.length > 0) this.rows.push(rows);
     return tokens;
+  }
+
+  private checksumsOf({ checksums }: StepPlan): Uint8Array {
+    if (checksums === undefined) return new Uint8Array(0);
+    const { blocks, windowBlocks, snapshots } = checksums;
+    const sums = [
+      ...blocks.map(({ block }) => contentOf(this.kv, block)),
+      ...windowBlocks.map(({ block }) => this.windows?.contentOf(block) ?? 0),
+      ...snapshots.map(({ block }) => this.snapshots.get(block)?.content ?? 0),
+    ];
+    return new Uint8Array(BigUint64Array.from(sums, BigInt).buffer);
+  }
+
+  /** A fault writes to some blocks and snapshots: a wrong number, or what another block holds. @param start decides which */
+  damage(start: number): void {
+    const isHit = (kind: number, index: number) => chain(chain(start, kind), index) % 5 === 0;
+    damageBlocks(this.kv, (block) => isHit(1, block));
+    this.windows?.damage((block) => isHit(2, block));
+    for (const [id, state] of this.snapshots)
+      if (isHit(3, id)) this.snapshots.set(id, { ...state, content: state.content ^ 1 });
   }
 
   /** The process dies, and its memory with it. */

@@ -3,6 +3,9 @@ import { Scheduler, type SchedulerOptions } from '../../src/gateway/replica/sche
 import { GREEDY, Sequence } from '../../src/gateway/request/sequence.js';
 import { ExecutorModel, tokenAfter } from './executor-model.js';
 
+/** So many that a step compares a few blocks. */
+const BLOCK_BYTES = { blocks: 200 << 20, windowBlocks: 200 << 20, snapshots: 200 << 20 };
+
 /** Token ids of the world. */
 export const VOCABULARY = 50;
 
@@ -63,6 +66,7 @@ export class World {
     private readonly depth: number,
   ) {
     this.scheduler = new Scheduler(options);
+    this.scheduler.checksums.isWanted = true;
     this.executor = new ExecutorModel(VOCABULARY, options);
   }
 
@@ -86,7 +90,8 @@ export class World {
 
   complete(): boolean {
     if (this.scheduler.stepsInFlight === 0) return false;
-    for (const { sequence } of this.scheduler.complete(this.executor.run()).tokens) {
+    const tokens = this.executor.run();
+    for (const { sequence } of this.scheduler.complete(tokens, [], undefined, this.executor.checksums).tokens) {
       const { maxTokens } = sequence.options;
       // The first of several tokens of a step may have been its last.
       if (sequence.state === 'ended') continue;
@@ -112,6 +117,17 @@ export class World {
   kill(steps: number, isTorn: boolean): void {
     this.executor.kill(steps, isTorn);
     this.scheduler.suspend();
+    this.scheduler.keepContents(BLOCK_BYTES);
+    this.scheduler.check();
+  }
+
+  /** The executor faults: the next one has the same memory, to which it may have written anywhere. */
+  fault(steps: number, isTorn: boolean, damage: number | undefined): void {
+    this.scheduler.checksums.suspect();
+    this.executor.kill(steps, isTorn);
+    if (damage !== undefined) this.executor.damage(damage);
+    this.scheduler.suspend();
+    this.scheduler.keepContents(BLOCK_BYTES);
     this.scheduler.check();
   }
 

@@ -1,5 +1,6 @@
 import { BLOCK_TOKENS } from '../../src/gateway/replica/scheduler/block-manager.js';
 import type { StepPlan } from '../../src/gateway/replica/scheduler/step-plan.js';
+import { contentOf, damageBlocks } from './executor-model.js';
 import type { WindowLimits } from '../../src/gateway/replica/scheduler/window-blocks.js';
 
 /** A position of a slot's sequence, and the windowed block that it lies in. */
@@ -76,6 +77,15 @@ export class WindowModel {
   /** What the last step wrote is rubbish. */
   tear(): void {
     for (const at of this.last) this.kv[at] = 0xdead;
+  }
+
+  contentOf(block: number): number {
+    return contentOf(this.kv, block);
+  }
+
+  /** See {@link damageBlocks}. */
+  damage(isHit: (block: number) => boolean): void {
+    damageBlocks(this.kv, isHit);
   }
 
   /** The process ends; its memory stays. */

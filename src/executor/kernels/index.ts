@@ -7,6 +7,7 @@ import { attentionLargeContracts } from './attention-large.js';
 import { attentionSinksContracts } from './attention-sinks.js';
 import { attentionTileCombineContracts } from './attention-tile-combine.js';
 import { biasAddContracts } from './bias-add.js';
+import { blockSumsContracts } from './block-sums.js';
 import { columnsContracts } from './columns.js';
 import { convertContracts } from './convert.js';
 import { copyWordsContracts } from './copy-words.js';
@@ -63,6 +64,7 @@ export * from './attention-rotated.js';
 export * from './attention-sinks.js';
 export * from './attention-tile-combine.js';
 export * from './bias-add.js';
+export * from './block-sums.js';
 export * from './columns.js';
 export * from './convert.js';
 export * from './copy-words.js';
@@ -165,6 +167,7 @@ export const operations: Readonly<Record<string, readonly KernelContract[]>> = {
   argmax: argmaxContracts,
   ...logSoftmaxOperations,
   'read-words': readWordsContracts,
+  'block-sums': blockSumsContracts,
   'copy-words': copyWordsContracts,
   ...samplingOperations,
 };

@@ -2,15 +2,15 @@ import type { ModelParameters } from '../../shared/gguf/model-parameters.js';
 import type { DeviceBuffer, DeviceScope } from '../device/device.js';
 import * as kernels from '../kernels/index.js';
 import { LaunchPlanRecorder } from '../kernels/launch-plan.js';
-import type { KvCache } from '../model/kv-cache.js';
+import type { BlockPart, KvCache } from '../model/kv-cache.js';
 import type { Limits } from '../model/limits.js';
 import type { Sampling } from '../model/sampling.js';
-import { emptySlots, slotArena } from '../model/slot-layout.js';
+import { emptySlots, slotArena, stateCopies } from '../model/slot-layout.js';
 import { COUNT_SAMPLES, COUNT_TOKENS, COUNT_WRITES, STEP_COUNTS } from '../model/step-counts.js';
 import { StepMasks } from '../model/step-masks.js';
 import { StepTables } from '../model/step-tables.js';
 import type { MatrixRef } from '../model/tensors.js';
-import { type StageGraph, valuesOf } from '../model/values.js';
+import { kvLayers, type StageGraph, valuesOf } from '../model/values.js';
 import { AllReduce } from './all-reduce.js';
 import { fusionsOn, SINGLE_TOKEN } from './fusions.js';
 import type { AttentionSplits } from './paged-attention.js';
@@ -24,6 +24,13 @@ import { StageOutput } from './stage-output.js';
 import type { StepSite } from './step-site.js';
 import { ValueRecorder } from './value-recorder.js';
 import { innerColumnsOf, widestOf } from './widths.js';
+
+/** Parts of each KV block, of each block of layers with a window, and of each recurrent state. */
+export interface BlockParts {
+  readonly blocks: readonly BlockPart[];
+  readonly windowBlocks: readonly BlockPart[];
+  readonly states: readonly BlockPart[];
+}
 
 /** Kinds of values that matrices multiply. */
 const INPUTS = [
@@ -57,6 +64,8 @@ export class ForwardPass {
   readonly model: ModelParameters;
   readonly limits: Limits;
   readonly cache: KvCache;
+  /** Memory of each part of recurrent states, `[states, …]` f32. */
+  private readonly states: DeviceBuffer[] = [];
 
   private readonly graph: StageGraph;
   private readonly memory: DeviceScope;
@@ -104,7 +113,20 @@ export class ForwardPass {
     const tokens = { count: { index: COUNT_TOKENS, max: maxStepTokens }, present: tables.at('tokens') };
     const samples = { count: { index: COUNT_SAMPLES, max: maxSequences }, present: tables.at('samples') };
     const site: StepSite = {
-      ...{ device, memory, plan, recorded, model: parameters, weights, limits, cache, tables, fusions, products },
+      ...{
+        device,
+        memory,
+        plan,
+        recorded,
+        model: parameters,
+        weights,
+        limits,
+        cache,
+        states: this.states,
+        tables,
+        fusions,
+        products,
+      },
       ...{ tokens, samples, x: this.x, slots: { buffer: this.slots, arena } },
       singleToken: fusions.has(SINGLE_TOKEN)
         ? new SingleToken(plan, memory, values, hiddenSize, tokens, products.columns)
@@ -139,6 +161,15 @@ export class ForwardPass {
   /** Scores that steps may return of a pooled hidden state; 0: none. */
   get labels(): number {
     return returnedLabels(this.graph);
+  }
+
+  /** Where KV blocks and recurrent states lie; those of a prediction block excepted, on which no token depends. */
+  get blockParts(): BlockParts {
+    const copies = stateCopies(this.limits);
+    return {
+      ...this.cache.partsOf(kvLayers(this.graph).keys()),
+      states: this.states.map(({ address, elements }) => ({ address, bytes: (4 * elements) / copies })),
+    };
   }
 
   /** Split of attention among blocks, for graphs: {@link AttentionVariant.splits}. */

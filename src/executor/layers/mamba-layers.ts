@@ -4,7 +4,7 @@ import type { Rows, StepCount } from '../kernels/launch-plan.js';
 import { stateCopies } from '../model/slot-layout.js';
 import { COUNT_SLICES } from '../model/step-counts.js';
 import { columnsOf, type Linear, type Mamba, mambaChannels } from '../model/values.js';
-import { mambaElements, type RecurrentSite } from './recurrent-layers.js';
+import { allocateStates, mambaElements, type RecurrentSite } from './recurrent-layers.js';
 
 /** Elements that a layer keeps of each state. */
 interface LayerStates {
@@ -34,11 +34,10 @@ export class MambaLayers {
     const { memory, limits } = site;
     const f32 = (elements: number) => memory.allocate('f32', elements);
     const most = (size: (value: Mamba) => number) => limits.maxStepTokens * Math.max(...values.map(size));
-    const copies = stateCopies(limits);
+    const ofStates = (elements: number) => allocateStates(site, elements);
     this.layers = new Map(
       values.map((value) => {
         const { kept, states } = mambaElements(value);
-        const ofStates = (elements: number) => memory.allocateKept('f32', copies * elements);
         return [value.layer, { kept: ofStates(kept), states: ofStates(states) }];
       }),
     );

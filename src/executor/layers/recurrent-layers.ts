@@ -23,6 +23,15 @@ export interface RecurrentSite {
   readonly tables: StepTables;
   readonly limits: Limits;
   readonly weights: Weights;
+  /** Receives the memory of each part of the states. */
+  readonly states: DeviceBuffer[];
+}
+
+/** Memory of a part of a layer's states, of so many elements a state. */
+export function allocateStates({ memory, limits, states }: RecurrentSite, elements: number): DeviceBuffer {
+  const buffer = memory.allocateKept('f32', stateCopies(limits) * elements);
+  states.push(buffer);
+  return buffer;
 }
 
 /** Elements that a layer keeps of each state. */
@@ -93,11 +102,10 @@ export class RecurrentLayers {
     const { memory, limits } = site;
     const f32 = (elements: number) => memory.allocate('f32', elements);
     const most = (size: (net: DeltaNet) => number) => limits.maxStepTokens * Math.max(...nets.map(size));
-    const copies = stateCopies(limits);
+    const ofStates = (elements: number) => allocateStates(site, elements);
     this.layers = new Map(
       nets.map((net) => {
         const { kept, states } = elementsOf(net);
-        const ofStates = (elements: number) => memory.allocateKept('f32', copies * elements);
         const replay = replayRows(limits) * 2 * (channelsOf(net) + net.valueHeads);
         return [net.layer, { kept: ofStates(kept), states: ofStates(states), replay: f32(replay) }];
       }),

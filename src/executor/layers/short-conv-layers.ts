@@ -4,7 +4,7 @@ import type { Rows } from '../kernels/launch-plan.js';
 import { replayRows, stateCopies } from '../model/slot-layout.js';
 import { COUNT_SLICES } from '../model/step-counts.js';
 import type { Linear, ShortConv } from '../model/values.js';
-import { keptRows, type RecurrentSite } from './recurrent-layers.js';
+import { allocateStates, keptRows, type RecurrentSite } from './recurrent-layers.js';
 
 /** Gated short convolutions, whose state is the products of the latest rows. */
 export class ShortConvLayers {
@@ -25,10 +25,9 @@ export class ShortConvLayers {
   ) {
     const { memory, limits } = site;
     const f32 = (elements: number) => memory.allocate('f32', elements);
-    const copies = stateCopies(limits);
     this.layers = new Map(
       convolutions.map(({ layer, taps, columns }) => {
-        const kept = memory.allocateKept('f32', copies * (taps - 1) * columns);
+        const kept = allocateStates(site, (taps - 1) * columns);
         return [layer, { kept, replay: f32(replayRows(limits) * columns) }];
       }),
     );

@@ -23,6 +23,8 @@ export interface StepSite {
   readonly weights: Weights;
   readonly limits: Limits;
   readonly cache: KvCache;
+  /** Receives the memory of each part of recurrent states, `[states, …]` f32. */
+  readonly states: DeviceBuffer[];
   readonly slots: Slots;
   readonly tables: StepTables;
   readonly fusions: ReadonlySet<Fusion>;

@@ -8,6 +8,7 @@ import type { AttentionSplits } from '../layers/paged-attention.js';
 import { MappedModel, type ModelContent } from '../model/mapped-model.js';
 import type { ModelGraph } from '../model/values.js';
 import type { Weights } from '../model/weights.js';
+import type { BlockChecksums } from '../parallel/block-checksums.js';
 import type { ModelDevices } from '../parallel/model-devices.js';
 import type { LoadOptions } from './load-options.js';
 import { ModelLoader } from './model-loader.js';
@@ -53,6 +54,7 @@ export interface LoadedModel {
   readonly hostDevice?: Device | undefined;
   /** Kept because the plan's pointers lead into their mapping. */
   readonly weights: Weights;
+  readonly checksums: BlockChecksums;
   /** Empty on the host. */
   readonly graphs: StepGraphs;
   /** Milliseconds in which the load captured all graphs; undefined if it left them to later. */

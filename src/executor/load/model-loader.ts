@@ -22,6 +22,7 @@ import { type Attention, isRecurrent, kvLayers, valuesOf } from '../model/values
 import { bytesOnGpu, Weights } from '../model/weights.js';
 import { type WindowedLayers, windowedLayers } from '../model/windows.js';
 import { readGraph } from '../models/index.js';
+import { BlockChecksums } from '../parallel/block-checksums.js';
 import { firstFailure, reserveSteps, type Stage } from '../parallel/model-devices.js';
 import { Pipeline } from '../parallel/pipeline.js';
 import { linkStages } from '../parallel/stage-links.js';
@@ -148,6 +149,7 @@ export class ModelLoader {
     const isSharded = stages.some(({ rank }) => rank !== undefined);
     const links = running.length === 1 || isSharded ? undefined : linkStages(running, memory);
     const pipeline = isSharded ? new Ranks(running) : new Pipeline(running, links);
+    const checksums = new BlockChecksums(running, memory);
     const graphs = new StepGraphs(isHost ? [] : running, new GraphBuckets(limits, splits));
     // Steps of several devices wait for each other, and a driver may let the memory of a graph wait for them.
     const mayWait = this.takesOver && running.length === 1;
@@ -171,6 +173,7 @@ export class ModelLoader {
       cpuExperts: isHost ? 0 : this.placement.layers,
       hostDevice: this.onHost.size > 0 ? memory[0]?.device.host : undefined,
       weights: (brought.get(stages.at(-1) as StageLoad) as Brought).weights,
+      checksums,
       hasRoomForSpare: this.hasRoomForSpare,
       restoredWeights: [...brought.values()].reduce((total, { weights }) => total + weights.restored, 0),
       graphs,

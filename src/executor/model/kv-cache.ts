@@ -1,6 +1,6 @@
 import { RocmForgeError } from '../../shared/errors.js';
 import type { ModelParameters } from '../../shared/gguf/model-parameters.js';
-import type { DeviceBuffer, DeviceScope } from '../device/device.js';
+import { type DeviceBuffer, type DeviceScope, DTYPE_BYTES } from '../device/device.js';
 import { cacheDtype, cacheElements, KV_Q8_HEAD_DIMS, type KvCacheType, PAGED_HEAD_DIMS } from '../kernels/index.js';
 import type { Limits } from './limits.js';
 import type { HeadShape } from './values.js';
@@ -57,6 +57,14 @@ export interface LayerCache {
   readonly blocks: number;
   /** Which of a slot's two block tables leads to its blocks. */
   readonly isSlidingWindow: boolean;
+}
+
+/** A buffer that holds a part of each block, one block behind the other. */
+export interface BlockPart {
+  /** That of block 0. */
+  readonly address: number;
+  /** Of one block. */
+  readonly bytes: number;
 }
 
 /** Layers that have blocks of their own, of which those leave that no later position sees. */
@@ -127,6 +135,21 @@ export class KvCache {
     const layer = this.layers.get(index);
     if (layer === undefined) throw new RangeError(`layer ${index} is none of ${[...this.layers.keys()].join(', ')}`);
     return layer;
+  }
+
+  /** Where blocks of some layers lie: of those that see everything, and of those that see a window. */
+  partsOf(layers: Iterable<number>): Readonly<Record<'blocks' | 'windowBlocks', readonly BlockPart[]>> {
+    const caches = Array.from(layers, (index) => this.layer(index));
+    const of = (ofWindowed: boolean): readonly BlockPart[] =>
+      caches
+        .filter(({ isSlidingWindow }) => isSlidingWindow === ofWindowed)
+        .flatMap(({ k, v, blocks }) =>
+          [...new Set([k, v])].map(({ address, dtype, elements }) => ({
+            address,
+            bytes: (DTYPE_BYTES[dtype] * elements) / blocks,
+          })),
+        );
+    return { blocks: of(false), windowBlocks: of(true) };
   }
 
   release(): void {

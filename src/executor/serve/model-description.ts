@@ -36,6 +36,7 @@ export function describeModel(model: LoadedModel, device: Device): LoadedModelMe
     fingerprint: model.fingerprint,
     contentChecksum: model.contentChecksum,
     restoredWeights: model.restoredWeights,
+    kvOutlives: device.kept !== undefined,
     hasRoomForSpare: model.hasRoomForSpare,
     tensorShards: isTensorSplit ? stages.length : 1,
     pipelineStages: isTensorSplit ? 1 : stages.length,

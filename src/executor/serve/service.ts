@@ -26,6 +26,7 @@ import type { LoadOptions } from '../load/load-options.js';
 import { type LoadedModel, loadModel } from '../load/loaded-model.js';
 import { selfTest } from '../load/self-test.js';
 import type { StepGraphs } from '../load/step-graphs.js';
+import { asksForChecksums, hasSlotWork } from '../steps/step-checksums.js';
 import { StepRunner } from '../steps/step-runner.js';
 import type { FaultInjector } from './fault-injection.js';
 import { HangWatch } from './hang-watch.js';
@@ -271,7 +272,7 @@ export class ExecutorService {
         fail(error);
         return;
       }
-      if (hasNoStep(step)) {
+      if (!hasSlotWork(step) && !asksForChecksums(step)) {
         // An ended epoch's request has no effect.
         if (step.epoch !== runner.epoch) return;
         try {
@@ -370,8 +371,4 @@ export class ExecutorService {
 function isSticky(error: unknown): error is Error {
   if (!(error instanceof Error)) return false;
   return (error as Error & { sticky?: boolean }).sticky === true || isSticky(error.cause);
-}
-
-function hasNoStep({ closes, opens, appends, slices }: ExecuteRequest): boolean {
-  return closes.length === 0 && opens.length === 0 && appends.length === 0 && slices.length === 0;
 }

@@ -28,6 +28,7 @@ import { Predictor } from './prediction.js';
 import { protocolError } from './protocol-error.js';
 import { filledUp, isRecurring } from './recurring-steps.js';
 import type { ReturnedRows } from './returned-slices.js';
+import { hasSlotWork, queueChecksums } from './step-checksums.js';
 import { type FilledStep, outputsOf, PENDING, StepFiller } from './step-filler.js';
 import { readOutput } from './step-output.js';
 import { gatherAnswer, newly, type Part, passUs, type Staging } from './step-staging.js';
@@ -177,12 +178,18 @@ export class StepRunner {
         tell: this.filler.slots.sampledBy(slot),
       }));
       this.watch.begin(this.filler.counts[COUNT_TOKENS] as number);
-      const isMasked = filled.masked.length > 0;
-      const running = isMasked ? this.runMasked(step, staging, filled) : this.runWhole(step, staging, filled);
+      // Queued before the slices, which may write to these blocks for another sequence.
+      const summing = queueChecksums(step, this.model);
+      // A failure is told with the step's.
+      summing.catch(() => undefined);
+      const running = this.runFilled(step, staging, filled);
       const ahead = this.ahead.splice(0);
-      // Both use this step's memory until they have ended; the device runs them in order.
-      const { deviceUs, late, saturated } = await running.finally(() => this.watch.end());
-      await Promise.all(ahead);
+      // All use this step's memory until they have ended; the device runs them in order.
+      const ended = running.then(async (end) => {
+        await Promise.all(ahead);
+        return { ...end, checksums: await summing };
+      });
+      const { deviceUs, late, saturated, checksums } = await ended.finally(() => this.watch.end());
       this.checkWeights();
       this.stepsDone += 1;
       this.lastStepAt = performance.now();
@@ -207,10 +214,16 @@ export class StepRunner {
         predictUs,
         saturatedActivations: samples > 0 ? saturated : 0,
         hiddenStates: filled.returned.map((rows) => this.returnedRows(staging, rows)),
+        checksums,
       });
     } finally {
       this.idle.push(staging);
     }
+  }
+
+  private runFilled(step: ExecuteRequest, staging: Staging, filled: FilledStep): Promise<StepEnd> {
+    if (!hasSlotWork(step)) return Promise.resolve({ deviceUs: 0, saturated: 0, late: NOBODY });
+    return filled.masked.length > 0 ? this.runMasked(step, staging, filled) : this.runWhole(step, staging, filled);
   }
 
   /** Runs the step that was filled in: all at once, or where a model is split in as many parts as keep its devices busy. */

@@ -57,7 +57,7 @@ export class Engine implements Backend {
   private session: ExecutorSession | undefined;
   /** Numerics fingerprint of the last executor. */
   private numerics: string | undefined;
-  /** Id of the last executor's KV memory; undefined if its contents are not reliable. */
+  /** Id of the last executor's KV memory. */
   private memory: bigint | undefined;
   private masking: Masking | undefined;
   /** The next step waits for masks. */
@@ -249,7 +249,9 @@ export class Engine implements Backend {
     const states = { isRecurrent: recurrent, isEncoder, snapshots: stateSnapshots, draftTokens, predicts };
     const { prefixCache } = this.options;
     const scheduler = this.schedulerFor({ maxSequences, maxStepTokens, kvBlocks, windowed, ...states, prefixCache });
-    if (!isKept) scheduler.forgetContents();
+    if (isKept) scheduler.keepContents(blockBytesOf(session.model));
+    else scheduler.forgetContents();
+    scheduler.checksums.isWanted = session.model.kvOutlives;
     for (const sequence of this.early.takeAll()) scheduler.add(sequence);
     if (this.blame.wantsControl) {
       const control = controlSequence(isEncoder);
@@ -277,9 +279,10 @@ export class Engine implements Backend {
     for (const generation of new Set(this.generations.values())) this.failGeneration(generation, error);
   }
 
-  /** True if an executor reuses the KV memory of the previous one, and its contents are reliable. */
-  private keeps({ model: { kvMemory, arithmetic: numerics } }: ExecutorSession): boolean {
-    const isKept = kvMemory !== 0n && kvMemory === this.memory && numerics === this.numerics;
+  /** True if an executor reuses the KV memory of the previous one. What damaged weights have computed is not reused. */
+  private keeps({ model: { kvMemory, arithmetic: numerics, restoredWeights } }: ExecutorSession): boolean {
+    const isSame = kvMemory !== 0n && kvMemory === this.memory && numerics === this.numerics;
+    const isKept = isSame && restoredWeights === 0;
     this.memory = kvMemory;
     return isKept;
   }
@@ -332,8 +335,8 @@ export class Engine implements Backend {
   handleLoss(loss: Loss): boolean {
     const suspicions = this.suspicions.filter(({ sequence }) => sequence.state !== 'ended');
     this.suspicions = [];
-    // An executor that faulted may have written anywhere: its memory is not reused.
-    if (loss.isEvidence) this.memory = undefined;
+    // An executor that faulted may have written anywhere.
+    if (loss.isEvidence) this.scheduler?.checksums.suspect();
     if (!loss.isEvidence || !this.blame.faulted(suspicions)) return false;
     const message = 'the executor faults whatever it is given; it is tried more slowly now';
     const retry = { retry_delay_ms: String(PROBE_INTERVAL_MS) };
@@ -469,7 +472,7 @@ export class Engine implements Backend {
     checkAnswer(scheduler.oldestStep, response, session.model);
     countSaturated(this.counters, response.saturatedActivations, this.log);
     const { slices, tokens } = this.complete(scheduler, response);
-    this.listener.stepCompleted();
+    if (slices.length > 0) this.listener.stepCompleted();
     for (const { sequence } of slices) {
       this.interrupted.delete(sequence);
       const guilty = this.blame.progressed(sequence);
@@ -505,7 +508,8 @@ export class Engine implements Backend {
     return this.session === undefined ? 0 : (this.scheduler?.freeSlots ?? 0);
   }
 
-  private complete(scheduler: Scheduler, { outputs, deviceUs, predictUs }: ExecuteResponse): StepResult {
+  private complete(scheduler: Scheduler, response: ExecuteResponse): StepResult {
+    const { outputs, deviceUs, predictUs, checksums } = response;
     const isPredicted = scheduler.oldestStep?.slices.some(({ predictedTokens }) => predictedTokens !== undefined);
     const sampled = outputs.some(({ late }) => late) ? sampledSlices(scheduler.oldestStep) : [];
     this.masking?.completed(sampled.filter((_, i) => outputs[i]?.late).map(({ sequence }) => sequence));
@@ -513,6 +517,7 @@ export class Engine implements Backend {
       outputs.map(({ late, tokenId }) => (late ? undefined : tokenId)),
       outputs.map(({ predictedIds }) => predictedIds),
       this.timesOf(deviceUs, isPredicted ? predictUs : undefined),
+      checksums,
     );
   }
 
@@ -588,6 +593,13 @@ export class Engine implements Backend {
       this.log.error({ err: error }, 'KV block accounting is inconsistent');
     }
   }
+}
+
+/** Bytes of one block of each kind; those of layers with a window are counted with the others. */
+function blockBytesOf({ kvBytes, kvBlocks, windowBlocks, stateBytes, stateSnapshots, maxSequences }: LoadedModel) {
+  const block = Number(kvBytes) / Math.max(1, Math.min(kvBlocks, windowBlocks || kvBlocks));
+  const states = 2 * (maxSequences + 1) + stateSnapshots;
+  return { blocks: block, windowBlocks: block, snapshots: Number(stateBytes) / states };
 }
 
 const rowsOf = (slices: readonly PlannedSlice[]): number => slices.reduce((sum, { count }) => sum + count, 0);

@@ -7,6 +7,7 @@ import type {
 } from '../../shared/generated/rocmforge/executor/v1/executor.js';
 import type { TokenMask } from '../matching/token-constraint.js';
 import type { Sequence } from '../request/sequence.js';
+import { emptyFrame } from './link/step-encoding.js';
 import type { StepPlan } from './scheduler/step-plan.js';
 
 /** A mask that the executor has, and how many steps under way name it. */
@@ -157,7 +158,7 @@ export class Masking {
     const { slots } = this.outbox;
     this.outbox = { masks: [], slots: new Map() };
     for (const [{ stepId }, slotMasks] of slots) {
-      this.send({ stepId, epoch, closes: [], opens: [], appends: [], slices: [], masks, slotMasks });
+      this.send({ ...emptyFrame(stepId, epoch), masks, slotMasks });
       masks = [];
     }
   }

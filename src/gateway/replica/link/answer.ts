@@ -5,6 +5,7 @@ import type {
   SlotOutput,
 } from '../../../shared/generated/rocmforge/executor/v1/executor.js';
 import type { Logger } from '../../../shared/log.js';
+import { blocksOf, CHECKSUM_BYTES } from '../scheduler/block-checksums.js';
 import { type PlannedSlice, type StepPlan, sampledSlices } from '../scheduler/step-plan.js';
 
 /** Probability of a certain token; sums are rounded. */
@@ -50,6 +51,10 @@ export function checkAnswer(step: StepPlan | undefined, response: ExecuteRespons
     checkPredicted(output, predictedTokens, vocabularySize);
   });
   checkHiddenStates(step.slices, response, model);
+  const checksumBytes = CHECKSUM_BYTES * blocksOf(step.checksums);
+  if (response.checksums.length !== checksumBytes) {
+    throw wrong(`${response.checksums.length} bytes of checksums`, `${checksumBytes}`);
+  }
   const expected = step.slices.reduce((sum, slice) => sum + promptOutputsOf(slice), 0);
   if (promptOutputs.length !== expected) throw wrong(`${promptOutputs.length} prompt tokens`, `${expected}`);
   let next = 0;

@@ -20,6 +20,7 @@ import { errorInfo, fromServiceError } from '../../../shared/grpc/status.js';
 import { StepWatch } from '../../../shared/step-watch.js';
 import type { LinkCredentials } from './remote-executor.js';
 import { checkInfo, checkModel, type SessionTerms } from './session-terms.js';
+import { emptyFrame } from './step-encoding.js';
 
 /** Listener of a session's steps. `lost` comes once, and nothing after it. */
 export interface SessionListener {
@@ -203,16 +204,7 @@ export class ExecutorSession {
 
   /** The executor is to know that its gateway lives: it would be another's for the asking otherwise. */
   private beat(): void {
-    this.stream?.write({
-      stepId: 0n,
-      epoch: this.epoch,
-      closes: [],
-      opens: [],
-      appends: [],
-      slices: [],
-      masks: [],
-      slotMasks: [],
-    });
+    this.stream?.write(emptyFrame(0n, this.epoch));
   }
 
   /** Device statistics of the executor; undefined if it does not report them in time. */

@@ -3,7 +3,10 @@ import { type ExecuteRequest, Pooling, SlotOpen } from '../../../shared/generate
 import { encodeSampling } from '../../../shared/sampling-schema.js';
 import type { SequenceOptions } from '../../request/sequence.js';
 import type { StepMasks } from '../masking.js';
+import type { BlockKind, PlannedChecksums } from '../scheduler/block-checksums.js';
 import type { StepPlan } from '../scheduler/step-plan.js';
+
+const NOTHING = Buffer.alloc(0);
 
 const POOLINGS = { mean: Pooling.MEAN, cls: Pooling.FIRST, last: Pooling.LAST, none: Pooling.NONE } as const;
 
@@ -54,6 +57,28 @@ export function encodeStep(
     })),
     masks: masks?.masks ?? [],
     slotMasks: masks?.before ?? [],
+    ...checksumsOf(plan.checksums),
+  };
+}
+
+/** A frame that is no step. */
+export const emptyFrame = (stepId: bigint, epoch: bigint): ExecuteRequest => ({
+  ...{ stepId, epoch, closes: [], opens: [], appends: [], slices: [], masks: [], slotMasks: [] },
+  ...checksumsOf(undefined),
+});
+
+/** The fields of a frame that ask for checksums. */
+function checksumsOf(
+  checksums: PlannedChecksums | undefined,
+): Pick<ExecuteRequest, 'checksumBlocks' | 'checksumWindowBlocks' | 'checksumSnapshots'> {
+  const numbers = (kind: BlockKind): Buffer => {
+    const blocks = checksums?.[kind] ?? [];
+    return blocks.length === 0 ? NOTHING : bytesOf(Uint32Array.from(blocks, ({ block }) => block));
+  };
+  return {
+    checksumBlocks: numbers('blocks'),
+    checksumWindowBlocks: numbers('windowBlocks'),
+    checksumSnapshots: numbers('snapshots'),
   };
 }
 

@@ -1,3 +1,9 @@
+/** A block, and what its content is found by. */
+export interface NotedBlock {
+  readonly block: number;
+  readonly key: number;
+}
+
 /**
  * Which KV blocks of one kind are whose, and which content can be found again, by a number.
  *
@@ -9,6 +15,10 @@ export class BlockPool {
   /** By block, what its content is found by. */
   private readonly keys: (number | undefined)[];
   private readonly byKey = new Map<number, number>();
+  /** By block, the checksum of its findable content, as far as an executor has computed it. */
+  private readonly checksums: (bigint | undefined)[];
+  /** Blocks whose content became findable, and whose checksum nobody has asked for. */
+  private unsummed: number[] = [];
   // The free blocks as a doubly linked ring through entry 0: taken at the head, given back at the tail.
   private readonly next: Int32Array;
   private readonly previous: Int32Array;
@@ -18,6 +28,7 @@ export class BlockPool {
   constructor(readonly count: number) {
     this.references = new Int32Array(count);
     this.keys = new Array<number | undefined>(count).fill(undefined);
+    this.checksums = new Array<bigint | undefined>(count).fill(undefined);
     this.next = new Int32Array(count);
     this.previous = new Int32Array(count);
     this.reset();
@@ -42,6 +53,8 @@ export class BlockPool {
   reset(): void {
     this.references.fill(0);
     this.keys.fill(undefined);
+    this.checksums.fill(undefined);
+    this.unsummed = [];
     this.byKey.clear();
     for (let block = 0; block < this.count; block++) {
       this.next[block] = (block + 1) % this.count;
@@ -115,7 +128,44 @@ export class BlockPool {
     if (this.byKey.has(key) || this.keys[block] !== undefined) return false;
     this.byKey.set(key, block);
     this.keys[block] = key;
+    this.unsummed.push(block);
     return true;
+  }
+
+  /** Findable blocks whose checksum is to be asked for; each is returned once. */
+  takeUnsummed(): readonly NotedBlock[] {
+    if (this.unsummed.length === 0) return [];
+    const taken = this.unsummed.flatMap((block) => this.notedBlock(block));
+    this.unsummed = [];
+    return taken;
+  }
+
+  /** A block's checksum came; it counts if the block still has the content that it had. */
+  addChecksum({ block, key }: NotedBlock, checksum: bigint): void {
+    if (this.keys[block] === key) this.checksums[block] = checksum;
+  }
+
+  /** Findable blocks that have a checksum; all others are not findable any more. Nobody may hold a block. */
+  keepSummed(): readonly NotedBlock[] {
+    this.unsummed = [];
+    const summed: NotedBlock[] = [];
+    for (const block of this.byKey.values()) {
+      if (this.checksums[block] === undefined) this.forget(block);
+      else summed.push(...this.notedBlock(block));
+    }
+    return summed;
+  }
+
+  /** Compares a block's checksum to the one that it had. If they differ, its content is not findable any more. */
+  verify({ block, key }: NotedBlock, checksum: bigint): boolean {
+    if (this.keys[block] !== key || this.checksums[block] === checksum) return true;
+    this.forget(block);
+    return false;
+  }
+
+  private notedBlock(block: number): readonly NotedBlock[] {
+    const key = this.keys[block];
+    return key === undefined ? [] : [{ block, key }];
   }
 
   /**
@@ -150,6 +200,7 @@ export class BlockPool {
     if (key === undefined) return;
     this.byKey.delete(key);
     this.keys[block] = undefined;
+    this.checksums[block] = undefined;
   }
 
   private unlink(block: number): void {

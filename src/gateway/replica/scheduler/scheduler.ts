@@ -3,6 +3,7 @@
 import type { TokenMask } from '../../matching/token-constraint.js';
 import type { DraftToken, Sequence } from '../../request/sequence.js';
 import { newSchedulerCounters } from '../replica-counts.js';
+import { type BlockBytes, BlockChecksums } from './block-checksums.js';
 import { BLOCK_TOKENS, BlockManager, blocksFor } from './block-manager.js';
 import { DraftPolicy, type StepTimes } from './draft-policy.js';
 import { isPending } from './in-flight-prefixes.js';
@@ -62,6 +63,7 @@ export class Scheduler {
   readonly blocks: BlockManager;
   readonly windows: WindowBlocks;
   readonly snapshots: StateSnapshots;
+  readonly checksums: BlockChecksums;
   /** Sequences that may be in the next step; see {@link Blame}. */
   mayRun: (sequence: Sequence) => boolean = () => true;
   readonly counters = newSchedulerCounters();
@@ -88,6 +90,8 @@ export class Scheduler {
     const isCached = prefixCache && !isEncoder && (!isRecurrent || snapshots > 0);
     this.snapshots = new StateSnapshots(isCached && isRecurrent ? snapshots : 0, snapshotRule);
     this.cache = new PrefixCache(this.blocks, this.windows, isRecurrent ? this.snapshots : undefined, isCached);
+    const { blocks, windows } = this;
+    this.checksums = new BlockChecksums({ blocks, windowBlocks: windows.pool, snapshots: this.snapshots.pool });
     this.slots = new Slots(options.maxSequences);
   }
 
@@ -200,6 +204,7 @@ export class Scheduler {
 
   /** The next step, or nothing to do. The caller sends it; results come back in the order of plans. */
   plan(): StepPlan | undefined {
+    if (this.checksums.isComparing) return this.planComparison();
     const opens: PlannedOpen[] = [];
     const appends: PlannedAppend[] = [];
     const slices: PlannedSlice[] = [];
@@ -270,7 +275,9 @@ export class Scheduler {
     }
 
     if (slices.length === 0) return undefined;
-    const plan: StepPlan = { stepId: ++this.steps, closes: this.slots.takeCloses(), opens, appends, slices };
+    const stepId = ++this.steps;
+    const checksums = this.checksums.take();
+    const plan: StepPlan = { stepId, closes: this.slots.takeCloses(), opens, appends, slices, checksums };
     this.inFlight.push(plan);
     this.counters.steps += 1;
     this.counters.slices += slices.length;
@@ -283,17 +290,22 @@ export class Scheduler {
    * @param tokens the sampled token of each slice with `sample`, in order; undefined where its mask was late
    * @param predicted of each of them what the prediction block expects behind it
    * @param times what the step took
+   * @param checksums of the blocks for which it asked
    * @returns what the step computed, and the tokens that somebody still wants; they are emitted already
    */
   complete(
     tokens: readonly (number | undefined)[],
     predicted: readonly (readonly number[])[] = [],
     times?: StepTimes,
+    checksums?: Uint8Array,
   ): StepResult {
     const plan = this.inFlight.shift();
     if (plan === undefined) throw new Error('a result came for no step');
     const { slices } = plan;
-    if (times !== undefined && slices.every((slice) => slice.count === outputsOf(slice))) {
+    if (plan.checksums !== undefined && checksums !== undefined) {
+      this.counters.damagedBlocks += this.checksums.returned(plan.checksums, checksums);
+    }
+    if (times !== undefined && slices.length > 0 && slices.every((slice) => slice.count === outputsOf(slice))) {
       const rows = slices.reduce((sum, { count }) => sum + count, 0);
       const predicted = slices.flatMap(({ predictedTokens = 0 }) => (predictedTokens > 0 ? [predictedTokens] : []));
       this.drafts.observe(rows, predicted, times);
@@ -370,6 +382,7 @@ export class Scheduler {
    */
   suspend(): void {
     this.inFlight = [];
+    this.checksums.abandon();
     this.cache.reset();
     for (const sequence of this.ending) this.release(sequence);
     this.ending.clear();
@@ -388,6 +401,15 @@ export class Scheduler {
     this.blocks.reset();
     this.windows.reset();
     this.snapshots.reset();
+    this.checksums.reset();
+  }
+
+  /**
+   * The next executor has the same memory: what was computed before can be found, after a fault that may have damaged it only where
+   * checksums agree. Follows {@link suspend}.
+   */
+  keepContents(bytes: BlockBytes): void {
+    this.checksums.begin(bytes);
   }
 
   /** Throws when a block or slot has not exactly one fate. */
@@ -398,6 +420,15 @@ export class Scheduler {
     this.snapshots.check(holders);
     this.slots.check(holders.map((sequence) => sequence.slot));
     this.queue.check(holders);
+  }
+
+  /** A step that compares checksums, and nothing else: what a sequence can begin with is known when all have returned. */
+  private planComparison(): StepPlan | undefined {
+    const checksums = this.checksums.nextComparison();
+    if (checksums === undefined) return undefined;
+    const plan: StepPlan = { stepId: ++this.steps, closes: [], opens: [], appends: [], slices: [], checksums };
+    this.inFlight.push(plan);
+    return plan;
   }
 
   /** A completion waits for the first of its request to have computed their prompt, and then finds its blocks. */

@@ -35,7 +35,7 @@ export interface SnapshotsOfSlice {
  * the longest unused first.
  */
 export class StateSnapshots {
-  private readonly pool: BlockPool;
+  readonly pool: BlockPool;
   private readonly ofPrompt: number;
   private readonly mostRolling: number;
   private rolling = 0;

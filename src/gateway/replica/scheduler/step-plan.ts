@@ -1,6 +1,7 @@
 import type { TokenMask } from '../../matching/token-constraint.js';
 import type { Pooling } from '../../request/pooling.js';
 import type { DraftMethod, Sequence } from '../../request/sequence.js';
+import type { PlannedChecksums } from './block-checksums.js';
 
 /** A slot that begins a sequence, and its block tables so far. */
 export interface PlannedOpen {
@@ -26,6 +27,8 @@ export interface StepPlan {
   readonly opens: readonly PlannedOpen[];
   readonly appends: readonly PlannedAppend[];
   readonly slices: readonly PlannedSlice[];
+  /** Blocks whose checksums it returns. */
+  readonly checksums?: PlannedChecksums | undefined;
 }
 
 export interface PlannedSlice {

@@ -27,7 +27,7 @@ export interface FoundWindow {
  * layers nobody needs any.
  */
 export class WindowBlocks {
-  private readonly pool: BlockPool;
+  readonly pool: BlockPool;
   private readonly window: number;
   /** The most blocks that a sequence needs to have a step at all. */
   private readonly mostNeeded: number;

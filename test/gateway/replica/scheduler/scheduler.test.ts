@@ -167,6 +167,43 @@ describe('the scheduler', () => {
     expect(world.scheduler.counters.recomputedTokens).toBe(computed.reduce((sum, count) => sum + (count % 16), 0));
   });
 
+  it('continues after a fault with the blocks whose checksums had come, but for those that are damaged', () => {
+    const world = new World(roomy, 1);
+    const sequences = [1, 2].map((i) => sequenceOf(ids(50, i), 60));
+    for (const sequence of sequences) world.add(sequence, 99);
+    for (let i = 0; i < 30; i++) {
+      world.plan();
+      world.complete();
+    }
+    const { counters } = world.scheduler;
+    const full = sequences.map(({ computed }) => computed - (computed % 16));
+    world.fault(0, false, undefined);
+    world.drain();
+    expect([counters.keptTokens, counters.damagedBlocks]).toEqual([full.reduce((sum, count) => sum + count, 0), 0]);
+    for (const sequence of sequences) expect(sequence.emitted).toEqual(expectedTokens(sequence));
+    const again = sequenceOf([...ids(50, 1), 3], 3);
+    world.fault(0, false, 7);
+    world.add(again, 99);
+    world.drain();
+    expect(counters.damagedBlocks).toBeGreaterThan(0);
+    expect(again.emitted).toEqual(expectedTokens(again));
+  });
+
+  it('after a fault starts nothing before all blocks have been compared, not after a kill meanwhile, either', () => {
+    const world = new World(roomy, 1);
+    for (const i of [1, 2]) world.add(sequenceOf(ids(80, i), 4), 99);
+    world.drain();
+    const next = sequenceOf([...ids(80, 1), 3], 3);
+    world.add(next, 99);
+    world.fault(0, false, 5);
+    world.plan();
+    world.kill(0, false);
+    while (next.state === 'waiting' && world.plan()) world.complete();
+    expect(world.scheduler.counters.damagedBlocks).toBeGreaterThan(0);
+    world.drain();
+    expect(next.emitted).toEqual(expectedTokens(next));
+  });
+
   it('computes a sequence again after a crash from the tokens it has, in as many steps as the budget needs', () => {
     const world = new World({ ...roomy, maxStepTokens: 64 }, 2);
     const sequence = sequenceOf(ids(20), 256);
@@ -197,6 +234,7 @@ describe('any schedule', () => {
     );
     console.log('schedules:', { ...totals });
     expect(totals.preemptions).toBeGreaterThanOrEqual(scaled(100));
+    expect(totals.damagedBlocks).toBeGreaterThanOrEqual(scaled(100));
     expect(totals.cachedTokens / 16).toBeGreaterThanOrEqual(scaled(100));
     expect(totals.discardedTokens).toBeGreaterThanOrEqual(scaled(100));
     expect(totals.crashes).toBeGreaterThanOrEqual(scaled(100));

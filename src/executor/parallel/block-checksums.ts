@@ -1,0 +1,130 @@
+import type { NativeStep } from '../device/addon.js';
+import type { Device, DeviceBuffer, DeviceScope } from '../device/device.js';
+import { blockSums } from '../kernels/index.js';
+import { LaunchPlanRecorder } from '../kernels/launch-plan.js';
+import type { BlockParts } from '../layers/forward-pass.js';
+import type { BlockPart } from '../model/kv-cache.js';
+import type { Stage } from './model-devices.js';
+
+/** Kinds of memory that has numbered blocks. */
+export type BlockKind = keyof BlockParts;
+
+/** Bytes of a block's checksum. */
+export const CHECKSUM_BYTES = 8;
+
+/** Words of a part that one block of threads sums: large parts are cut. */
+const MOST_PART_WORDS = 1 << 14;
+/** Words of sums that a device holds at once. */
+const SUM_WORDS = 1 << 16;
+/** Words of a part's checksum. */
+const PART_SUMS = 2;
+
+/** Sums of a device's parts of blocks of one kind. */
+class PartSums {
+  /** Number of blocks that are summed at once. */
+  readonly most: number;
+  readonly parts: number;
+  private readonly device: Device;
+  private readonly blocks: DeviceBuffer;
+  private readonly y: DeviceBuffer;
+  private readonly plan: number;
+
+  /** @param parts at least one */
+  constructor(memory: DeviceScope, parts: readonly BlockPart[]) {
+    const rows = parts.flatMap(tableRows);
+    this.device = memory.device;
+    this.parts = rows.length;
+    this.most = Math.max(1, Math.floor(SUM_WORDS / (PART_SUMS * rows.length)));
+    const table = memory.upload(Int32Array.from(rows.flat()));
+    this.blocks = memory.allocate('i32', this.most);
+    this.y = memory.allocate('i32', this.most * PART_SUMS * rows.length);
+    const recorder = new LaunchPlanRecorder(memory.device, 1);
+    const values = { blocks: this.blocks, parts: table, y: this.y, part_count: rows.length };
+    recorder.launch(blockSums, values, { count: { index: 0, max: this.most } });
+    this.plan = memory.plan(recorder.finish());
+  }
+
+  /** @returns `[blocks, parts, PART_SUMS]` */
+  async of(blocks: Int32Array): Promise<Int32Array> {
+    const sums = new Int32Array(blocks.length * this.parts * PART_SUMS);
+    const step: NativeStep = {
+      ...{ plan: this.plan, counts: Int32Array.of(blocks.length), recurring: false },
+      ...{ input: new Uint8Array(blocks.buffer, blocks.byteOffset, blocks.byteLength) },
+      ...{ deviceInput: this.blocks.address, output: new Uint8Array(sums.buffer), deviceOutput: this.y.address },
+    };
+    await this.device.native.run(step);
+    return sums;
+  }
+}
+
+/** Rows of SUMMED_PART_WORDS of the kernel's table for a part. */
+function tableRows({ address, bytes }: BlockPart): readonly (readonly number[])[] {
+  const words = bytes / Int32Array.BYTES_PER_ELEMENT;
+  const rows: number[][] = [];
+  for (let first = 0; first < words; first += MOST_PART_WORDS) {
+    const from = address + first * Int32Array.BYTES_PER_ELEMENT;
+    rows.push([(from % 2 ** 32) | 0, Math.floor(from / 2 ** 32), words, Math.min(MOST_PART_WORDS, words - first)]);
+  }
+  return rows;
+}
+
+/**
+ * Checksums of KV blocks and of snapshots over all devices of a model. Not cryptographic: they find what was overwritten. A gateway
+ * compares those of a block before and after a fault of an executor.
+ */
+export class BlockChecksums {
+  private readonly sums: Readonly<Record<BlockKind, readonly PartSums[]>>;
+
+  /** @param memory the scope of each stage's device */
+  constructor(stages: readonly Stage[], memory: readonly DeviceScope[]) {
+    const of = (kind: BlockKind): readonly PartSums[] =>
+      stages.flatMap(({ forward }, i) => {
+        const parts = forward.blockParts[kind];
+        return parts.length === 0 ? [] : [new PartSums(memory[i] as DeviceScope, parts)];
+      });
+    this.sums = { blocks: of('blocks'), windowBlocks: of('windowBlocks'), states: of('states') };
+  }
+
+  /**
+   * Queues the computation behind the steps that were queued before.
+   *
+   * @param blocks numbers of blocks, or of states
+   * @returns {@link CHECKSUM_BYTES} for each
+   */
+  async of(kind: BlockKind, blocks: Int32Array): Promise<Uint8Array> {
+    const sums = this.sums[kind];
+    const folded = new Uint32Array(blocks.length * 2);
+    const most = Math.min(...sums.map((device) => device.most));
+    const firsts = Array.from({ length: sums.length === 0 ? 0 : Math.ceil(blocks.length / most) }, (_, i) => i * most);
+    await Promise.all(
+      firsts.map(async (first) => {
+        const some = blocks.subarray(first, first + most);
+        const results = await Promise.all(sums.map((device) => device.of(some)));
+        for (let i = 0; i < some.length; i++) {
+          fold(
+            results.map((words, device) => {
+              const size = PART_SUMS * (sums[device] as PartSums).parts;
+              return words.subarray(i * size, (i + 1) * size);
+            }),
+            folded,
+            2 * (first + i),
+          );
+        }
+      }),
+    );
+    return new Uint8Array(folded.buffer);
+  }
+}
+
+/** Folds the sums of a block's parts, in their order, into two words. */
+function fold(sums: readonly Int32Array[], folded: Uint32Array, at: number): void {
+  let [first, second] = [0, 0];
+  for (const words of sums) {
+    for (const word of words) {
+      first = Math.imul(first ^ word, 0x01000193) + 1;
+      second = Math.imul(second + word, 0x85ebca6b) ^ (first >>> 15);
+    }
+  }
+  folded[at] = first;
+  folded[at + 1] = second;
+}

@@ -1,0 +1,127 @@
+import type { BlockPool, NotedBlock } from './block-pool.js';
+
+/** Bytes of a checksum. */
+export const CHECKSUM_BYTES = 8;
+
+/** The most blocks of a step that compares checksums, and the most bytes that it reads: none is to miss its deadline. */
+const MOST_COMPARED_BLOCKS = 4096;
+const MOST_COMPARED_BYTES = 512 << 20;
+
+/** Kinds of blocks, in the order of their checksums. */
+const KINDS = ['blocks', 'windowBlocks', 'snapshots'] as const;
+export type BlockKind = (typeof KINDS)[number];
+
+/** Blocks whose checksums a step returns. */
+export interface PlannedChecksums extends Readonly<Record<BlockKind, readonly NotedBlock[]>> {
+  /** They are compared to those that the blocks had. */
+  readonly isComparison: boolean;
+}
+
+/** Blocks of all kinds. */
+export const blocksOf = (planned: PlannedChecksums | undefined): number =>
+  planned === undefined ? 0 : KINDS.reduce((sum, kind) => sum + planned[kind].length, 0);
+
+/** Bytes of one block of each kind. */
+export type BlockBytes = Readonly<Record<BlockKind, number>>;
+
+/**
+ * Checksums of blocks that can be found: computed by an executor once the step that completed a block has returned, and kept here,
+ * where no fault of an executor can reach them. After such a fault only blocks whose checksum is what it was are found again.
+ */
+export class BlockChecksums {
+  /** False: the executor's memory ends with it. */
+  isWanted = false;
+  private isSuspect = false;
+  private comparisons: PlannedChecksums[] = [];
+  private outstanding = 0;
+
+  constructor(private readonly pools: Readonly<Record<BlockKind, BlockPool>>) {}
+
+  /** True while it is not known which blocks are intact: nothing may be found. */
+  get isComparing(): boolean {
+    return this.comparisons.length + this.outstanding > 0;
+  }
+
+  /** An executor faulted: it may have written anywhere. Lasts until all blocks have been compared or forgotten. */
+  suspect(): void {
+    this.isSuspect = true;
+  }
+
+  /** Another executor has the same memory. @param bytes of its blocks */
+  begin(bytes: BlockBytes): void {
+    if (!this.isSuspect) return;
+    this.comparisons = KINDS.flatMap((kind) => {
+      const blocks = this.pools[kind].keepSummed();
+      const most = Math.max(
+        1,
+        Math.min(MOST_COMPARED_BLOCKS, Math.floor(MOST_COMPARED_BYTES / Math.max(1, bytes[kind]))),
+      );
+      return Array.from({ length: Math.ceil(blocks.length / most) }, (_, i) => ({
+        ...NO_BLOCKS,
+        [kind]: blocks.slice(i * most, (i + 1) * most),
+        isComparison: true,
+      }));
+    });
+    this.isSuspect = this.isComparing;
+  }
+
+  /** The next step's, while {@link isComparing}; undefined: all are under way. */
+  nextComparison(): PlannedChecksums | undefined {
+    const next = this.comparisons.shift();
+    if (next !== undefined) this.outstanding += 1;
+    return next;
+  }
+
+  /** Those of blocks that became findable since the last call; undefined: none. */
+  take(): PlannedChecksums | undefined {
+    if (!this.isWanted) return undefined;
+    const { blocks, windowBlocks, snapshots } = this.pools;
+    const taken: PlannedChecksums = {
+      blocks: blocks.takeUnsummed(),
+      windowBlocks: windowBlocks.takeUnsummed(),
+      snapshots: snapshots.takeUnsummed(),
+      isComparison: false,
+    };
+    return blocksOf(taken) === 0 ? undefined : taken;
+  }
+
+  /**
+   * A step has returned checksums.
+   *
+   * @param bytes {@link CHECKSUM_BYTES} of each block
+   * @returns number of blocks that a fault has damaged
+   */
+  returned(planned: PlannedChecksums, bytes: Uint8Array): number {
+    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    let at = 0;
+    let damaged = 0;
+    for (const kind of KINDS) {
+      const pool = this.pools[kind];
+      for (const block of planned[kind]) {
+        const checksum = view.getBigUint64(at, true);
+        at += CHECKSUM_BYTES;
+        if (!planned.isComparison) pool.addChecksum(block, checksum);
+        else if (!pool.verify(block, checksum)) damaged += 1;
+      }
+    }
+    if (planned.isComparison) {
+      this.outstanding -= 1;
+      this.isSuspect = this.isComparing;
+    }
+    return damaged;
+  }
+
+  /** The executor is lost, with the steps under way. */
+  abandon(): void {
+    this.comparisons = [];
+    this.outstanding = 0;
+  }
+
+  /** The contents are forgotten. */
+  reset(): void {
+    this.abandon();
+    this.isSuspect = false;
+  }
+}
+
+const NO_BLOCKS: Readonly<Record<BlockKind, readonly NotedBlock[]>> = { blocks: [], windowBlocks: [], snapshots: [] };
