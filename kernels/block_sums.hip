@@ -1,6 +1,7 @@
 // block_sums: y[b][p] = a checksum, of two words, of part p of block blocks[b]
 //
-// Keys and values of each layer are buffers of their own. Their addresses come in a table, so that one launch reads all of them.
+// Keys and values of each layer are buffers of their own. Their addresses come in a table, so that one launch reads all
+// of them.
 #include "forge/contract.h"
 #include "forge/words.h"
 

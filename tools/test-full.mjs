@@ -62,6 +62,10 @@ const needs = (program) => () => (has(program) ? undefined : `${program} is not 
 
 const missingEmulator = () => (process.env.TINYGRAD_DIR ? undefined : 'TINYGRAD_DIR is not set');
 
+/** Builds what the emulator runs, as far as it is not built yet. @param {string} options */
+const codeObjects = (options) =>
+  `if command -v clang-19 >/dev/null; then export HIPCC=clang-19; fi; node tools/build-kernels.mjs ${options} --target gfx942,gfx1100`;
+
 /** @type {readonly Suite[]} */
 const SUITES = [
   {
@@ -118,9 +122,17 @@ const SUITES = [
     name: `emulator-${i + 1}`,
     minutes: 45,
     missing: missingEmulator,
-    commands: [`npx vitest run -c vitest.emulator.config.ts --shard=${i + 1}/${EMULATOR_SHARDS}`],
+    commands: [
+      codeObjects('--twins'),
+      `npx vitest run -c vitest.emulator.config.ts --shard=${i + 1}/${EMULATOR_SHARDS}`,
+    ],
   })),
-  { name: 'emulator-models', minutes: 30, missing: missingEmulator, commands: ['node tools/verify-emulator.mjs'] },
+  {
+    name: 'emulator-models',
+    minutes: 30,
+    missing: missingEmulator,
+    commands: [codeObjects(''), 'node tools/verify-emulator.mjs'],
+  },
 ];
 
 /**

@@ -1,6 +1,5 @@
-import { closeSync, openSync, readFileSync, readSync, statSync, writeSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { KeeperClient } from '../../src/executor/keeper/client.js';
 import { BLOCK_TOKENS } from '../../src/gateway/replica/scheduler/block-manager.js';
 import { logLevel, logSink, setLogLevel } from '../../src/shared/log.js';
 import type { LogLevel } from '../../src/shared/log-levels.js';
@@ -9,6 +8,7 @@ import { doubleIsMissing, HipDouble } from '../support/hip-double.js';
 import { seen } from '../support/kill-run.js';
 import { writeRandomModel } from '../support/random-model.js';
 import { isFull } from '../support/run-size.js';
+import { connectKeeper, flipBit, keeperMemory } from '../support/stray-writes.js';
 
 const missing = doubleIsMissing();
 if (missing !== undefined) console.log(`skipped, no HIP device of the tests: ${missing}`);
@@ -19,28 +19,6 @@ const message = request({
   sampling: { temperature: 0.8, seed: 3n },
   stop: { maxTokens: TOKENS, ignoreEos: true },
 });
-
-/** The value of an option of a process. */
-function optionOf(pid: number, name: string): string {
-  const args = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
-  return args[args.indexOf(name) + 1] as string;
-}
-
-/** Changes bytes of a chunk that the keeper has, as an executor that goes astray might. */
-async function damage(pid: number, name: string, at: number): Promise<void> {
-  const keeper = await KeeperClient.connect(optionOf(pid, '--keeper'));
-  const chunk = keeper.state.chunks.find((candidate) => candidate.name === name);
-  if (chunk === undefined) throw new Error(`the keeper has no ${name}`);
-  // The double's handle says where the memory is.
-  const [place = ''] = Buffer.from(chunk.handle, 'base64').toString('latin1').split('\0');
-  const [file = '', offset] = place.split(':');
-  const descriptor = openSync(file, 'r+');
-  const byte = Buffer.alloc(1);
-  readSync(descriptor, byte, 0, 1, Number(offset) + at);
-  byte[0] = (byte[0] as number) ^ 0x10;
-  writeSync(descriptor, byte, 0, 1, Number(offset) + at);
-  closeSync(descriptor);
-}
 
 describe.skipIf(missing !== undefined)('memory of a GPU that outlives executors', () => {
   // Room for a spare executor, too.
@@ -111,30 +89,56 @@ describe.skipIf(missing !== undefined)('memory of a GPU that outlives executors'
     const [first, second] = await disturbed(async () => {
       const pid = executorPid();
       process.kill(pid, 'SIGSTOP');
-      await damage(pid, 'weights', 70_001);
+      flipBit(await keeperMemory(pid, 'weights'), 70_001);
       process.kill(pid, 'SIGKILL');
     });
     expect(seen(second)).toEqual(seen(first));
     expect(gateway.replica.counts.restoredWeights).toBe(1);
   });
 
-  it.runIf(isFull)('after a fault of the executor itself no KV block is taken for what it was', async () => {
+  it('after a fault of the executor itself the next one has the blocks that are as they were', async () => {
+    const { gateway } = await start();
+    const before = gateway.replica.counts.keptTokens;
+    const [first, second] = await disturbed(() => {
+      process.kill(executorPid(), 'SIGSEGV');
+    });
+    expect(seen(second)).toEqual(seen(first));
+    const { keptTokens, damagedBlocks } = gateway.replica.counts;
+    expect(keptTokens - before).toBeGreaterThanOrEqual(BLOCK_TOKENS);
+    expect(damagedBlocks).toBe(0);
+    const [third, fourth] = await disturbed(async () => {
+      const pid = executorPid();
+      const kv = await keeperMemory(pid, 'kv');
+      process.kill(pid, 'SIGSTOP');
+      // Each page: every block of every layer.
+      for (let at = 0; at < kv.bytes; at += 512) flipBit(kv, at);
+      process.kill(pid, 'SIGSEGV');
+      process.kill(pid, 'SIGCONT');
+    });
+    expect(seen(fourth)).toEqual(seen(third));
+    expect(gateway.replica.counts.keptTokens).toBe(keptTokens);
+    expect(gateway.replica.counts.damagedBlocks).toBeGreaterThan(0);
+  });
+
+  it('after a fault that damaged weights, too, no block is taken for what it was', async () => {
     const { gateway } = await start();
     const [first, second] = await disturbed(async () => {
       const pid = executorPid();
+      const weights = await keeperMemory(pid, 'weights');
       process.kill(pid, 'SIGSTOP');
-      await damage(pid, 'kv', 5_000);
+      flipBit(weights, 70_001);
       process.kill(pid, 'SIGSEGV');
       process.kill(pid, 'SIGCONT');
     });
     expect(seen(second)).toEqual(seen(first));
-    expect(gateway.replica.counts.keptTokens).toBe(0);
+    const { restoredWeights, keptTokens } = gateway.replica.counts;
+    expect([restoredWeights, keptTokens]).toEqual([1, 0]);
   });
 
   it.runIf(isFull)('with the keeper all of it is lost, and another executor and keeper begin', async () => {
     const { gateway } = await start();
     const [first, second] = await disturbed(async () => {
-      const keeper = await KeeperClient.connect(optionOf(executorPid(), '--keeper'));
+      const keeper = await connectKeeper(executorPid());
       process.kill(keeper.state.pid, 'SIGKILL');
     });
     expect(seen(second)).toEqual(seen(first));
@@ -160,7 +164,7 @@ describe.skipIf(missing !== undefined)('memory of a GPU that outlives executors'
     const [third, fourth] = await disturbed(async () => {
       const pid = executorPid();
       process.kill(pid, 'SIGSTOP');
-      await damage(pid, 'weights', 70_001);
+      flipBit(await keeperMemory(pid, 'weights'), 70_001);
       process.kill(pid, 'SIGKILL');
     });
     expect(seen(fourth)).toEqual(seen(third));

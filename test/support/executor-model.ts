@@ -1,55 +1,9 @@
 import { BLOCK_TOKENS } from '../../src/gateway/replica/scheduler/block-manager.js';
 import { hasDraftTokens, type PlannedSlice, type StepPlan } from '../../src/gateway/replica/scheduler/step-plan.js';
 import type { WindowLimits } from '../../src/gateway/replica/scheduler/window-blocks.js';
-import type { Sequence } from '../../src/gateway/request/sequence.js';
+import { chain, contentOf, damageBlocks } from './block-contents.js';
+import type { Slot, State } from './modelled-slot.js';
 import { WindowModel } from './window-model.js';
-
-interface Slot {
-  readonly sequence: Sequence;
-  readonly known: Uint32Array;
-  readonly blocks: number[];
-  lastToken: number;
-  /** The position of the token that was not sampled because its mask had not come in time. */
-  missing: number | undefined;
-  /** Recurrent states that its last slice read and wrote. */
-  states: State[];
-  /** Chains up to each position of its last slice with draft tokens. */
-  replay: Replay | undefined;
-}
-
-/** Positions that the next slice may replay, from one on that a state stands before. */
-interface Replay {
-  readonly position: number;
-  readonly contents: number[];
-}
-
-/** A recurrent state: what the tokens before a position amount to. */
-interface State {
-  readonly position: number;
-  readonly content: number;
-  /** Its snapshot, if it is one; another's write of it makes it another. */
-  readonly snapshot?: number;
-  /** The state that stands, if this one is reached from it by replaying. */
-  readonly base?: State;
-}
-
-/** State of a chain of tokens: the KV content of its last position, and the seed of the token after it. */
-function chain(previous: number, token: number): number {
-  return (Math.imul(previous ^ (token + 0x9e3779b9), 0x85ebca6b) ^ (previous >>> 13)) >>> 0;
-}
-
-/** What a block holds, as one number. */
-export const contentOf = (kv: Uint32Array, block: number): number =>
-  kv.subarray(block * BLOCK_TOKENS, (block + 1) * BLOCK_TOKENS).reduce(chain, 0);
-
-/** Writes to some blocks: to every other one another's content, to the rest a wrong number. */
-export function damageBlocks(kv: Uint32Array, isHit: (block: number) => boolean): void {
-  for (let block = 1; block < kv.length / BLOCK_TOKENS; block++) {
-    if (!isHit(block)) continue;
-    if (block % 2 === 0) kv.copyWithin(block * BLOCK_TOKENS, (block - 1) * BLOCK_TOKENS, block * BLOCK_TOKENS);
-    else kv[block * BLOCK_TOKENS + (block % BLOCK_TOKENS)]! ^= 1;
-  }
-}
 
 const EMPTY = 0x811c9dc5;
 
@@ -86,7 +40,7 @@ export class ExecutorModel {
   /** Rows of every step so far. */
   readonly rows: number[] = [];
   /** Checksums of the blocks that the step named which ran last. */
-  checksums = new Uint8Array(0);
+  checksums: Uint8Array = new Uint8Array(0);
 
   constructor(
     private readonly vocabulary: number,

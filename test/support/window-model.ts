@@ -1,7 +1,7 @@
 import { BLOCK_TOKENS } from '../../src/gateway/replica/scheduler/block-manager.js';
 import type { StepPlan } from '../../src/gateway/replica/scheduler/step-plan.js';
-import { contentOf, damageBlocks } from './executor-model.js';
 import type { WindowLimits } from '../../src/gateway/replica/scheduler/window-blocks.js';
+import { contentOf, damageBlocks } from './block-contents.js';
 
 /** A position of a slot's sequence, and the windowed block that it lies in. */
 interface Place {

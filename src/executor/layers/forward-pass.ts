@@ -163,7 +163,7 @@ export class ForwardPass {
     return returnedLabels(this.graph);
   }
 
-  /** Where KV blocks and recurrent states lie; those of a prediction block excepted, on which no token depends. */
+  /** Memory of KV blocks and recurrent states; those of a prediction block excepted, on which no token depends. */
   get blockParts(): BlockParts {
     const copies = stateCopies(this.limits);
     return {

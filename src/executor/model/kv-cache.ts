@@ -63,7 +63,7 @@ export interface LayerCache {
 export interface BlockPart {
   /** That of block 0. */
   readonly address: number;
-  /** Of one block. */
+  /** Size of a block's part. */
   readonly bytes: number;
 }
 
@@ -137,7 +137,7 @@ export class KvCache {
     return layer;
   }
 
-  /** Where blocks of some layers lie: of those that see everything, and of those that see a window. */
+  /** Memory of the blocks of some layers: of those that see everything, and of those that see a window. */
   partsOf(layers: Iterable<number>): Readonly<Record<'blocks' | 'windowBlocks', readonly BlockPart[]>> {
     const caches = Array.from(layers, (index) => this.layer(index));
     const of = (ofWindowed: boolean): readonly BlockPart[] =>

@@ -23,7 +23,7 @@ const PART_SUMS = 2;
 class PartSums {
   /** Number of blocks that are summed at once. */
   readonly most: number;
-  readonly parts: number;
+  private readonly parts: number;
   private readonly device: Device;
   private readonly blocks: DeviceBuffer;
   private readonly y: DeviceBuffer;
@@ -93,7 +93,7 @@ export class BlockChecksums {
    */
   async of(kind: BlockKind, blocks: Int32Array): Promise<Uint8Array> {
     const sums = this.sums[kind];
-    const folded = new Uint32Array(blocks.length * 2);
+    const combined = new Uint32Array(blocks.length * 2);
     const most = Math.min(...sums.map((device) => device.most));
     const firsts = Array.from({ length: sums.length === 0 ? 0 : Math.ceil(blocks.length / most) }, (_, i) => i * most);
     await Promise.all(
@@ -101,23 +101,20 @@ export class BlockChecksums {
         const some = blocks.subarray(first, first + most);
         const results = await Promise.all(sums.map((device) => device.of(some)));
         for (let i = 0; i < some.length; i++) {
-          fold(
-            results.map((words, device) => {
-              const size = PART_SUMS * (sums[device] as PartSums).parts;
-              return words.subarray(i * size, (i + 1) * size);
-            }),
-            folded,
-            2 * (first + i),
-          );
+          const ofBlock = results.map((words) => {
+            const size = words.length / some.length;
+            return words.subarray(i * size, (i + 1) * size);
+          });
+          combine(ofBlock, combined, 2 * (first + i));
         }
       }),
     );
-    return new Uint8Array(folded.buffer);
+    return new Uint8Array(combined.buffer);
   }
 }
 
-/** Folds the sums of a block's parts, in their order, into two words. */
-function fold(sums: readonly Int32Array[], folded: Uint32Array, at: number): void {
+/** Combines the sums of a block's parts, in their order, to two words. */
+function combine(sums: readonly Int32Array[], combined: Uint32Array, at: number): void {
   let [first, second] = [0, 0];
   for (const words of sums) {
     for (const word of words) {
@@ -125,6 +122,6 @@ function fold(sums: readonly Int32Array[], folded: Uint32Array, at: number): voi
       second = Math.imul(second + word, 0x85ebca6b) ^ (first >>> 15);
     }
   }
-  folded[at] = first;
-  folded[at + 1] = second;
+  combined[at] = first;
+  combined[at + 1] = second;
 }
