@@ -132,32 +132,28 @@ describe('positions that are computed again behind a kill', () => {
       stop: { maxTokens: 100, ignoreEos: true },
     });
 
-  it.each([true, false])(
-    'are at most one block of a stream where memory is kept, else all: %s',
-    async (keepsMemory) => {
-      const server = await startForKills('llama', { keepsMemory });
-      try {
-        const run = await killStreams(
-          server,
-          isQuick ? 8 : STREAMS,
-          isQuick ? 3 : KILLS,
-          seed(1),
-          () => undefined,
-          streamed,
-        );
-        expect(run.disturbed.map((answer) => answer instanceof Error || seen(answer))).toEqual(
-          run.undisturbed.map(seen),
-        );
-        const { replayed, keptTokens, recomputedTokens } = server.gateway.replica.counts;
-        console.log(`${replayed} sequences resumed: ${keptTokens} tokens kept, ${recomputedTokens} computed again`);
-        expect(replayed).toBeGreaterThan(0);
-        if (keepsMemory) expect(recomputedTokens).toBeLessThan(BLOCK_TOKENS * replayed);
-        expect(keepsMemory ? keptTokens : recomputedTokens).toBeGreaterThan(BLOCK_TOKENS * replayed);
-      } finally {
-        await server.stop();
-      }
-    },
-  );
+  it.each([true, false])('are less than one of a stream where memory is kept, else all: %s', async (keepsMemory) => {
+    const server = await startForKills('llama', { keepsMemory });
+    try {
+      const run = await killStreams(
+        server,
+        isQuick ? 8 : STREAMS,
+        isQuick ? 3 : KILLS,
+        seed(1),
+        () => undefined,
+        streamed,
+      );
+      expect(run.disturbed.map((answer) => answer instanceof Error || seen(answer))).toEqual(run.undisturbed.map(seen));
+      const { replayed, keptTokens, recomputedTokens } = server.gateway.replica.counts;
+      console.log(`${replayed} sequences resumed: ${keptTokens} tokens kept, ${recomputedTokens} computed again`);
+      expect(replayed).toBeGreaterThan(0);
+      // Of streams that have the same tokens so far, one goes on in their last block.
+      if (keepsMemory) expect(recomputedTokens).toBeLessThan(replayed);
+      expect(keepsMemory ? keptTokens : recomputedTokens).toBeGreaterThan(BLOCK_TOKENS * replayed);
+    } finally {
+      await server.stop();
+    }
+  });
 });
 
 const big = (_: string, value: unknown) => (typeof value === 'bigint' ? value.toString() : value);

@@ -17,6 +17,17 @@ export interface FoundPrefix {
   readonly beyond: number;
   /** Its hash, as {@link InFlightPrefixes} goes on from. */
   readonly hash: number;
+  /** The sequence's own block behind it, which is not full; see {@link PrefixCache.keepTail}. */
+  readonly tail: FoundTail | undefined;
+}
+
+/** A block of which a sequence has computed a part. */
+export interface FoundTail {
+  readonly block: number;
+  /** That of layers with a window; undefined where there are none. */
+  readonly windowBlock: number | undefined;
+  /** Position after its last one. */
+  readonly end: number;
 }
 
 const NO_TOKENS = new Uint32Array(0);
@@ -66,7 +77,44 @@ export class PrefixCache {
     let hash = 0;
     for (let i = 0; i < count; i++) hash = hashOf(hash, ids.subarray(i * BLOCK_TOKENS, (i + 1) * BLOCK_TOKENS));
     const beyond = blocks.length - count;
-    return { blocks: blocks.slice(0, count), windowed, prefix: prefixes[count - 1] ?? NO_PREFIX, beyond, hash };
+    const before = prefixes[count - 1] ?? NO_PREFIX;
+    const tail = beyond === 0 ? this.tailOf(sequence, ids, count * BLOCK_TOKENS, before) : undefined;
+    return { blocks: blocks.slice(0, count), windowed, prefix: before, beyond, hash, tail };
+  }
+
+  private tailOf(
+    { lostTokens: end }: Sequence,
+    ids: Uint32Array,
+    start: number,
+    prefix: number,
+  ): FoundTail | undefined {
+    if (end <= start || end - start >= BLOCK_TOKENS || end >= ids.length) return undefined;
+    const found = this.blocks.find(prefix, ids.subarray(start, end));
+    if (found === undefined) return undefined;
+    const windowBlock = this.windows.pool.noted(found.prefix);
+    if (this.windows.hasLayers && windowBlock === undefined) return undefined;
+    return { block: found.block, windowBlock, end };
+  }
+
+  /**
+   * The executor is lost: makes the positions findable that a sequence has computed of its last block, in case the next executor has the
+   * same memory. What was under way has written behind them alone. A recurrent model goes on from snapshots, and has none there.
+   */
+  keepTail(sequence: Sequence): void {
+    const { computed, known, registeredBlocks, registeredPrefix, blocks } = sequence;
+    const start = registeredBlocks * BLOCK_TOKENS;
+    if (this.snapshots !== undefined || !this.isFor(sequence)) return;
+    if (computed <= start || computed - start >= BLOCK_TOKENS || computed > known) return;
+    const ids = Uint32Array.from({ length: computed - start }, (_, i) => sequence.token(start + i));
+    const prefix = this.blocks.register(blocks[registeredBlocks] as number, registeredPrefix, ids);
+    this.windows.register(sequence, registeredBlocks, prefix);
+  }
+
+  /** A sequence takes the tail that was found for it, and is going to write to it. */
+  takeTail({ block, windowBlock }: FoundTail): void {
+    this.blocks.share(block);
+    this.blocks.forget(block);
+    if (windowBlock !== undefined) this.windows.pool.forget(windowBlock);
   }
 
   /** A sequence begins behind what was found for it. */

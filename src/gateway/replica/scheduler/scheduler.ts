@@ -388,6 +388,7 @@ export class Scheduler {
     this.ending.clear();
     for (const sequence of this.running.splice(0)) {
       sequence.lostTokens = sequence.computed;
+      this.cache.keepTail(sequence);
       this.release(sequence);
       sequence.forgetDevice();
       sequence.state = 'waiting';
@@ -543,20 +544,26 @@ export class Scheduler {
 
   /** Gives a waiting sequence a slot and the blocks of its first slice, as many as possible from the prefix cache. */
   private admit(sequence: Sequence, budget: number, found: FoundPrefix): boolean {
-    const start = found.blocks.length * BLOCK_TOKENS;
+    const { tail } = found;
+    const start = tail?.end ?? found.blocks.length * BLOCK_TOKENS;
     const first = start + Math.min(sequence.known - start, budget);
     const end = isProtected(sequence) ? sequence.lastPosition : first;
-    const needed = blocksFor(end) - found.blocks.length;
-    const fromFree = needed + found.blocks.filter((block) => this.blocks.isFree(block)).length;
+    const foundBlocks = tail === undefined ? found.blocks : [...found.blocks, tail.block];
+    const needed = blocksFor(end) - foundBlocks.length;
+    const fromFree = needed + foundBlocks.filter((block) => this.blocks.isFree(block)).length;
     const watermark = this.running.length === 0 ? 0 : WATERMARK;
     const spare = Math.ceil(this.blocks.capacity * watermark);
     if (!this.blocks.canAllocate(fromFree + spare)) return false;
-    const { windowed } = found;
+    const isWindowed = tail?.windowBlock !== undefined;
+    const windowed = isWindowed
+      ? { ...found.windowed, blocks: [...found.windowed.blocks, tail.windowBlock] }
+      : found.windowed;
     if (!this.windows.canAdmit(sequence, first, windowed, this.running, watermark)) return false;
 
     for (const block of found.blocks) this.blocks.share(block);
-    sequence.blocks = [...found.blocks, ...this.blocks.allocate(needed)];
     this.windows.share(sequence, windowed);
+    if (tail !== undefined) this.cache.takeTail(tail);
+    sequence.blocks = [...foundBlocks, ...this.blocks.allocate(needed)];
     this.windows.extend(sequence, this.windows.lacking(sequence, first));
     this.cache.begin(sequence, found);
     sequence.slot = this.slots.take();

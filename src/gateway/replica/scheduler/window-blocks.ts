@@ -42,6 +42,11 @@ export class WindowBlocks {
     this.mostNeeded = limits === undefined ? 0 : mostSeenBlocks(maxStepTokens, this.window, BLOCK_TOKENS);
   }
 
+  /** True if the model has layers with a window. */
+  get hasLayers(): boolean {
+    return this.limits !== undefined;
+  }
+
   /** Blocks that sequences may hold at all. */
   get capacity(): number {
     return this.pool.capacity;

@@ -146,7 +146,7 @@ describe('the scheduler', () => {
     expect(asks.emitted).toEqual(expectedTokens(asks));
   });
 
-  it('continues after a kill with all blocks that were full, whatever the steps under way had written', () => {
+  it('continues after a kill with all positions that had returned, whatever the steps under way had written', () => {
     const world = new World(roomy, 2);
     const sequences = [1, 2].map((i) => sequenceOf(ids(50, i), 40));
     for (const sequence of sequences) world.add(sequence, 99);
@@ -162,9 +162,10 @@ describe('the scheduler', () => {
     const ran = world.executor.rows.length - steps;
     world.drain();
     const first = world.executor.rows[steps + ran] as number;
-    expect(first).toBe(sequences.length * 1 + computed.reduce((sum, count) => sum + (count % 16), 0));
+    expect(computed.map((count) => count % 16)).not.toContain(0);
+    expect(first).toBe(sequences.length);
     for (const sequence of sequences) expect(sequence.emitted).toEqual(expectedTokens(sequence));
-    expect(world.scheduler.counters.recomputedTokens).toBe(computed.reduce((sum, count) => sum + (count % 16), 0));
+    expect(world.scheduler.counters.recomputedTokens).toBe(0);
   });
 
   it('continues after a fault with the blocks whose checksums had come, but for those that are damaged', () => {
