@@ -4,7 +4,7 @@ import { GREEDY, Sequence } from '../../src/gateway/request/sequence.js';
 import { ExecutorModel, tokenAfter } from './executor-model.js';
 
 /** So many that a step compares a few blocks. */
-const BLOCK_BYTES = { blocks: 200 << 20, windowBlocks: 200 << 20, snapshots: 200 << 20 };
+const BLOCK_BYTES = { blocks: 4, windowBlocks: 4, snapshots: 4, mostCompared: 10 };
 
 /** Token ids of the world. */
 export const VOCABULARY = 50;

@@ -1,8 +1,9 @@
 import type { NativeStep } from '../device/addon.js';
 import type { Device, DeviceBuffer, DeviceScope } from '../device/device.js';
-import { blockSums } from '../kernels/index.js';
+import { blockSums, SUMMED_PART_WORDS } from '../kernels/index.js';
 import { LaunchPlanRecorder } from '../kernels/launch-plan.js';
 import type { BlockParts } from '../layers/forward-pass.js';
+import { writePartRow } from '../model/device-sums.js';
 import type { BlockPart } from '../model/kv-cache.js';
 import type { Stage } from './model-devices.js';
 
@@ -31,15 +32,15 @@ class PartSums {
 
   /** @param parts at least one */
   constructor(memory: DeviceScope, parts: readonly BlockPart[]) {
-    const rows = parts.flatMap(tableRows);
+    const rows = tableOf(parts);
     this.device = memory.device;
-    this.parts = rows.length;
-    this.most = Math.max(1, Math.floor(SUM_WORDS / (PART_SUMS * rows.length)));
-    const table = memory.upload(Int32Array.from(rows.flat()));
+    this.parts = rows.length / SUMMED_PART_WORDS;
+    this.most = Math.max(1, Math.floor(SUM_WORDS / (PART_SUMS * this.parts)));
+    const table = memory.upload(rows);
     this.blocks = memory.allocate('i32', this.most);
-    this.y = memory.allocate('i32', this.most * PART_SUMS * rows.length);
+    this.y = memory.allocate('i32', this.most * PART_SUMS * this.parts);
     const recorder = new LaunchPlanRecorder(memory.device, 1);
-    const values = { blocks: this.blocks, parts: table, y: this.y, part_count: rows.length };
+    const values = { blocks: this.blocks, parts: table, y: this.y, part_count: this.parts };
     recorder.launch(blockSums, values, { count: { index: 0, max: this.most } });
     this.plan = memory.plan(recorder.finish());
   }
@@ -57,15 +58,21 @@ class PartSums {
   }
 }
 
-/** Rows of SUMMED_PART_WORDS of the kernel's table for a part. */
-function tableRows({ address, bytes }: BlockPart): readonly (readonly number[])[] {
-  const words = bytes / Int32Array.BYTES_PER_ELEMENT;
-  const rows: number[][] = [];
-  for (let first = 0; first < words; first += MOST_PART_WORDS) {
-    const from = address + first * Int32Array.BYTES_PER_ELEMENT;
-    rows.push([(from % 2 ** 32) | 0, Math.floor(from / 2 ** 32), words, Math.min(MOST_PART_WORDS, words - first)]);
+/** The kernel's table of all parts, of which large ones are cut. */
+function tableOf(parts: readonly BlockPart[]): Int32Array {
+  const wordsOf = ({ bytes }: BlockPart): number => bytes / Int32Array.BYTES_PER_ELEMENT;
+  const rows = parts.reduce((sum, part) => sum + Math.ceil(wordsOf(part) / MOST_PART_WORDS), 0);
+  const table = new Int32Array(SUMMED_PART_WORDS * rows);
+  let row = 0;
+  for (const part of parts) {
+    const words = wordsOf(part);
+    for (let first = 0; first < words; first += MOST_PART_WORDS) {
+      const from = part.address + Int32Array.BYTES_PER_ELEMENT * first;
+      writePartRow(table, row, from, words, Math.min(MOST_PART_WORDS, words - first));
+      row += 1;
+    }
   }
-  return rows;
+  return table;
 }
 
 /**

@@ -24,6 +24,7 @@ import { PausedReaders } from './paused-readers.js';
 import { hasRoomForMore, queueFull, roomFor } from './queue-limits.js';
 import { newEngineCounters } from './replica-counts.js';
 import { Blame, controlSequence, type Suspicion } from './scheduler/blame.js';
+import type { BlockBytes } from './scheduler/block-checksums.js';
 import type { StepTimes } from './scheduler/draft-policy.js';
 import { PeerQueue } from './scheduler/peer-queue.js';
 import { Scheduler, type SchedulerOptions } from './scheduler/scheduler.js';
@@ -249,7 +250,7 @@ export class Engine implements Backend {
     const states = { isRecurrent: recurrent, isEncoder, snapshots: stateSnapshots, draftTokens, predicts };
     const { prefixCache } = this.options;
     const scheduler = this.schedulerFor({ maxSequences, maxStepTokens, kvBlocks, windowed, ...states, prefixCache });
-    if (isKept) scheduler.keepContents(blockBytesOf(session.model));
+    if (isKept) scheduler.keepContents(blockBytesOf(session));
     else scheduler.forgetContents();
     scheduler.checksums.isWanted = session.model.kvOutlives;
     for (const sequence of this.early.takeAll()) scheduler.add(sequence);
@@ -595,11 +596,16 @@ export class Engine implements Backend {
   }
 }
 
+/** Bytes that a step compares: some 0.1 s of a host, 10 ms of a GPU. */
+const MOST_COMPARED = { host: 512 << 20, gpu: 2 ** 33 };
+
 /** Bytes of one block of each kind; those of layers with a window are counted with the others. */
-function blockBytesOf({ kvBytes, kvBlocks, windowBlocks, stateBytes, stateSnapshots, maxSequences }: LoadedModel) {
+function blockBytesOf({ info, model }: ExecutorSession): BlockBytes {
+  const { kvBytes, kvBlocks, windowBlocks, stateBytes, stateSnapshots, maxSequences } = model;
   const block = Number(kvBytes) / Math.max(1, Math.min(kvBlocks, windowBlocks || kvBlocks));
   const states = 2 * (maxSequences + 1) + stateSnapshots;
-  return { blocks: block, windowBlocks: block, snapshots: Number(stateBytes) / states };
+  const mostCompared = info.platform === 'host' ? MOST_COMPARED.host : MOST_COMPARED.gpu;
+  return { blocks: block, windowBlocks: block, snapshots: Number(stateBytes) / states, mostCompared };
 }
 
 const rowsOf = (slices: readonly PlannedSlice[]): number => slices.reduce((sum, { count }) => sum + count, 0);

@@ -40,6 +40,8 @@ export interface SessionOpening {
   readonly abandoned: AbortSignal;
   /** Why nothing has come so far, where that is known. */
   whySilent?(): string | undefined;
+  /** Connection to the executor, where there is one already. */
+  readonly client?: ExecutorServiceClient | undefined;
   onAnswer(): void;
   onProgress(doneBytes: number, totalBytes: number): void;
 }
@@ -82,18 +84,7 @@ export class ExecutorSession {
     terms: SessionTerms,
     opening: SessionOpening,
   ): Promise<ExecutorSession> {
-    const isLocal = address.startsWith('unix:');
-    const client = new ExecutorServiceClient(address, channel, {
-      interceptors: [...interceptors],
-      'grpc.max_receive_message_length': MAX_RESULT_BYTES,
-      'grpc.max_send_message_length': -1,
-      // A process takes a third of a second to listen. Waits that grow would grow past it: a recovery is not to wait for
-      // the next try, and a try at a socket that is not there yet costs next to nothing.
-      'grpc.initial_reconnect_backoff_ms': RECONNECT_MS,
-      'grpc.max_reconnect_backoff_ms': isLocal ? RECONNECT_MS : MOST_REMOTE_RECONNECT_MS,
-      // A stale idle connection to a socket path that a new process now owns must not be found again.
-      'grpc.use_local_subchannel_pool': 1,
-    });
+    const client = opening.client ?? connect(address, { channel, interceptors });
     // Nobody will ever answer: no need to try until the time is over. gRPC's own deadlines are of the wall clock, which
     // can be set; this timer's clock cannot.
     let asking: ClientUnaryCall | undefined;
@@ -128,6 +119,11 @@ export class ExecutorSession {
       client.close();
       throw over.signal.aborted && !isAnswered ? over.signal.reason : error;
     }
+  }
+
+  /** The connection, of a session that was not started. The caller closes it. */
+  takeClient(): ExecutorServiceClient {
+    return this.client;
   }
 
   /** Opens the stream of steps. */
@@ -214,6 +210,21 @@ export class ExecutorSession {
       setTimeout(() => call.cancel(), timeoutMs).unref();
     });
   }
+}
+
+function connect(address: string, { channel, interceptors }: LinkCredentials): ExecutorServiceClient {
+  const isLocal = address.startsWith('unix:');
+  return new ExecutorServiceClient(address, channel, {
+    interceptors: [...interceptors],
+    'grpc.max_receive_message_length': MAX_RESULT_BYTES,
+    'grpc.max_send_message_length': -1,
+    // A process takes a third of a second to listen. Waits that grow would grow past it: a recovery is not to wait for
+    // the next try, and a try at a socket that is not there yet costs next to nothing.
+    'grpc.initial_reconnect_backoff_ms': RECONNECT_MS,
+    'grpc.max_reconnect_backoff_ms': isLocal ? RECONNECT_MS : MOST_REMOTE_RECONNECT_MS,
+    // A stale idle connection to a socket path that a new process now owns must not be found again.
+    'grpc.use_local_subchannel_pool': 1,
+  });
 }
 
 /**

@@ -1,3 +1,4 @@
+import type { ExecutorServiceClient } from '../../../shared/generated/rocmforge/executor/v1/executor.js';
 import type { Logger } from '../../../shared/log.js';
 import type { ExecutorProcess } from './executor-process.js';
 
@@ -9,7 +10,8 @@ const LONGEST_RETRY_MS = 60_000;
 /** A process that has the model loaded, or will when `isReady` has resolved; it rejects with why it has not. */
 export interface Spare {
   readonly process: ExecutorProcess;
-  readonly isReady: Promise<void>;
+  /** Its connection, which ends with the process at the latest. */
+  readonly isReady: Promise<ExecutorServiceClient>;
 }
 
 /** Starts a process, and loads the model in it. */
@@ -29,6 +31,11 @@ export class SpareExecutor {
     private readonly start: StartSpare,
     private readonly log: Logger,
   ) {}
+
+  /** True if there is one, loaded or not. */
+  get isThere(): boolean {
+    return this.spare !== undefined;
+  }
 
   /** True if one is loaded. */
   get isReady(): boolean {

@@ -117,6 +117,8 @@ export class Supervisor {
   private readonly memory: KeptMemory;
   private readonly spare: SpareExecutor | undefined;
   private isSpareMissing = false;
+  /** The next executor, started while the last one ends. */
+  private next: ExecutorProcess | undefined;
   /** State of the address of a remote executor while none responds there. */
   private silence: Silence | undefined;
 
@@ -254,7 +256,7 @@ export class Supervisor {
     clearTimeout(this.timer);
     this.silence?.end();
     this.happen('stop');
-    await Promise.all([this.ended, this.spare?.stop()]);
+    await Promise.all([this.ended, this.spare?.stop(), this.stopNext()]);
     await this.memory.release();
   }
 
@@ -267,6 +269,7 @@ export class Supervisor {
     this.supervision = after;
     // None follows before it is asked for: time without requests is no recovery.
     if (after.state === 'unloaded') this.lostAt = undefined;
+    if (after.state === 'unloaded' || after.state === 'failed') void this.stopNext();
     if (after.state !== state) {
       this.log.info({ from: state, event }, `executor state: ${after.state}`);
       // The first cause is what counts: what comes after follows from it.
@@ -309,6 +312,7 @@ export class Supervisor {
         this.isUnjudged = true;
         this.session?.close();
         this.session = undefined;
+        this.startNext();
         this.listener.lost(this.cause ?? unavailable('the executor ended'));
         break;
       case 'terminate':
@@ -333,7 +337,7 @@ export class Supervisor {
       const { address, isReady } = this.startOrFind(abandoned);
       process = this.process;
       // Why it is not ready the load below tells.
-      await isReady?.catch(() => undefined);
+      const client = await isReady?.catch(() => undefined);
       if (!this.isCurrent(epoch, process)) return;
       const { deadline, clock, device } = this;
       const { executor } = this.options;
@@ -356,6 +360,7 @@ export class Supervisor {
         connectTimeoutMs: CONNECT_TIMEOUT_MS,
         loadTimeoutMs,
         abandoned: abandoned.signal,
+        client,
         whySilent: () => this.silence?.why,
         onAnswer: () => {
           this.silence?.end();
@@ -412,13 +417,14 @@ export class Supervisor {
    * @returns where the executor listens, or soon will; of a spare also when it has loaded the model
    * @throws RocmForgeError `EXECUTOR_UNAVAILABLE` when no process can be started now; `MODEL_FILE_CHANGED`
    */
-  private startOrFind(abandoned: AbortController): { readonly address: string; readonly isReady?: Promise<void> } {
+  private startOrFind(abandoned: AbortController): { readonly address: string; readonly isReady?: Spare['isReady'] } {
     const { executor, checkModelFile } = this.options;
     checkModelFile();
     if (!('spawn' in executor)) return { address: executor.address };
     this.outOfMemoryKills = outOfMemoryKills();
     const spare = this.spare?.take();
-    const child = spare?.process ?? this.startProcess(executor.spawn);
+    const child = spare?.process ?? this.next ?? this.startProcess(executor.spawn);
+    if (child === this.next) this.next = undefined;
     this.process = child;
     void child.exited.then((exit) => {
       this.processEnded(child, exit);
@@ -436,9 +442,35 @@ export class Supervisor {
     return new ExecutorProcess(options, stepTimeoutMs, this.log);
   }
 
+  /**
+   * Starts the process of the next executor while the last one ends: NVIDIA's driver takes some 80 ms for the end of a process, and as
+   * long again to begin another. It loads nothing before the last one has ended. Not on AMD GPUs, which may be reset after a fault.
+   */
+  private startNext(): void {
+    const { executor } = this.options;
+    if (!('spawn' in executor) || this.spare?.isThere === true || this.isReplaced || this.state !== 'suspect') return;
+    if (!this.memory.isOfGpu || this.device?.platform !== 'cuda') return;
+    try {
+      const next = this.startProcess(executor.spawn);
+      this.next = next;
+      void next.exited.then(() => {
+        if (this.next === next) this.next = undefined;
+      });
+    } catch {
+      // It is tried again when the last one has ended, and then reported.
+    }
+  }
+
+  private async stopNext(): Promise<void> {
+    const { next } = this;
+    this.next = undefined;
+    await next?.end(GRACE_MS);
+  }
+
   /** The memory that the executor computes with is going away: another begins with memory of its own. */
   private memoryLost(): void {
     void this.spare?.stop();
+    void this.stopNext();
     this.happen('broken', unavailable('the keeper of device memory has ended'));
   }
 
@@ -461,7 +493,12 @@ export class Supervisor {
         ...{ whySilent: () => undefined, onAnswer: () => undefined, onProgress: () => undefined },
       },
     );
-    return { process, isReady: opened.then((session) => session.close()) };
+    const isReady = opened.then((session) => {
+      const client = session.takeClient();
+      void process.exited.then(() => client.close());
+      return client;
+    });
+    return { process, isReady };
   }
 
   /** Time until an executor is to stand by, ms; undefined: none is wanted. */
@@ -597,7 +634,7 @@ export class Supervisor {
     this.log.error({ executorPid: child.pid }, 'the executor cannot be killed; it is left behind');
     this.process = undefined;
     // It may go on writing to the memory that others would share with it.
-    await Promise.all([this.spare?.stop(), this.memory.release()]);
+    await Promise.all([this.spare?.stop(), this.stopNext(), this.memory.release()]);
     this.gone(undefined);
   }
 

@@ -3,9 +3,8 @@ import type { BlockPool, NotedBlock } from './block-pool.js';
 /** Bytes of a checksum. */
 export const CHECKSUM_BYTES = 8;
 
-/** The most blocks of a step that compares checksums, and the most bytes that it reads: none is to miss its deadline. */
+/** The most blocks of a step that compares checksums. */
 const MOST_COMPARED_BLOCKS = 4096;
-const MOST_COMPARED_BYTES = 512 << 20;
 
 /** Kinds of blocks, in the order of their checksums. */
 const KINDS = ['blocks', 'windowBlocks', 'snapshots'] as const;
@@ -21,8 +20,10 @@ export interface PlannedChecksums extends Readonly<Record<BlockKind, readonly No
 export const blocksOf = (planned: PlannedChecksums | undefined): number =>
   planned === undefined ? 0 : KINDS.reduce((sum, kind) => sum + planned[kind].length, 0);
 
-/** Bytes of one block of each kind. */
-export type BlockBytes = Readonly<Record<BlockKind, number>>;
+/** Bytes of one block of each kind, and the most that a step compares: none is to miss its deadline. */
+export interface BlockBytes extends Readonly<Record<BlockKind, number>> {
+  readonly mostCompared: number;
+}
 
 /**
  * Checksums of blocks that can be found: computed by an executor once the step that completed a block has returned, and kept here,
@@ -47,14 +48,14 @@ export class BlockChecksums {
     this.isSuspect = true;
   }
 
-  /** Another executor has the same memory. @param bytes of its blocks */
+  /** Another executor has the same memory. */
   begin(bytes: BlockBytes): void {
     if (!this.isSuspect) return;
     this.comparisons = KINDS.flatMap((kind) => {
       const blocks = this.pools[kind].keepSummed();
       const most = Math.max(
         1,
-        Math.min(MOST_COMPARED_BLOCKS, Math.floor(MOST_COMPARED_BYTES / Math.max(1, bytes[kind]))),
+        Math.min(MOST_COMPARED_BLOCKS, Math.floor(bytes.mostCompared / Math.max(1, bytes[kind]))),
       );
       return Array.from({ length: Math.ceil(blocks.length / most) }, (_, i) => ({
         ...NO_BLOCKS,
