@@ -271,16 +271,15 @@ Napi::Value DeviceObject::create_plan(const Napi::CallbackInfo& info) {
   DeviceObject* const host = info[3].IsObject() ? Unwrap(info[3].As<Napi::Object>()) : nullptr;
   if (host) plan->host = &host->device();
   plan->launches.resize(launches.Length());
+  std::vector<std::string> names(launches.Length());
   for (uint32_t i = 0; i < launches.Length(); i++) {
     const Napi::Object source = launches.Get(i).As<Napi::Object>();
     Launch& launch = plan->launches[i];
-    const std::string name = source.Get("kernel").As<Napi::String>();
+    const std::string& name = names[i] = source.Get("kernel").As<Napi::String>();
     launch.on_host = source.Has("onHost") && source.Get("onHost").ToBoolean();
     if (launch.on_host && !host) throw Napi::RangeError::New(info.Env(), name + ": the plan has no host device");
     if (source.Has("mark")) launch.mark = source.Get("mark").As<Napi::Number>();
     if (source.Has("behindMark")) launch.behind_mark = source.Get("behindMark").As<Napi::Number>();
-    DeviceObject& by = launch.on_host ? *host : *this;
-    by.on_device(info.Env(), [&] { launch.kernel = by.device().kernel(name); });
     const Napi::Array grid = source.Get("grid").As<Napi::Array>();
     for (uint32_t d = 0; d < 3; d++) {
       launch.grid[d] = grid_dim(grid.Get(d).As<Napi::Object>());
@@ -299,11 +298,25 @@ Napi::Value DeviceObject::create_plan(const Napi::CallbackInfo& info) {
       }
     }
     const Napi::BigUint64Array words = source.Get("arguments").As<Napi::BigUint64Array>();
-    if (words.ElementLength() != launch.kernel->argument_bytes.size()) {
-      throw Napi::RangeError::New(info.Env(), name + ": wrong number of arguments");
-    }
     launch.storage.assign(words.Data(), words.Data() + words.ElementLength());
     for (uint64_t& word : launch.storage) launch.params.push_back(&word);
+  }
+  // All at once: each turn on a device's thread takes some 20 us, and a plan has hundreds of launches.
+  const auto find_kernels = [&](DeviceObject& by, bool on_host) {
+    by.on_device(info.Env(), [&] {
+      for (size_t i = 0; i < names.size(); i++) {
+        Launch& launch = plan->launches[i];
+        if (launch.on_host == on_host) launch.kernel = by.device().kernel(names[i]);
+      }
+    });
+  };
+  find_kernels(*this, false);
+  if (host) find_kernels(*host, true);
+  for (size_t i = 0; i < names.size(); i++) {
+    const Launch& launch = plan->launches[i];
+    if (launch.storage.size() != launch.kernel->argument_bytes.size()) {
+      throw Napi::RangeError::New(info.Env(), names[i] + ": wrong number of arguments");
+    }
   }
   plan->find_graph_counts();
   plans_[next_plan_] = std::move(plan);

@@ -83,7 +83,8 @@ export async function loadModel(
   onProgress: (done: number, total: number) => void,
 ): Promise<LoadedModel> {
   const { path, openPaths } = options;
-  const files = new ModelFiles(path, openPaths);
+  // Tokens are the gateway's.
+  const files = new ModelFiles(path, openPaths, true);
   let mapping: MappedModel | undefined;
   try {
     // Whoever writes to it from now on is noticed: what is told of the content below holds for what is loaded.

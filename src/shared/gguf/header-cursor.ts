@@ -118,11 +118,7 @@ export class HeaderCursor {
    */
   string(escapeInvalid = false): string {
     const offset = this.position;
-    const length = this.u64();
-    const room = this.end - this.position;
-    if (typeof length === 'bigint' || length > room) {
-      this.fail(`has a string of ${length} bytes, but only ${room} bytes of header can follow`, offset);
-    }
+    const length = this.stringLength();
     const at = this.take(length);
     const text = this.window.toString('utf8', at, at + length);
     // Decoding puts U+FFFD where bytes are wrong, so text without one needs no second look: this is the fast path.
@@ -130,6 +126,21 @@ export class HeaderCursor {
     const bytes = this.window.subarray(at, at + length);
     if (isUtf8(bytes)) return text;
     return escapeInvalid ? decodeText(bytes) : this.fail('is not valid UTF-8', offset);
+  }
+
+  /** Moves past a length-prefixed string. */
+  skipString(): void {
+    this.take(this.stringLength());
+  }
+
+  private stringLength(): number {
+    const offset = this.position;
+    const length = this.u64();
+    const room = this.end - this.position;
+    if (typeof length === 'bigint' || length > room) {
+      this.fail(`has a string of ${length} bytes, but only ${room} bytes of header can follow`, offset);
+    }
+    return length;
   }
 
   /** SHA-256 (hex) of everything read so far followed by the file's size as a little-endian u64. Call it once, last. */

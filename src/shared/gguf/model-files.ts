@@ -25,6 +25,7 @@ export interface ModelHeaders<Source extends ByteSource = ByteSource> {
  * @param path of the model, or of the first part of a split one; the others lie beside it
  * @param open gives the bytes of a file; called once a file, in the order of the parts
  * @param expectedParts how many there must be; default: as many as the first says
+ * @param skipsTokens as {@link readGguf} has it
  * @throws RocmForgeError `MODEL_FILE_UNREADABLE`, `GGUF_INVALID`; `INVALID_OPTION` when the path is of another part;
  *   `MODEL_FILE_CHANGED` when there are not as many parts as expected
  */
@@ -32,11 +33,12 @@ export function readModelHeaders<Source extends ByteSource>(
   path: string,
   open: (name: string) => Source,
   expectedParts?: number,
+  skipsTokens = false,
 ): ModelHeaders<Source> {
   const parts: ModelPart<Source>[] = [];
   const read = (name: string): GgufFile => {
     const source = open(name);
-    const file = readGguf(source);
+    const file = readGguf(source, skipsTokens);
     parts.push({ source, file });
     return file;
   };
@@ -67,16 +69,17 @@ export class ModelFiles implements ModelHeaders<FileByteSource> {
    *
    * @param path of the model, or of the first part of a split one; the others lie beside it
    * @param openPaths where to open each of its files, when that is not its path: descriptors that were handed down
+   * @param skipsTokens as {@link readGguf} has it
    * @throws RocmForgeError of {@link readModelHeaders}
    */
-  constructor(path: string, openPaths?: readonly string[]) {
+  constructor(path: string, openPaths?: readonly string[], skipsTokens = false) {
     const open = (name: string): FileByteSource => {
       const source = new FileByteSource(openPaths?.[this.sources.length] ?? name, name);
       this.sources.push(source);
       return source;
     };
     try {
-      ({ parts: this.parts, model: this.model } = readModelHeaders(path, open, openPaths?.length));
+      ({ parts: this.parts, model: this.model } = readModelHeaders(path, open, openPaths?.length, skipsTokens));
     } catch (error) {
       this.close();
       throw error;

@@ -45,15 +45,16 @@ export interface GgufFile extends GgufModel {
  * Reads the header of a GGUF v2 or v3 file; format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md.
  * Time and memory are bounded by the header's real size, whatever its counts claim.
  *
+ * @param skipsTokens leave the strings of `tokenizer.` arrays empty: their numbers are read alone
  * @throws RocmForgeError `GGUF_INVALID`, one sentence with file, key or tensor, and byte offset
  * @throws RocmForgeError `MODEL_FILE_UNREADABLE` from the source
  */
-export function readGguf(source: ByteSource): GgufFile {
+export function readGguf(source: ByteSource, skipsTokens = false): GgufFile {
   const cursor = new HeaderCursor(source);
   const version = readVersion(source, cursor);
   cursor.subject = 'the header';
   const tensorCount = cursor.count('tensors', MIN_TENSOR_INFO_BYTES);
-  const metadata = new GgufMetadata(readMetadata(cursor), source.name);
+  const metadata = new GgufMetadata(readMetadata(cursor, skipsTokens), source.name);
   const infos = readTensorInfos(cursor, tensorCount);
   const alignment = metadata.number('general.alignment') ?? DEFAULT_ALIGNMENT_BYTES;
   const dataOffset = Math.ceil(cursor.position / alignment) * alignment;
@@ -78,9 +79,9 @@ function readVersion(source: ByteSource, cursor: HeaderCursor): number {
   return cursor.fail(`is ${version}; versions 2 and 3 are supported`, 4);
 }
 
-function readMetadata(cursor: HeaderCursor): ReadonlyMap<string, GgufValue> {
+function readMetadata(cursor: HeaderCursor, skipsTokens: boolean): ReadonlyMap<string, GgufValue> {
   const count = cursor.count('metadata keys', MIN_KEY_VALUE_BYTES);
-  const values = new MetadataValueReader(cursor);
+  const values = new MetadataValueReader(cursor, skipsTokens);
   const entries = new Map<string, GgufValue>();
   for (let index = 0; index < count; index++) {
     cursor.subject = `metadata key ${index} of ${count}`;

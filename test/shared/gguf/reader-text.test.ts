@@ -1,5 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { MemoryByteSource } from '../../../src/shared/gguf/byte-source.js';
+import { readGguf } from '../../../src/shared/gguf/reader.js';
 import { decodeText } from '../../../src/shared/gguf/text.js';
 import { GgufBuilder, typed } from '../../support/gguf-builder.js';
 import { runs } from '../../support/run-size.js';
@@ -74,6 +76,31 @@ test('vocabulary tokens of raw bytes stay different from each other', () => {
   const texts = metadata.strings('tokenizer.ggml.tokens')!;
   expect(texts).toEqual(['\udce2', '\udce3', 'é', 'a\udcff']);
   expect(texts.map((text) => [...encodeText(text)])).toEqual(tokens.map((bytes) => [...bytes]));
+});
+
+test('without its tokens a file is the same but for their text', () => {
+  const builder = new GgufBuilder()
+    .set('general.name', 'a')
+    .set('tokenizer.ggml.tokens', ['the', 'old', 'fox'])
+    .set('tokenizer.ggml.model', 'gpt2')
+    .set('tags', ['b', 'c'])
+    .tensor('t', { dims: [32] });
+  const whole = builder.read();
+  const { metadata, fingerprint, tensors, dataOffset } = readGguf(builder.source(), true);
+  expect(metadata.strings('tokenizer.ggml.tokens')).toEqual(['', '', '']);
+  expect([metadata.string('tokenizer.ggml.model'), metadata.strings('tags')]).toEqual(['gpt2', ['b', 'c']]);
+  expect({ fingerprint, tensors, dataOffset }).toEqual({
+    fingerprint: whole.fingerprint,
+    tensors: whole.tensors,
+    dataOffset: whole.dataOffset,
+  });
+});
+
+test('a token that is longer than the file is refused where its text is not read, too', () => {
+  const bytes = Buffer.from(new GgufBuilder().set('tokenizer.ggml.tokens', ['the', 'old']).build());
+  bytes.writeUInt32LE(1_000_000, bytes.lastIndexOf('old') - 8);
+  for (const skipsTokens of [false, true])
+    expect(() => readGguf(new MemoryByteSource(bytes, 'x'), skipsTokens)).toThrow(/has a string of 1000000 bytes/);
 });
 
 test('a token that is a byte order mark is kept', () => {
