@@ -34,15 +34,19 @@ describe.skipIf(missing !== undefined)('when the GPU fails while streams run', (
 
   it('no memory for the model when it is loaded again: tried once more, and the tokens are the same', async () => {
     const before = { ...process.env };
-    new HipDouble().install();
+    // From one of its allocations on.
+    const double = new HipDouble({ fault: 'oom@malloc:9+' });
+    double.install();
     try {
       const server = await startTestGateway(model, { ...gpu, stepTimeoutMs: 4000 });
       try {
         const undisturbed = await generate(server.client, message);
-        // For the next executor alone, at one of its allocations.
-        new HipDouble({ fault: 'oom@malloc:9' }).install();
+        double.plant();
         const running = generate(server.client, message);
         process.kill(server.gateway.executorPid() as number, 'SIGKILL');
+        // For the next executor alone.
+        await expect.poll(() => server.gateway.faults.length, { interval: 5, timeout: 20_000 }).toBe(2);
+        double.mend();
         expect((await running).tokenIds).toEqual(undisturbed.tokenIds);
         expect(server.gateway.executorEpoch()).toBe(3);
         expect(server.gateway.faults.map(({ cause }) => cause)[1]).toMatch(/out of device memory/);

@@ -3,6 +3,7 @@ import { afterEach, describe, expect, it, vi } from 'vitest';
 import { BLOCK_TOKENS } from '../../src/gateway/replica/scheduler/block-manager.js';
 import { logLevel, logSink, setLogLevel } from '../../src/shared/log.js';
 import type { LogLevel } from '../../src/shared/log-levels.js';
+import { executorsOf } from '../../tools/executors-of.mjs';
 import { type Generated, generate, request, startTestGateway, type TestGateway } from '../support/gateway.js';
 import { doubleIsMissing, HipDouble } from '../support/hip-double.js';
 import { seen } from '../support/kill-run.js';
@@ -82,6 +83,27 @@ describe.skipIf(missing !== undefined)('memory of a GPU that outlives executors'
     expect(loaded - (bytesIn() - afterKill)).toBeGreaterThan(0.9 * statSync(model).size);
     // It knows their memory, and captures them when steps need them or nothing runs.
     await expect.poll(() => graphs() - graphsAfterKill).toBe(each);
+  });
+
+  it('the next executor has begun to start before it is needed, where there is no spare', async () => {
+    await start();
+    const waiting = () => executorsOf(process.pid).filter((pid) => pid !== executorPid());
+    await expect.poll(waiting).toHaveLength(1);
+    const [next] = waiting();
+    const before = bytesIn();
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    expect(bytesIn()).toBe(before);
+    const [first, second] = await disturbed(() => {
+      process.kill(executorPid(), 'SIGKILL');
+    });
+    expect(seen(second)).toEqual(seen(first));
+    expect(executorPid()).toBe(next);
+    await expect.poll(waiting).toHaveLength(1);
+    // Nothing is left of it with the gateway.
+    const [left] = waiting();
+    await server?.stop();
+    server = undefined;
+    await expect.poll(() => executorsOf(process.pid)).not.toContain(left);
   });
 
   it('weights that were damaged meanwhile are loaded again, and no token is wrong', async () => {

@@ -20,6 +20,8 @@ export interface ExecutorProcessOptions extends GivenValues<typeof EXECUTOR_OPTI
   readonly keeper?: string | undefined;
   /** True if another executor is to fit on the device beside this one. */
   readonly hasSpare?: boolean | undefined;
+  /** True if it is to open no device before {@link ExecutorProcess.begin}. */
+  readonly standby?: boolean | undefined;
   /** True if the error with which it ends is to be logged as it writes it; default: its end is reported with it. */
   readonly forwardsError?: boolean | undefined;
   /** The program of the executor; default: this package's own. */
@@ -75,6 +77,7 @@ export class ExecutorProcess {
     for (const open of options.modelDescriptors ?? []) args.push('--model-fd', String(stdio.push(open) - 1));
     if (options.keeper !== undefined) args.push('--keeper', options.keeper);
     if (options.hasSpare) args.push('--has-spare');
+    if (options.standby) args.push('--standby');
     if (options.keptMemory !== undefined) {
       args.push('--kept-memory-fd', String(stdio.push(options.keptMemory) - 1));
     }
@@ -115,6 +118,11 @@ export class ExecutorProcess {
 
   get pid(): number | undefined {
     return this.child.pid;
+  }
+
+  /** Lets one that stands by open its device. */
+  begin(): void {
+    if (this.child.stdin?.writable === true) this.child.stdin.write('\n');
   }
 
   private removeFolder(): void {

@@ -32,11 +32,6 @@ export class SpareExecutor {
     private readonly log: Logger,
   ) {}
 
-  /** True if there is one, loaded or not. */
-  get isThere(): boolean {
-    return this.spare !== undefined;
-  }
-
   /** True if one is loaded. */
   get isReady(): boolean {
     return this.ready;

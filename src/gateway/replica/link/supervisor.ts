@@ -117,8 +117,9 @@ export class Supervisor {
   private readonly memory: KeptMemory;
   private readonly spare: SpareExecutor | undefined;
   private isSpareMissing = false;
-  /** The next executor, started while the last one ends. */
+  /** A process for the next executor, where there is no spare. */
   private next: ExecutorProcess | undefined;
+  private nextTimer: NodeJS.Timeout | undefined;
   /** State of the address of a remote executor while none responds there. */
   private silence: Silence | undefined;
 
@@ -226,6 +227,7 @@ export class Supervisor {
     this.isReplaced = true;
     // It was started before whatever is to be another now.
     void this.spare?.stop();
+    void this.stopNext();
     this.numerics = undefined;
     this.happen('replace');
     return true;
@@ -241,6 +243,7 @@ export class Supervisor {
     if (this.state !== 'serving' && this.state !== 'failed') return false;
     this.isReplaced = this.state === 'serving';
     void this.spare?.stop();
+    void this.stopNext();
     this.happen('unload');
     return true;
   }
@@ -312,7 +315,7 @@ export class Supervisor {
         this.isUnjudged = true;
         this.session?.close();
         this.session = undefined;
-        this.startNext();
+        this.beginNext();
         this.listener.lost(this.cause ?? unavailable('the executor ended'));
         break;
       case 'terminate':
@@ -383,7 +386,9 @@ export class Supervisor {
       this.numerics = session.model.arithmetic;
       this.happen('ready');
       const spareDelayMs = this.spareDelayMs(session.info.platform);
-      if (spareDelayMs !== undefined && session.model.hasRoomForSpare) this.spare?.ensure(spareDelayMs);
+      if (this.spare !== undefined && spareDelayMs !== undefined && session.model.hasRoomForSpare)
+        this.spare.ensure(spareDelayMs);
+      else this.prepareNext();
       this.noteSpare(session.model.hasRoomForSpare);
       this.log.info({ epoch: this.started, executorPid: this.pid, device: session.info.device }, 'executor serving');
       this.listener.serving(session);
@@ -423,8 +428,7 @@ export class Supervisor {
     if (!('spawn' in executor)) return { address: executor.address };
     this.outOfMemoryKills = outOfMemoryKills();
     const spare = this.spare?.take();
-    const child = spare?.process ?? this.next ?? this.startProcess(executor.spawn);
-    if (child === this.next) this.next = undefined;
+    const child = spare?.process ?? this.takeNext() ?? this.startProcess(executor.spawn);
     this.process = child;
     void child.exited.then((exit) => {
       this.processEnded(child, exit);
@@ -442,26 +446,44 @@ export class Supervisor {
     return new ExecutorProcess(options, stepTimeoutMs, this.log);
   }
 
-  /**
-   * Starts the process of the next executor while the last one ends: NVIDIA's driver takes some 80 ms for the end of a process, and as
-   * long again to begin another. It loads nothing before the last one has ended. Not on AMD GPUs, which may be reset after a fault.
-   */
-  private startNext(): void {
+  private takeNext(): ExecutorProcess | undefined {
+    clearTimeout(this.nextTimer);
+    const { next } = this;
+    this.next = undefined;
+    next?.begin();
+    return next;
+  }
+
+  /** Starts a process for the next executor in a while, which takes nothing of the device: most of its start is over when it is needed. */
+  private prepareNext(): void {
+    clearTimeout(this.nextTimer);
     const { executor } = this.options;
-    if (!('spawn' in executor) || this.spare?.isThere === true || this.isReplaced || this.state !== 'suspect') return;
-    if (!this.memory.isOfGpu || this.device?.platform !== 'cuda') return;
-    try {
-      const next = this.startProcess(executor.spawn);
-      this.next = next;
-      void next.exited.then(() => {
-        if (this.next === next) this.next = undefined;
-      });
-    } catch {
-      // It is tried again when the last one has ended, and then reported.
-    }
+    if (!('spawn' in executor) || !this.memory.isOfGpu || this.next !== undefined) return;
+    const { spawn } = executor;
+    this.nextTimer = setTimeout(() => {
+      try {
+        const next = this.startProcess({ ...spawn, standby: true });
+        this.next = next;
+        void next.exited.then(() => {
+          if (this.next === next) this.next = undefined;
+        });
+      } catch {
+        // The start of the next executor tells.
+      }
+    }, SPARE_DELAY_MS);
+    this.nextTimer.unref();
+  }
+
+  /**
+   * Lets the next executor open its device while the last one ends, for which NVIDIA's driver takes some 80 ms; it loads nothing before.
+   * Not on AMD GPUs, which may be reset after a fault.
+   */
+  private beginNext(): void {
+    if (this.state === 'suspect' && !this.isReplaced && this.device?.platform === 'cuda') this.next?.begin();
   }
 
   private async stopNext(): Promise<void> {
+    clearTimeout(this.nextTimer);
     const { next } = this;
     this.next = undefined;
     await next?.end(GRACE_MS);
