@@ -14,8 +14,10 @@ const load = (device: Device, path: string): Promise<LoadedModel> =>
   loadModel(device, { path, kvCacheType: 'f16', fingerprint: '', ...LIMITS }, () => undefined);
 
 /** The methods of a native device that a load calls; each may be made to throw at its n-th call over all. */
-/** Plans of a loaded model: the whole, and its two parts for steps whose rows are masked. */
-const PLANS = 3;
+/** Plans of a loaded model: the whole, its two parts for steps whose rows are masked, and that of blocks' checksums. */
+const PLANS = 4;
+/** And on a GPU that of weights' checksums. */
+const GPU_PLANS = 5;
 
 const STAGES = ['kernel', 'allocate', 'write', 'read', 'createPlan', 'run'] as const;
 
@@ -58,7 +60,7 @@ describe('a load that fails leaves nothing on the device', () => {
       const whole = new FakeNativeDevice();
       const model = await load(fakeGpu(whole), path);
       expect(whole.held.bytes).toBeGreaterThan(0);
-      expect(whole.held).toMatchObject({ plans: PLANS, graphs: model.graphs.buckets.all().length });
+      expect(whole.held).toMatchObject({ plans: GPU_PLANS, graphs: model.graphs.buckets.all().length });
       const stages = new Set<string>();
       const calls = whole.calls;
       for (let failAt = 1; failAt <= calls; failAt++) {

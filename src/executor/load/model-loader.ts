@@ -179,8 +179,8 @@ export class ModelLoader {
       graphs,
       captureMs,
       checkWeights: async () => {
-        for (const [stage, { weights }] of brought) {
-          if (await weights.isIntact(stage.memory)) continue;
+        for (const { weights } of brought.values()) {
+          if (await weights.isIntact()) continue;
           throw new RocmForgeError('EXECUTOR_UNAVAILABLE', 'weights in device memory are damaged');
         }
       },

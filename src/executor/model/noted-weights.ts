@@ -12,7 +12,7 @@ interface Note {
 export interface NotedWeights {
   /** `TensorReader.checksum` of what it has read. */
   readonly checksum: bigint;
-  /** `deviceSums` of the allocations. */
+  /** Checksums of the allocations. */
   readonly sums: readonly string[];
 }
 

@@ -2,7 +2,7 @@ import { RocmForgeError } from '../../shared/errors.js';
 import type { GgufModel, GgufTensor } from '../../shared/gguf/reader.js';
 import { bufferFrom, type Device, type DeviceBuffer, type DeviceScope } from '../device/device.js';
 import { isBlockType } from '../kernels/index.js';
-import { deviceSums } from './device-sums.js';
+import { DeviceSums } from './device-sums.js';
 import type { ModelContent } from './mapped-model.js';
 import { firstRows, type Matrix } from './matrix.js';
 import { type NotedWeights, notedWeights, noteWeights } from './noted-weights.js';
@@ -24,8 +24,8 @@ export class Weights {
   /** Experts whose gates and ups are one matrix each, by the gate's name. */
   private readonly gateUps = new Map<string, DeviceBuffer>();
   private sum = 0n;
-  /** Allocations on a GPU, and their {@link deviceSums} where they outlive this process. */
-  private brought: readonly DeviceBuffer[] = [];
+  /** Allocations on a GPU, and their checksums where they outlive this process. */
+  private brought: DeviceSums | undefined;
   private sums: readonly string[] | undefined;
   /** Number of allocations that a process before this one had brought, and that were damaged and are brought again. */
   restored = 0;
@@ -113,9 +113,10 @@ export class Weights {
     const buffers = sizes.map((bytes) => memory.allocateKept('u8', bytes));
     const table = places.tiedBytes > 0 ? memory.allocateKept('u8', places.tiedBytes) : undefined;
     const all = table === undefined ? buffers : [...buffers, table];
-    this.brought = all;
+    const brought = new DeviceSums(memory, all);
+    this.brought = brought;
     const noted = notedWeights(device, all.length);
-    const sums = noted && (await deviceSums(memory, all));
+    const sums = noted && (await brought.of());
     const isThere = (index: number): boolean => sums !== undefined && sums[index] === noted?.sums[index];
     this.restored = noted === undefined ? 0 : all.filter((_, i) => !isThere(i)).length;
     const scratch = memory.child(false);
@@ -157,10 +158,10 @@ export class Weights {
 
   /** Leaves a note of what was brought, for a process that finds it on the device; or checks what was brought again against it. */
   private async settle(memory: DeviceScope, noted: NotedWeights | undefined): Promise<void> {
-    this.sums = noted?.sums ?? (await deviceSums(memory, this.brought));
+    this.sums = noted?.sums ?? (await this.brought?.of()) ?? [];
     if (noted === undefined) {
       await noteWeights(memory.device, { checksum: this.sum, sums: this.sums });
-    } else if (this.restored > 0 && !(await this.isIntact(memory))) {
+    } else if (this.restored > 0 && !(await this.isIntact())) {
       throw new RocmForgeError(
         'MODEL_FILE_CHANGED',
         'damaged weights were loaded again and differ from those before: the model file has other content',
@@ -169,10 +170,10 @@ export class Weights {
   }
 
   /** True unless the device's memory holds something else than was brought; always where it ends with this process. */
-  async isIntact(memory: DeviceScope): Promise<boolean> {
+  async isIntact(): Promise<boolean> {
     const { sums } = this;
-    if (sums === undefined) return true;
-    const now = await deviceSums(memory, this.brought);
+    if (sums === undefined || this.brought === undefined) return true;
+    const now = await this.brought.of();
     return now.every((sum, i) => sum === sums[i]);
   }
 
