@@ -5,8 +5,10 @@
 //   node bench/gpu/recovery.mjs --model build/8b.gguf --device cuda [--streams 64] [--prompt 1000] [--kills 5]
 //     -- [options of serve, such as --gpus 0,1 --split tensor]
 //   node bench/gpu/recovery.mjs --model models/demo.gguf --device host --streams 8 --prompt 100
+//   node bench/gpu/recovery.mjs --model build/8b.gguf --interval 1000 --kills 20 --tokens 3000
 //
-// Ends with code 1 when a stream has other tokens than undisturbed.
+// With --interval the streams run once, and an executor is killed each time so many milliseconds have passed, whether there is a
+// spare or not. Ends with code 1 when a stream has other tokens than undisturbed.
 import { spawn } from 'node:child_process';
 import os from 'node:os';
 import path from 'node:path';
@@ -27,6 +29,7 @@ const config = {
     modes: { type: 'string', default: 'spare,keeper,plain' },
     // SIGKILL from outside, or SIGABRT as for a fault of the executor's own.
     signal: { type: 'string', default: 'SIGKILL' },
+    interval: { type: 'string' },
   },
   allowPositionals: true,
 };
@@ -117,6 +120,34 @@ function offer({ client }) {
   return { runs, all };
 }
 
+/** Kills at an interval while the streams run. */
+async function killAtIntervals(mode, server, undisturbed) {
+  const { runs, all } = offer(server);
+  while (runs.some(({ ids }) => ids.length < 20)) await wait(5);
+  let isOver = false;
+  void all.then(() => {
+    isOver = true;
+  });
+  let killed = 0;
+  while (killed < kills && !isOver) {
+    const [active] = server.executors();
+    if (active !== undefined) {
+      process.kill(active, values.signal);
+      killed += 1;
+    }
+    await wait(Number(values.interval));
+  }
+  await all;
+  const lost = runs.filter(({ error }) => error !== undefined).length;
+  const changed = runs.filter(({ ids }, i) => ids.join() !== undisturbed.runs[i].ids.join()).length;
+  const longest = Math.max(...runs.flatMap(({ at }) => at.slice(1).map((time, i) => time - at[i])));
+  const { signal, interval } = values;
+  console.log(
+    JSON.stringify({ mode, signal, interval, kills: killed, lost, changed, longestPauseMs: Math.round(longest) }),
+  );
+  return lost === 0 && changed === 0 && killed === kills;
+}
+
 let isGood = true;
 for (const mode of values.modes.split(',')) {
   const server = await serve(mode);
@@ -124,6 +155,11 @@ for (const mode of values.modes.split(',')) {
   await offer(server).all;
   const undisturbed = offer(server);
   await undisturbed.all;
+  if (values.interval !== undefined) {
+    isGood = (await killAtIntervals(mode, server, undisturbed)) && isGood;
+    await server.stop();
+    continue;
+  }
   const begun = Math.max(...undisturbed.runs.map(({ at }) => at[0]));
   const late = undisturbed.runs.flatMap(({ at }) => at.filter((time) => time > begun));
   const perSecond = (1000 * late.length) / (Math.max(...late) - begun);

@@ -37,7 +37,7 @@ export interface ExecutorOptions extends ExecutorServerOptions {
   /** True if another executor is to fit on the device beside this one. */
   readonly hasSpare?: boolean | undefined;
   /** Opens no device before its parent writes to stdin. */
-  readonly standby?: boolean | undefined;
+  readonly prestarted?: boolean | undefined;
   /** The least time a step gets before this executor calls itself unhealthy. */
   readonly stepTimeoutMs: number;
   /** Milliseconds for which a silent gateway keeps this executor from others. */
@@ -64,7 +64,7 @@ export async function runExecutor(options: ExecutorOptions): Promise<void> {
     process.stdin.on('error', () => stop());
     process.stdin.resume();
   }
-  if (options.standby === true) await new Promise((resolve) => process.stdin.once('data', resolve));
+  if (options.prestarted === true) await new Promise((resolve) => process.stdin.once('data', resolve));
   const devices = openDevices(options.device, (platform, reason) => log.info({ platform }, `not used: ${reason}`));
   await useKeptMemory(devices, options, log);
   const service = new ExecutorService(devices, log, options, {

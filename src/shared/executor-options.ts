@@ -81,7 +81,7 @@ export const INHERITED_OPTIONS = {
   }),
   keeper: option('<path>', text, 'socket of the process that keeps a GPU’s memory', HIDDEN),
   hasSpare: flag('leave room for another executor on the device', HIDDEN),
-  standby: flag('open no device before the process that started this one writes to stdin', HIDDEN),
+  prestarted: flag('open no device before the process that started this one writes to stdin', HIDDEN),
 };
 
 /** Options with which a gateway starts an executor. */

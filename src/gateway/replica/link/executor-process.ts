@@ -21,7 +21,7 @@ export interface ExecutorProcessOptions extends GivenValues<typeof EXECUTOR_OPTI
   /** True if another executor is to fit on the device beside this one. */
   readonly hasSpare?: boolean | undefined;
   /** True if it is to open no device before {@link ExecutorProcess.begin}. */
-  readonly standby?: boolean | undefined;
+  readonly prestarted?: boolean | undefined;
   /** True if the error with which it ends is to be logged as it writes it; default: its end is reported with it. */
   readonly forwardsError?: boolean | undefined;
   /** The program of the executor; default: this package's own. */
@@ -77,7 +77,7 @@ export class ExecutorProcess {
     for (const open of options.modelDescriptors ?? []) args.push('--model-fd', String(stdio.push(open) - 1));
     if (options.keeper !== undefined) args.push('--keeper', options.keeper);
     if (options.hasSpare) args.push('--has-spare');
-    if (options.standby) args.push('--standby');
+    if (options.prestarted) args.push('--prestarted');
     if (options.keptMemory !== undefined) {
       args.push('--kept-memory-fd', String(stdio.push(options.keptMemory) - 1));
     }

@@ -462,7 +462,7 @@ export class Supervisor {
     const { spawn } = executor;
     this.nextTimer = setTimeout(() => {
       try {
-        const next = this.startProcess({ ...spawn, standby: true });
+        const next = this.startProcess({ ...spawn, prestarted: true });
         this.next = next;
         void next.exited.then(() => {
           if (this.next === next) this.next = undefined;
