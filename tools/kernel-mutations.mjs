@@ -148,10 +148,31 @@ export const MUTATIONS = [
   },
   {
     name: 'attention: scores capped by twice the cap',
+    file: 'forge/attention.h',
+    from: 'quotient_of(2.0f * x, cap)',
+    to: 'quotient_of(x, cap)',
+    test: 'attention_paged',
+  },
+  {
+    name: 'softcap: twice the cap',
     file: 'forge/device.h',
     from: 'exp_of(2.0f * x / cap)',
     to: 'exp_of(x / cap)',
-    test: 'attention_paged',
+    test: 'softcap',
+  },
+  {
+    name: 'checksums of blocks: the index of a word left out',
+    file: 'block_sums.hip',
+    from: '(word ^ index * 0x9e3779b1u)',
+    to: '(word ^ (index >> 16) * 0x9e3779b1u)',
+    test: 'block_sums',
+  },
+  {
+    name: 'checksums of blocks: the last words left out',
+    file: 'block_sums.hip',
+    from: 'for (int i = whole + thread_id(); i < count;',
+    to: 'for (int i = whole + BLOCK + thread_id(); i < count;',
+    test: 'block_sums',
   },
   {
     name: 'gelu: the cube left out',

@@ -48,6 +48,8 @@ const { launchedOn } = await fromDist('device', 'contract.js');
 const filesOf = (contracts) => new Set(contracts.map(({ source }) => path.basename(source)));
 /** Files that the default tier builds for the host, and for lanes. */
 const hostFiles = filesOf(launchedOn(allContracts, 'host'));
+/** And those that the full tier builds for the host: where a block may be one thread. */
+const serialFiles = filesOf(allContracts.filter(({ needsBlock }) => !needsBlock));
 const lanesFiles = new Set([...hostFiles, ...filesOf(launchedOn(allContracts, 'portable'))]);
 const twinFiles = filesOf(allContracts.filter(({ source }) => source.startsWith('twins/')));
 
@@ -82,7 +84,10 @@ function plant(folder, mutation) {
 function build(folder, files) {
   // The levels differ in what the full tier runs of them; one is enough to tell whether the default tier notices.
   const targets = isFull
-    ? [['--twins', '--target', ['host', ...lanes].join(), '--only', files.join()]]
+    ? [
+        ['--twins', '--target', 'host', '--only', files.filter((file) => serialFiles.has(file)).join()],
+        ['--twins', '--target', lanes.join(), '--only', files.join()],
+      ]
     : [
         ['--native', '--target', 'host', '--only', files.filter((file) => hostFiles.has(file)).join()],
         ['--target', 'lanes32', '--only', files.filter((file) => lanesFiles.has(file)).join()],
