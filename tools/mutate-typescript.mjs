@@ -3,7 +3,8 @@
 //
 //   node tools/mutate-typescript.mjs
 //     [--only TEXT,...]  the mistakes whose name contains one of these
-//     [--tier TIER]      `default` (what `npm test` runs), or `full`
+//     [--shard I/N]      of those every N-th, from the I-th on
+//     [--tier TIER]      `default` (what `npm test` runs), or `full`: what the default tier does not notice is tried with the full one
 //     [--within SECONDS] look no longer than that for a test that notices; default: until all have run
 //     [--record FILE]    write what is printed to FILE, too
 //     [--least N]        end with 1 when fewer are caught; default: all
@@ -30,6 +31,7 @@ const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const { values: options } = parseArgs({
   options: {
     only: { type: 'string', default: '' },
+    shard: { type: 'string', default: '1/1' },
     tier: { type: 'string', default: 'default' },
     within: { type: 'string' },
     record: { type: 'string' },
@@ -43,6 +45,10 @@ const GROWTH = 2;
 /** Time within which a test's awaited event comes, or never. */
 const TEST_TIMEOUT_MS = 120_000;
 const RUN_TIMEOUT_MS = 1_200_000;
+/** Tiers that are tried, one after the other. @type {readonly ('default' | 'full')[]} */
+const tiers = options.tier === 'full' ? ['default', 'full'] : ['default'];
+/** The one that runs. */
+let tier = tiers[0];
 /** Folders that a copy links to in place of having its own, and those it lacks. */
 const LINKED = ['node_modules', 'build'];
 const LEFT_OUT = ['.git', 'coverage', ...LINKED];
@@ -68,7 +74,7 @@ let endRunning;
 /** Runs a program to its end, with all that it starts. @returns its exit status; null where it did not end in time */
 function run(program, args, cwd) {
   const { ROCMFORGE_TIER, ...rest } = process.env;
-  const env = options.tier === 'full' ? { ...rest, ROCMFORGE_TIER: 'full' } : rest;
+  const env = tier === 'full' ? { ...rest, ROCMFORGE_TIER: 'full' } : rest;
   // Copies are no repositories, wherever they lie; and what a test leaves behind goes with them.
   const own = { GIT_CEILING_DIRECTORIES: places, TMPDIR: temporary };
   const child = spawn(program, args, { cwd, env: { ...env, ...own }, detached: true });
@@ -119,7 +125,7 @@ const sharedWords = (file, name) => name.split(/[/-]/).filter((word) => word.len
 
 /** The test files that a change may concern, those first that are likely to notice soonest. */
 function candidates(importers, target, name) {
-  const most = TIER_NAMES.findIndex((tier) => tier === options.tier);
+  const most = TIER_NAMES.indexOf(tier);
   return [...distancesFrom(importers, target)]
     .map(([file, distance]) => ({
       file,
@@ -165,14 +171,15 @@ const passing = new Map();
 
 /** True if a test file passes where nothing is changed. */
 async function passes(file) {
-  if (!passing.has(file)) passing.set(file, (await failures(unchanged, [file])).size === 0);
-  return passing.get(file);
+  const key = `${tier} ${file}`;
+  if (!passing.has(key)) passing.set(key, (await failures(unchanged, [file])).size === 0);
+  return passing.get(key);
 }
 
 /** @returns the file and the test that noticed; undefined: none did */
 async function caughtBy(files) {
   const end = performance.now() + 1000 * Number(options.within ?? Number.POSITIVE_INFINITY);
-  let left = files.filter((file) => passing.get(file) !== false);
+  let left = files.filter((file) => passing.get(`${tier} ${file}`) !== false);
   for (let size = FIRST_FILES; left.length > 0 && performance.now() < end; size *= GROWTH) {
     const chosen = left.slice(0, size);
     const failed = await failures(mutated, chosen);
@@ -191,7 +198,12 @@ async function tryOne({ file, name, target }, importers) {
   await mustRun(`${name} does not apply`, 'git', ['apply', file], mutated);
   try {
     await build(name, mutated);
-    return await caughtBy(candidates(importers, target, name));
+    for (const each of tiers) {
+      tier = each;
+      const found = await caughtBy(candidates(importers, target, name));
+      if (found !== undefined) return found;
+    }
+    return undefined;
   } finally {
     cpSync(path.join(unchanged, target), path.join(mutated, target));
     cpSync(path.join(unchanged, 'dist'), path.join(mutated, 'dist'), { recursive: true });
@@ -207,7 +219,10 @@ function tell(line) {
 
 async function main() {
   if (!['default', 'full'].includes(options.tier)) throw new Error(`--tier is ${options.tier}; use default or full`);
-  const chosen = mutationsOf(root).filter(({ name }) => options.only.split(',').some((text) => name.includes(text)));
+  const [shard, shards] = options.shard.split('/').map(Number);
+  const chosen = mutationsOf(root)
+    .filter(({ name }) => options.only.split(',').some((text) => name.includes(text)))
+    .filter((_, i) => i % shards === shard - 1);
   const importers = importersOf(root);
   mkdirSync(temporary);
   copyTree(mutated);

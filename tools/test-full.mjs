@@ -25,6 +25,7 @@ const evidence = path.join(root, 'docs', 'evidence', 'full-run.md');
 const durationsFile = path.join(root, 'test', 'durations.json');
 const SHARDS = 4;
 const EMULATOR_SHARDS = 2;
+const MUTATION_SHARDS = 3;
 /** AMD targets whose reference kernels are compiled and counted too. */
 const REFERENCE_TARGETS = 'gfx942,gfx1030,gfx1100,gfx1201';
 
@@ -117,7 +118,11 @@ const SUITES = [
   },
   { name: 'clients', minutes: 20, commands: ['node bench/peers/clients.mjs'] },
   { name: 'kernel-mutations', minutes: 60, commands: ['node tools/mutate-kernels.mjs --tier full'] },
-  { name: 'typescript-mutations', minutes: 60, commands: ['node tools/mutate-typescript.mjs --tier full'] },
+  ...Array.from({ length: MUTATION_SHARDS }, (_, i) => ({
+    name: `typescript-mutations-${i + 1}`,
+    minutes: 60,
+    commands: [`node tools/mutate-typescript.mjs --tier full --shard ${i + 1}/${MUTATION_SHARDS}`],
+  })),
   ...Array.from({ length: EMULATOR_SHARDS }, (_, i) => ({
     name: `emulator-${i + 1}`,
     minutes: 45,
