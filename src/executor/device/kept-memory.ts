@@ -42,6 +42,8 @@ export interface KeptMemory {
   readonly isFound: boolean;
   /** A note of an executor before this one. */
   noted(key: string): string | undefined;
+  /** What one range held was damaged and is written anew: what was computed with it is another identity's. */
+  repaired(): Promise<void>;
   /** Leaves a note for those that follow. */
   note(key: string, value: string): Promise<void>;
 }
@@ -90,6 +92,7 @@ export class HostKeptMemory implements KeptMemory {
   /** On the host everything else is in the model's file. */
   noted(): undefined {}
   async note(): Promise<void> {}
+  async repaired(): Promise<void> {}
 
   identity(): bigint {
     this.known ??= this.settle();
@@ -122,7 +125,18 @@ function readHeader(descriptor: number): Header | undefined {
   const bytes = Buffer.alloc(HEADER_BYTES);
   const read = readSync(descriptor, bytes, 0, HEADER_BYTES, 0);
   const line = bytes.toString('latin1', 0, read).split('\n')[0] ?? '';
-  return line.startsWith('{') ? (JSON.parse(line) as Header) : undefined;
+  return line === '' || line.startsWith('\0') ? undefined : headerOf(line);
+}
+
+/** What an executor wrote that a fault may have damaged since: then there are no ranges to be found. */
+function headerOf(line: string): Header {
+  try {
+    const { identity, ranges } = JSON.parse(line) as Header;
+    if (/^\d{1,20}$/.test(identity) && Array.isArray(ranges)) return { identity, ranges };
+  } catch {
+    // Below.
+  }
+  return { identity: '0', ranges: [] };
 }
 
 /** Identity of new memory: a random number other than 0. */

@@ -19,6 +19,9 @@ function offsetBehind(end: number, bytes: number): number {
   return roundUp(end, bytes < LARGE_BYTES ? ALIGNMENT : PAGE_BYTES);
 }
 
+/** Key of the note that counts repairs. */
+const REPAIRS = 'repairs';
+
 /** Chunk of which some ranges have been given out. */
 interface OpenChunk {
   readonly address: number;
@@ -31,13 +34,17 @@ export class GpuKeptMemory implements KeptMemory {
   private open: OpenChunk | undefined;
   private isOther = false;
   private known: bigint | undefined;
+  /** Times that the ranges were repaired, by executors before this one and by it. */
+  private repairs: number;
 
   /** @param device its index among those of the model */
   constructor(
     private readonly keeper: KeeperClient,
     private readonly native: Pick<NativeSharing, 'importMemory'>,
     private readonly device: number,
-  ) {}
+  ) {
+    this.repairs = Number(this.noted(REPAIRS) ?? 0);
+  }
 
   async reserve(name: string, sizes: readonly number[]): Promise<void> {
     this.open = undefined;
@@ -68,8 +75,16 @@ export class GpuKeptMemory implements KeptMemory {
   release(): void {}
 
   identity(): bigint {
-    this.known ??= this.isOther ? randomIdentity() : BigInt(this.keeper.state.identity);
+    this.known ??= this.isOther
+      ? randomIdentity()
+      : BigInt.asUintN(64, BigInt(this.keeper.state.identity) + 2n * BigInt(this.repairs));
     return this.known;
+  }
+
+  async repaired(): Promise<void> {
+    this.repairs += 1;
+    // Before anything is repaired: an executor that ends meanwhile has not hidden it.
+    await this.note(REPAIRS, String(this.repairs));
   }
 
   get isFound(): boolean {

@@ -119,6 +119,7 @@ export class Weights {
     const sums = noted && (await brought.of());
     const isThere = (index: number): boolean => sums !== undefined && sums[index] === noted?.sums[index];
     this.restored = noted === undefined ? 0 : all.filter((_, i) => !isThere(i)).length;
+    if (this.restored > 0) await device.kept?.repaired();
     const scratch = memory.child(false);
     const packable = groups.flat().filter((tensor) => places.packedBytes(tensor) !== undefined);
     const isComplete = noted !== undefined && this.restored === 0;

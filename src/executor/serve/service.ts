@@ -155,9 +155,9 @@ export class ExecutorService {
       // On standby it has not seen what the executor that it follows did to their memory.
       await this.model?.checkWeights();
       const isSame = !isNewHolder && this.model !== undefined;
-      if (!isSame) this.kvMemory = this.first.kept?.identity() ?? randomIdentity();
+      if (!isSame) this.kvMemory = this.keptIdentity();
       this.model = model;
-      const isKept = isSame || this.first.kept?.isFound;
+      const isKept = isSame || this.devices.every(({ kept }) => kept?.isFound);
       this.runner = new StepRunner(this.first, model, request.epoch, this.watch.clock, isKept);
       this.lease.heard();
       this.stamp('serving');
@@ -228,6 +228,12 @@ export class ExecutorService {
       if (isSticky(error)) this.endAfterStickyError(error);
       else throw error;
     }
+  }
+
+  /** Identity of what the memory of all devices holds: another where that of any is another's. */
+  private keptIdentity(): bigint {
+    const identities = this.devices.map(({ kept }) => kept?.identity() ?? randomIdentity());
+    return identities.reduce((all, one) => BigInt.asUintN(64, all * 0x100000001b3n + one)) | 1n;
   }
 
   private stamp(phase: FaultPhase): void {

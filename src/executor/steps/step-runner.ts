@@ -177,11 +177,11 @@ export class StepRunner {
         ...this.filler.slots.logprobsOf(slot),
         tell: this.filler.slots.sampledBy(slot),
       }));
-      this.watch.begin(this.filler.counts[COUNT_TOKENS] as number);
       // Queued before the slices, which may write to these blocks for another sequence.
       const summing = queueChecksums(step, this.model);
       // A failure is told with the step's.
       summing.catch(() => undefined);
+      this.watch.begin(this.filler.counts[COUNT_TOKENS] as number);
       const running = this.runFilled(step, staging, filled);
       const ahead = this.ahead.splice(0);
       // All use this step's memory until they have ended; the device runs them in order.

@@ -336,13 +336,16 @@ export class Engine implements Backend {
   handleLoss(loss: Loss): boolean {
     const suspicions = this.suspicions.filter(({ sequence }) => sequence.state !== 'ended');
     this.suspicions = [];
-    // An executor that faulted may have written anywhere.
-    if (loss.isEvidence) this.scheduler?.checksums.suspect();
     if (!loss.isEvidence || !this.blame.faulted(suspicions)) return false;
     const message = 'the executor faults whatever it is given; it is tried more slowly now';
     const retry = { retry_delay_ms: String(PROBE_INTERVAL_MS) };
     this.fail(new RocmForgeError('EXECUTOR_UNAVAILABLE', message, retry));
     return true;
+  }
+
+  /** Memory that the next executor may find has been in the hands of one that faulted. */
+  suspectMemory(): void {
+    this.scheduler?.checksums.suspect();
   }
 
   /** No executor will start soon: fails all generations, and rejects new ones with the same error until one serves. */

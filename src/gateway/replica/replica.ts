@@ -105,6 +105,7 @@ export class Replica implements Backend {
           this.session = undefined;
           this.engine.onExecutorLost();
         },
+        faulted: () => this.engine.suspectMemory(),
         judged: (loss) => {
           const isUnhealthy = this.engine.handleLoss(loss);
           listener.executorLost();

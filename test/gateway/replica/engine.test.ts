@@ -13,7 +13,7 @@ import { smallBpe, tokenizerOf } from '../tokenizer/vocabularies.js';
 
 const TOKENIZER = tokenizerOf(smallBpe());
 const LOG = pino({ level: 'silent' });
-const EVIDENCE = { reason: 'exit_86', isEvidence: true, isOutside: false };
+const EVIDENCE = { reason: 'exit_86', isEvidence: true, isOutside: false, isFault: true };
 
 /** An executor as an engine sees it: what it was sent, and answers that a test gives. */
 class Session {

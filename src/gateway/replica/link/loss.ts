@@ -24,6 +24,8 @@ export interface Loss {
   readonly isEvidence: boolean;
   /** True if another process killed the executor, not this gateway or the kernel: the executor is not at fault. */
   readonly isOutside: boolean;
+  /** True if it faulted, hung or had to be killed, whatever it was at and whoever asked for its end: it may have written anywhere. */
+  readonly isFault: boolean;
 }
 
 export interface LossCircumstances {
@@ -40,10 +42,18 @@ export interface LossCircumstances {
 }
 
 /** Conclusions from the end of an executor. Pure. */
-export function judgeLoss({ exit, isHung, isAnswer, isReplaced, outOfMemoryKills }: LossCircumstances): Loss {
+export function judgeLoss(circumstances: LossCircumstances): Loss {
+  const loss = judge(circumstances);
+  // One that this gateway had to kill may be as little in order as one that faulted.
+  const isFault = loss.isEvidence || circumstances.exit?.isKilled === true;
+  return circumstances.isReplaced
+    ? { reason: 'replaced', isEvidence: false, isOutside: false, isFault }
+    : { ...loss, isFault };
+}
+
+function judge({ exit, isHung, isAnswer, outOfMemoryKills }: LossCircumstances): Omit<Loss, 'isFault'> {
   const { code = null, signal = null } = exit ?? {};
-  const evidence = (reason: string): Loss => ({ reason, isEvidence: true, isOutside: false });
-  if (isReplaced) return { reason: 'replaced', isEvidence: false, isOutside: false };
+  const evidence = (reason: string) => ({ reason, isEvidence: true, isOutside: false });
   if (isHung) return evidence('hung');
   if (signal !== null && OWN_SIGNALS.has(signal)) return evidence(signal);
   // The program chose its exit code; 0 is its response to SIGTERM.

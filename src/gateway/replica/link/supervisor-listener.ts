@@ -19,6 +19,8 @@ export interface SupervisorListener {
    * @returns whether it is unhealthy: it would fault whatever it is given
    */
   judged(loss: Loss): boolean;
+  /** A process that has the executors' memory faulted, in whatever state: it may have written anywhere. */
+  faulted(): void;
   /** An executor process ended without being asked to, in whatever state. */
   fault(fault: Fault): void;
   /** Another executor follows: why, in a word such as `hung`, `SIGKILL`, `exit_86` or `connection`. */

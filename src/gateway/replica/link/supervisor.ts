@@ -505,7 +505,11 @@ export class Supervisor {
     const epoch = randomBytes(6).readUIntLE(0, 6);
     const request = { ...load, epoch: BigInt(epoch), gateway: this.identity, version: packageVersion };
     const abandoned = new AbortController();
-    void process.exited.then(() => abandoned.abort('it has ended'));
+    void process.exited.then((exit) => {
+      abandoned.abort('it has ended');
+      // It has the memory of the one that serves.
+      if (judgeLoss({ exit, isHung: false, isAnswer: false, outOfMemoryKills: 0 }).isFault) this.listener.faulted();
+    });
     const opened = ExecutorSession.open(
       process.address,
       LOCAL_LINK,
@@ -629,6 +633,7 @@ export class Supervisor {
     const kills = outOfMemoryKills() - this.outOfMemoryKills;
     const loss = judgeLoss({ exit, isHung, isAnswer, isReplaced: this.isReplaced, outOfMemoryKills: kills });
     if (this.state !== 'unloading') this.listener.restarts(loss.reason);
+    if (loss.isFault) this.listener.faulted();
     this.happen('gone', ending, loss.isOutside);
     // An unloaded model takes no memory.
     if (this.state === 'unloaded') void this.memory.release();

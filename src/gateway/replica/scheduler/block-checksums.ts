@@ -33,6 +33,9 @@ export class BlockChecksums {
   /** False: the executor's memory ends with it. */
   isWanted = false;
   private isSuspect = false;
+  /** An executor was lost while it compared; one that faulted so must not be followed by others that do the same. */
+  private wasComparing = false;
+  private isHopeless = false;
   private comparisons: PlannedChecksums[] = [];
   private outstanding = 0;
 
@@ -46,10 +49,14 @@ export class BlockChecksums {
   /** An executor faulted: it may have written anywhere. Lasts until all blocks have been compared or forgotten. */
   suspect(): void {
     this.isSuspect = true;
+    this.isHopeless ||= this.wasComparing;
   }
 
   /** Another executor has the same memory. */
   begin(bytes: BlockBytes): void {
+    this.wasComparing = false;
+    if (this.isHopeless) for (const kind of KINDS) this.pools[kind].forgetAll();
+    if (this.isHopeless) this.reset();
     if (!this.isSuspect) return;
     this.comparisons = KINDS.flatMap((kind) => {
       const blocks = this.pools[kind].keepSummed();
@@ -114,6 +121,7 @@ export class BlockChecksums {
 
   /** The executor is lost, with the steps under way. */
   abandon(): void {
+    this.wasComparing = this.isComparing;
     this.comparisons = [];
     this.outstanding = 0;
   }
@@ -122,6 +130,8 @@ export class BlockChecksums {
   reset(): void {
     this.abandon();
     this.isSuspect = false;
+    this.wasComparing = false;
+    this.isHopeless = false;
   }
 }
 

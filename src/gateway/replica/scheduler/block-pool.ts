@@ -156,6 +156,11 @@ export class BlockPool {
     return summed;
   }
 
+  /** No content is findable any more. */
+  forgetAll(): void {
+    for (const block of [...this.byKey.values()]) this.forget(block);
+  }
+
   /** Compares a block's checksum to the one that it had. If they differ, its content is not findable any more. */
   verify({ block, key }: NotedBlock, checksum: bigint): boolean {
     if (this.keys[block] !== key || this.checksums[block] === checksum) return true;

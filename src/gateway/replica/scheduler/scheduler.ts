@@ -554,10 +554,10 @@ export class Scheduler {
     const watermark = this.running.length === 0 ? 0 : WATERMARK;
     const spare = Math.ceil(this.blocks.capacity * watermark);
     if (!this.blocks.canAllocate(fromFree + spare)) return false;
-    const isWindowed = tail?.windowBlock !== undefined;
-    const windowed = isWindowed
-      ? { ...found.windowed, blocks: [...found.windowed.blocks, tail.windowBlock] }
-      : found.windowed;
+    const windowed =
+      tail?.windowBlock === undefined
+        ? found.windowed
+        : this.windows.withTail(found.windowed, tail.windowBlock, tail.end);
     if (!this.windows.canAdmit(sequence, first, windowed, this.running, watermark)) return false;
 
     for (const block of found.blocks) this.blocks.share(block);

@@ -156,6 +156,12 @@ export class WindowBlocks {
     return { count: longest, start, blocks: blocks.slice(start, longest) as number[] };
   }
 
+  /** A prefix that was found, and a block behind it of which positions up to `end` are there: without what none from there on sees. */
+  withTail({ count, start, blocks }: FoundWindow, block: number, end: number): FoundWindow {
+    const first = Math.max(start, firstSeenBlock(end, this.window, BLOCK_TOKENS));
+    return { count, start: first, blocks: [...blocks.slice(first - start), block] };
+  }
+
   /** Gives a sequence, which holds none, the blocks of a prefix that was found. */
   share(sequence: Sequence, { start, blocks }: FoundWindow): void {
     for (const block of blocks) this.pool.share(block);

@@ -19,20 +19,28 @@ describe('the end of an executor', () => {
     ['answer', { ...code(0), isAnswer: true }],
     ['out_of_memory', { ...signal('SIGKILL'), outOfMemoryKills: 1 }],
   ])('%s may be the doing of what it computed', (reason, circumstances) => {
-    expect(judgeLoss(circumstances)).toEqual({ reason, isEvidence: true, isOutside: false });
+    expect(judgeLoss(circumstances)).toEqual({ reason, isEvidence: true, isOutside: false, isFault: true });
   });
 
   it.each([
     ['SIGKILL', signal('SIGKILL'), true],
     ['SIGTERM', signal('SIGTERM'), true],
-    ['SIGKILL', signal('SIGKILL', true), false],
     ['exit_0', code(0), false],
     ['connection', QUIET, false],
     ['replaced', { ...signal('SIGKILL'), isReplaced: true }, false],
     // Somebody else was ended for want of memory; this one was asked to go.
     ['SIGTERM', { ...signal('SIGTERM'), outOfMemoryKills: 1 }, true],
   ])('%s says nothing of it', (reason, circumstances, isOutside) => {
-    expect(judgeLoss(circumstances)).toEqual({ reason, isEvidence: false, isOutside });
+    expect(judgeLoss(circumstances)).toEqual({ reason, isEvidence: false, isOutside, isFault: false });
+  });
+
+  it.each([
+    ['SIGKILL', signal('SIGKILL', true)],
+    ['replaced', { ...signal('SIGABRT'), isReplaced: true }],
+    ['replaced', { ...code(86), isReplaced: true }],
+    ['replaced', { ...signal('SIGKILL', true), isReplaced: true }],
+  ])('%s says nothing of the requests, but that its memory may be damaged', (reason, circumstances) => {
+    expect(judgeLoss(circumstances)).toEqual({ reason, isEvidence: false, isOutside: false, isFault: true });
   });
 });
 

@@ -4,6 +4,7 @@ import { Scheduler, type SchedulerOptions } from '../../../../src/gateway/replic
 import type { StepPlan } from '../../../../src/gateway/replica/scheduler/step-plan.js';
 import { Sequence, type SequenceOptions } from '../../../../src/gateway/request/sequence.js';
 import { ExecuteRequest } from '../../../../src/shared/generated/rocmforge/executor/v1/executor.js';
+import { mostSeenBlocks } from '../../../../src/shared/kv-window.js';
 import { expectedTokens, sequenceOf, VOCABULARY, World } from '../../../support/scheduler-world.js';
 
 const WINDOW = 40;
@@ -124,6 +125,26 @@ describe('a prefix that was computed before is found in windowed layers', () => 
     expect(sequences.map(({ cachedTokens }) => cachedTokens)).toEqual([0, 192, 192]);
     for (const sequence of sequences) expect(sequence.emitted).toEqual(expectedTokens(sequence));
   });
+
+  it.each([1, 2, 3, 4, 5])(
+    'behind a kill with no more blocks than a step needs, after %s steps of a prompt',
+    (steps) => {
+      // Behind the third the last block is not full, and the next slice begins in it.
+      const limits = { window: 2, blocks: 1 + mostSeenBlocks(9, 2, 16) };
+      const world = new World({ maxSequences: 1, maxStepTokens: 9, kvBlocks: 20, windowed: limits }, 1);
+      const sequence = sequenceOf(prompt.slice(0, 60), 4);
+      world.add(sequence, 999);
+      for (let i = 0; i < steps; i++) {
+        world.plan();
+        world.complete();
+      }
+      world.kill(0, false);
+      world.drain();
+      expect(sequence.state).toBe('ended');
+      expect(sequence.emitted).toEqual(expectedTokens(sequence));
+      expect(world.scheduler.counters.recomputedTokens).toBe(0);
+    },
+  );
 
   it('never with a block of an executor that is gone', () => {
     const world = new World(roomy, 2);
