@@ -42,7 +42,7 @@ export interface KeptMemory {
   readonly isFound: boolean;
   /** A note of an executor before this one. */
   noted(key: string): string | undefined;
-  /** What one range held was damaged and is written anew: what was computed with it is another identity's. */
+  /** A range was damaged and is written anew: results that were computed with it belong to another identity. */
   repaired(): Promise<void>;
   /** Leaves a note for those that follow. */
   note(key: string, value: string): Promise<void>;
@@ -128,7 +128,7 @@ function readHeader(descriptor: number): Header | undefined {
   return line === '' || line.startsWith('\0') ? undefined : headerOf(line);
 }
 
-/** What an executor wrote that a fault may have damaged since: then there are no ranges to be found. */
+/** The description that an executor wrote; if a fault has damaged it since, there are no ranges to be found. */
 function headerOf(line: string): Header {
   try {
     const { identity, ranges } = JSON.parse(line) as Header;
