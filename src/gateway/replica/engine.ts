@@ -602,13 +602,18 @@ export class Engine implements Backend {
 /** Bytes that a step compares: some 0.1 s of a host, 10 ms of a GPU. */
 const MOST_COMPARED = { host: 512 << 20, gpu: 2 ** 33 };
 
-/** Bytes of one block of each kind; those of layers with a window are counted with the others. */
+/** The most that one block of each kind may have, bytes: blocks of both kinds share the KV memory. */
 function blockBytesOf({ info, model }: ExecutorSession): BlockBytes {
   const { kvBytes, kvBlocks, windowBlocks, stateBytes, stateSnapshots, maxSequences } = model;
-  const block = Number(kvBytes) / Math.max(1, Math.min(kvBlocks, windowBlocks || kvBlocks));
+  const share = (count: number) => Number(kvBytes) / Math.max(1, count);
   const states = 2 * (maxSequences + 1) + stateSnapshots;
   const mostCompared = info.platform === 'host' ? MOST_COMPARED.host : MOST_COMPARED.gpu;
-  return { blocks: block, windowBlocks: block, snapshots: Number(stateBytes) / states, mostCompared };
+  return {
+    blocks: share(kvBlocks),
+    windowBlocks: share(windowBlocks),
+    snapshots: Number(stateBytes) / states,
+    mostCompared,
+  };
 }
 
 const rowsOf = (slices: readonly PlannedSlice[]): number => slices.reduce((sum, { count }) => sum + count, 0);

@@ -82,8 +82,11 @@ export class BlockChecksums {
 
   /** Those of blocks that became findable since the last call; undefined: none. */
   take(): PlannedChecksums | undefined {
-    if (!this.isWanted) return undefined;
     const { blocks, windowBlocks, snapshots } = this.pools;
+    if (!this.isWanted) {
+      for (const kind of KINDS) this.pools[kind].skipUnsummed();
+      return undefined;
+    }
     const taken: PlannedChecksums = {
       blocks: blocks.takeUnsummed(),
       windowBlocks: windowBlocks.takeUnsummed(),

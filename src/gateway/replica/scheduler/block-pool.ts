@@ -140,6 +140,16 @@ export class BlockPool {
     return taken;
   }
 
+  /** Nobody asks for the checksums of blocks that are findable by now. */
+  skipUnsummed(): void {
+    if (this.unsummed.length > 0) this.unsummed = [];
+  }
+
+  /** Number of blocks whose checksum is still to be asked for. */
+  get unsummedCount(): number {
+    return this.unsummed.length;
+  }
+
   /** A block's checksum came; it counts if the block still has the content that it had. */
   addChecksum({ block, key }: NotedBlock, checksum: bigint): void {
     if (this.keys[block] === key) this.checksums[block] = checksum;
