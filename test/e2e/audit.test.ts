@@ -101,7 +101,13 @@ describe('what a gateway writes of its requests', () => {
     // None can be at its end before it is cancelled.
     const calls = Array.from({ length: 6 }, (_, i) => client.generateStream(slow(40 + i), metadata));
     const left = calls.map(
-      (call) => new Promise((resolve) => call.on('error', resolve).on('end', resolve).on('data', () => undefined)),
+      (call) =>
+        new Promise((resolve) =>
+          call
+            .on('error', resolve)
+            .on('end', resolve)
+            .on('data', () => undefined),
+        ),
     );
     // It comes behind them over the same connection, so they have come when it ends.
     await run(request({ requestId: 'free', text: 'Once', stop: { maxTokens: 2, ignoreEos: true } }));
