@@ -147,7 +147,7 @@ describe('positions that are computed again behind a kill', () => {
       const { replayed, keptTokens, recomputedTokens } = server.gateway.replica.counts;
       console.log(`${replayed} sequences resumed: ${keptTokens} tokens kept, ${recomputedTokens} computed again`);
       expect(replayed).toBeGreaterThan(0);
-      // If streams have the same tokens so far, one of them goes on in their last block.
+      // If streams have the same tokens so far, one of them continues in their last block.
       if (keepsMemory) expect(recomputedTokens).toBeLessThan(replayed);
       expect(keepsMemory ? keptTokens : recomputedTokens).toBeGreaterThan(BLOCK_TOKENS * replayed);
     } finally {

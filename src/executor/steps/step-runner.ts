@@ -179,7 +179,7 @@ export class StepRunner {
       }));
       // Queued before the slices, which may write to these blocks for another sequence.
       const summing = queueChecksums(step, this.model);
-      // A failure is told with the step's.
+      // A failure is reported with the step's.
       summing.catch(() => undefined);
       this.watch.begin(this.filler.counts[COUNT_TOKENS] as number);
       const running = this.runFilled(step, staging, filled);

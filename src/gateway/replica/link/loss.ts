@@ -24,7 +24,7 @@ export interface Loss {
   readonly isEvidence: boolean;
   /** True if another process killed the executor, not this gateway or the kernel: the executor is not at fault. */
   readonly isOutside: boolean;
-  /** True if it faulted, hung or had to be killed, whatever it was at and whoever asked for its end: it may have written anywhere. */
+  /** True if it faulted, hung or had to be killed, in any state, also after its end was requested: it may have written anywhere. */
   readonly isFault: boolean;
 }
 

@@ -17,7 +17,7 @@ export class BlockPool {
   private readonly byKey = new Map<number, number>();
   /** By block, the checksum of its findable content, as far as an executor has computed it. */
   private readonly checksums: (bigint | undefined)[];
-  /** Blocks whose content became findable, and whose checksum nobody has asked for. */
+  /** Blocks whose content became findable, and whose checksum has not been requested. */
   private unsummed: number[] = [];
   // The free blocks as a doubly linked ring through entry 0: taken at the head, given back at the tail.
   private readonly next: Int32Array;
@@ -140,7 +140,7 @@ export class BlockPool {
     return taken;
   }
 
-  /** Nobody asks for the checksums of blocks that are findable by now. */
+  /** Drops the list of blocks whose checksums are to be requested. */
   skipUnsummed(): void {
     if (this.unsummed.length > 0) this.unsummed = [];
   }
@@ -155,7 +155,7 @@ export class BlockPool {
     if (this.keys[block] === key) this.checksums[block] = checksum;
   }
 
-  /** Findable blocks that have a checksum; all others are not findable any more. Nobody may hold a block. */
+  /** Findable blocks that have a checksum; all others are not findable any more. No sequence may hold a block. */
   keepSummed(): readonly NotedBlock[] {
     this.unsummed = [];
     const summed: NotedBlock[] = [];

@@ -98,7 +98,7 @@ export class PrefixCache {
 
   /**
    * The executor is lost: makes the positions findable that a sequence has computed of its last block, in case the next executor has the
-   * same memory. What was under way has written behind them alone. A recurrent model goes on from snapshots, and has none there.
+   * same memory. What was under way has written behind them alone. A recurrent model continues from snapshots, and has none there.
    */
   keepTail(sequence: Sequence): void {
     const { computed, known, registeredBlocks, registeredPrefix, blocks } = sequence;

@@ -190,7 +190,7 @@ describe('the scheduler', () => {
     expect(again.emitted).toEqual(expectedTokens(again));
   });
 
-  it.each([true, false])('keeps no list of blocks whose checksums nobody asks for: they are wanted %s', (isWanted) => {
+  it.each([true, false])('keeps no list of blocks whose checksums are never requested: they are wanted %s', (isWanted) => {
     const world = new World(roomy, 1);
     world.scheduler.checksums.isWanted = isWanted;
     let asked = 0;
