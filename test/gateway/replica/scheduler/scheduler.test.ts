@@ -190,18 +190,21 @@ describe('the scheduler', () => {
     expect(again.emitted).toEqual(expectedTokens(again));
   });
 
-  it.each([true, false])('keeps no list of blocks whose checksums are never requested: they are wanted %s', (isWanted) => {
-    const world = new World(roomy, 1);
-    world.scheduler.checksums.isWanted = isWanted;
-    let asked = 0;
-    for (let i = 0; i < 40; i++) world.add(sequenceOf(ids(50, i), 40), 99);
-    while (world.plan()) {
-      asked += world.scheduler.oldestStep?.checksums?.blocks.length ?? 0;
-      world.complete();
-      expect(world.scheduler.blocks.unsummedCount).toBeLessThan(40);
-    }
-    expect(asked > 0).toBe(isWanted);
-  });
+  it.each([true, false])(
+    'keeps no list of blocks whose checksums are never requested: they are wanted %s',
+    (isWanted) => {
+      const world = new World(roomy, 1);
+      world.scheduler.checksums.isWanted = isWanted;
+      let asked = 0;
+      for (let i = 0; i < 40; i++) world.add(sequenceOf(ids(50, i), 40), 99);
+      while (world.plan()) {
+        asked += world.scheduler.oldestStep?.checksums?.blocks.length ?? 0;
+        world.complete();
+        expect(world.scheduler.blocks.unsummedCount).toBeLessThan(40);
+      }
+      expect(asked > 0).toBe(isWanted);
+    },
+  );
 
   it('after a fault starts nothing before all blocks have been compared, not after a kill meanwhile, either', () => {
     const world = new World(roomy, 1);
