@@ -1,0 +1,97 @@
+import { describe, expect, it } from 'vitest';
+import { expectedTokens, sequenceOf, VOCABULARY, World } from '../../../support/scheduler-world.js';
+
+const roomy = { maxSequences: 8, maxStepTokens: 64, kvBlocks: 200, prefixCache: true };
+const ids = (length: number, from = 0) => Array.from({ length }, (_, i) => (from + i) % VOCABULARY);
+
+describe('the scheduler, after an executor has ended', () => {
+  it('continues after a kill with all positions that had returned, whatever the steps under way had written', () => {
+    const world = new World(roomy, 2);
+    const sequences = [1, 2].map((i) => sequenceOf(ids(50, i), 40));
+    for (const sequence of sequences) world.add(sequence, 99);
+    for (let i = 0; i < 20; i++) {
+      world.plan();
+      world.complete();
+    }
+    world.plan();
+    world.plan();
+    const computed = sequences.map((sequence) => sequence.computed);
+    const [steps] = [world.executor.rows.length];
+    world.kill(2, true);
+    const ran = world.executor.rows.length - steps;
+    world.drain();
+    const first = world.executor.rows[steps + ran] as number;
+    expect(computed.map((count) => count % 16)).not.toContain(0);
+    expect(first).toBe(sequences.length);
+    for (const sequence of sequences) expect(sequence.emitted).toEqual(expectedTokens(sequence));
+    expect(world.scheduler.counters.recomputedTokens).toBe(0);
+  });
+
+  it('continues after a fault with the blocks whose checksums had come, but for those that are damaged', () => {
+    const world = new World(roomy, 1);
+    const sequences = [1, 2].map((i) => sequenceOf(ids(50, i), 60));
+    for (const sequence of sequences) world.add(sequence, 99);
+    for (let i = 0; i < 30; i++) {
+      world.plan();
+      world.complete();
+    }
+    const { counters } = world.scheduler;
+    const full = sequences.map(({ computed }) => computed - (computed % 16));
+    world.fault(0, false, undefined);
+    world.drain();
+    expect([counters.keptTokens, counters.damagedBlocks]).toEqual([full.reduce((sum, count) => sum + count, 0), 0]);
+    for (const sequence of sequences) expect(sequence.emitted).toEqual(expectedTokens(sequence));
+    const again = sequenceOf([...ids(50, 1), 3], 3);
+    world.fault(0, false, 7);
+    world.add(again, 99);
+    world.drain();
+    expect(counters.damagedBlocks).toBeGreaterThan(0);
+    expect(again.emitted).toEqual(expectedTokens(again));
+  });
+
+  it.each([true, false])(
+    'keeps no list of blocks whose checksums are never requested: they are wanted %s',
+    (isWanted) => {
+      const world = new World(roomy, 1);
+      world.scheduler.checksums.isWanted = isWanted;
+      let asked = 0;
+      for (let i = 0; i < 40; i++) world.add(sequenceOf(ids(50, i), 40), 99);
+      while (world.plan()) {
+        asked += world.scheduler.oldestStep?.checksums?.blocks.length ?? 0;
+        world.complete();
+        expect(world.scheduler.blocks.unsummedCount).toBeLessThan(40);
+      }
+      expect(asked > 0).toBe(isWanted);
+    },
+  );
+
+  it('after a fault starts nothing before all blocks have been compared, not after a kill meanwhile, either', () => {
+    const world = new World(roomy, 1);
+    for (const i of [1, 2]) world.add(sequenceOf(ids(80, i), 4), 99);
+    world.drain();
+    const next = sequenceOf([...ids(80, 1), 3], 3);
+    world.add(next, 99);
+    world.fault(0, false, 5);
+    world.plan();
+    world.kill(0, false);
+    while (next.state === 'waiting' && world.plan()) world.complete();
+    expect(world.scheduler.counters.damagedBlocks).toBeGreaterThan(0);
+    world.drain();
+    expect(next.emitted).toEqual(expectedTokens(next));
+  });
+
+  it('computes a sequence again after a crash from the tokens it has, in as many steps as the budget needs', () => {
+    const world = new World({ ...roomy, maxStepTokens: 64 }, 2);
+    const sequence = sequenceOf(ids(20), 256);
+    world.add(sequence, 256);
+    while (sequence.emitted.length < 200) if (!world.plan()) world.complete();
+    const before = world.executor.rows.length;
+    world.crash();
+    const left = 256 - sequence.emitted.length;
+    world.drain();
+    expect(sequence.emitted).toEqual(expectedTokens(sequence));
+    const steps = world.executor.rows.slice(before);
+    expect(steps.filter((rows) => rows > 1).length).toBeLessThanOrEqual(1 + Math.ceil(220 / 64));
+    expect(steps.filter((rows) => rows === 1).length).toBeLessThanOrEqual(left);
+  });
+});
