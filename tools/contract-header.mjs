@@ -55,7 +55,7 @@ const NUMBERS = [
   ],
   ['of what ranks computed', 'SUM_RANKS_PART', 'GATHER_RANKS_PART'],
   ['words of a meeting of ranks', 'WORDS_A_BARRIER'],
-  ['words of a part in the table of block_sums', 'SUMMED_PART_WORDS'],
+  ['words of a part in the table of block_sums and block_copy', 'SUMMED_PART_WORDS'],
   ['elements whose squares are one part of a sum, and the most parts of a row', 'NORM_PART', 'NORM_PARTS'],
   ['the most elements of a row that each block that multiplies it normalizes', 'NORMED_MOST'],
   ['rows of x', 'MATMUL_TOKENS', 'PACKED_TOKENS'],

@@ -32,6 +32,8 @@ export interface ExecutorOptions extends ExecutorServerOptions {
   readonly modelDescriptors?: readonly number[] | undefined;
   /** Descriptor of memory for KV blocks and recurrent states that the gateway keeps when this process ends; absent: it has none. */
   readonly keptMemory?: number | undefined;
+  /** Descriptor of memory for KV blocks that the gateway keeps while no model is loaded; absent: it has none. */
+  readonly savedMemory?: number | undefined;
   /** Path of the socket of the process that keeps a GPU's memory; absent: there is none. */
   readonly keeper?: string | undefined;
   /** True if another executor is to fit on the device beside this one. */

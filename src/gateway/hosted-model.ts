@@ -256,6 +256,7 @@ function supervisorOptions(options: GatewayOptions, model: ServedModel): Supervi
     recoveryTimeoutMs: options.recoveryTimeoutMs,
     probeIntervalMs: options.probeIntervalMs,
     keepsMemory: options.keepsMemory,
+    savesMemory: (options.kvHostBytes ?? 0) > 0,
     hasSpare: options.hasSpare,
     spareOnHostMs: options.spareOnHostMs,
     allowOtherArithmetic: options.allowOtherArithmetic,

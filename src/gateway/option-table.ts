@@ -159,6 +159,13 @@ const LOADING_OPTIONS = grouped('Loading:', {
       '(default: never)',
     { scope: 'model', flag: 'idle-unload' },
   ),
+  kvHostBytes: option(
+    '<bytes>',
+    byteCount,
+    'memory of the host, such as 2G, that keeps the KV cache of a model while it is unloaded, so that conversations continue ' +
+      'without being computed again (default: none)',
+    { scope: 'model', flag: 'kv-host-memory' },
+  ),
   maxLoadedModels: option(
     '<count>',
     wholeNumber(1),

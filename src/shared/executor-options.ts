@@ -79,6 +79,10 @@ export const INHERITED_OPTIONS = {
     ...HIDDEN,
     flag: 'kept-memory-fd',
   }),
+  savedMemory: option('<number>', wholeNumber(0), 'descriptor of memory for KV blocks of an unloaded model', {
+    ...HIDDEN,
+    flag: 'saved-memory-fd',
+  }),
   keeper: option('<path>', text, 'socket of the process that keeps a GPU’s memory', HIDDEN),
   hasSpare: flag('leave room for another executor on the device', HIDDEN),
   prestarted: flag('open no device before the process that started this one writes to stdin', HIDDEN),

@@ -102,6 +102,11 @@ export const MODEL_METRICS = {
     'recovery_damaged_blocks_total',
     'KV blocks and snapshots found damaged after a fault of an executor and computed again',
   ),
+  savedBytes: ofModel('kv_host_memory_bytes', 'Memory of the host with KV blocks and snapshots of an unloaded model'),
+  restoredBlocks: byScheduler(
+    'kv_host_restored_blocks_total',
+    'KV blocks and snapshots copied back from memory of the host when an unloaded model was loaded',
+  ),
   quarantined: byEngine('requests_quarantined_total', 'Requests that made the executor fault alone'),
   nonFinite: byEngine('requests_non_finite_total', 'Requests ended because their logits were NaN or infinite'),
   saturatedActivations: byEngine(

@@ -70,7 +70,7 @@ it('every counter of schedulers and engines reaches /metrics, by model if there 
     ...counters,
     ...newEngineCounters(),
     ...{ running: 0, waiting: 0, kvBlocks: 0, freeKvBlocks: 0, windowKvBlocks: 0, freeWindowKvBlocks: 0 },
-    ...{ stateSnapshots: 0, keptStateSnapshots: 0, serving: 0, spares: 0, missingSpares: 0 },
+    ...{ stateSnapshots: 0, keptStateSnapshots: 0, serving: 0, spares: 0, missingSpares: 0, savedBytes: 0 },
     ...{ slots: 0, stepTokens: 0, executors: 0, stepAgeMs: 0 },
   };
   const rows = Object.entries(MODEL_METRICS).filter(([, row]) => 'by' in row);

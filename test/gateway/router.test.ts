@@ -14,7 +14,7 @@ import { RocmForgeError } from '../../src/shared/errors.js';
 const NOTHING: ReplicaCounts = {
   ...newSchedulerCounters(),
   ...newEngineCounters(),
-  ...{ spares: 0, missingSpares: 0, running: 0 },
+  ...{ spares: 0, missingSpares: 0, savedBytes: 0, running: 0 },
   waiting: 0,
   kvBlocks: 0,
   windowKvBlocks: 0,

@@ -13,14 +13,19 @@ export interface MemoryFile {
 const HEADER_BYTES = 1 << 16;
 
 /** KV blocks and states of executors on the host, which a gateway in this process holds. */
-export function hostMemory(): MemoryFile {
+export const hostMemory = (): MemoryFile => memoryNamed('rocmforge-kv', HEADER_BYTES);
+
+/** Copies of KV blocks and states of an unloaded model, which a gateway in this process holds. */
+export const savedMemory = (): MemoryFile => memoryNamed('rocmforge-saved-kv', 0);
+
+function memoryNamed(text: string, from: number): MemoryFile {
   const names = readdirSync('/proc/self/fd').map((name) => `/proc/self/fd/${name}`);
-  const path = names.find((name) => linkOf(name).includes('rocmforge-kv'));
-  if (path === undefined) throw new Error('this process holds no memory of an executor');
+  const path = names.find((name) => linkOf(name).includes(text));
+  if (path === undefined) throw new Error(`this process holds no ${text}`);
   const descriptor = openSync(path, 'r');
   const { size } = fstatSync(descriptor);
   closeSync(descriptor);
-  return { path, from: HEADER_BYTES, bytes: size - HEADER_BYTES };
+  return { path, from, bytes: size - from };
 }
 
 function linkOf(path: string): string {

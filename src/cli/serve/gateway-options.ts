@@ -81,6 +81,7 @@ function checkElsewhere(options: Options): void {
   };
   if ((options.moreModels ?? []).length > 0) refuse('model', 'several --model');
   if (options.idleUnloadMs !== undefined) refuse('idle-unload', '--idle-unload');
+  if (options.kvHostBytes !== undefined) refuse('kv-host-memory', '--kv-host-memory');
   if (options.maxLoadedModels !== undefined) refuse('max-loaded-models', '--max-loaded-models');
   if (options.load !== 'at-start') refuse('load', `--load ${options.load}`);
 }

@@ -7,6 +7,7 @@ import { attentionLargeContracts } from './attention-large.js';
 import { attentionSinksContracts } from './attention-sinks.js';
 import { attentionTileCombineContracts } from './attention-tile-combine.js';
 import { biasAddContracts } from './bias-add.js';
+import { blockCopyContracts } from './block-copy.js';
 import { blockSumsContracts } from './block-sums.js';
 import { columnsContracts } from './columns.js';
 import { convertContracts } from './convert.js';
@@ -64,6 +65,7 @@ export * from './attention-rotated.js';
 export * from './attention-sinks.js';
 export * from './attention-tile-combine.js';
 export * from './bias-add.js';
+export * from './block-copy.js';
 export * from './block-sums.js';
 export * from './columns.js';
 export * from './convert.js';
@@ -168,6 +170,7 @@ export const operations: Readonly<Record<string, readonly KernelContract[]>> = {
   ...logSoftmaxOperations,
   'read-words': readWordsContracts,
   'block-sums': blockSumsContracts,
+  'block-copy': blockCopyContracts,
   'copy-words': copyWordsContracts,
   ...samplingOperations,
 };

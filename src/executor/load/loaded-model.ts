@@ -9,6 +9,7 @@ import { MappedModel, type ModelContent } from '../model/mapped-model.js';
 import type { ModelGraph } from '../model/values.js';
 import type { Weights } from '../model/weights.js';
 import type { BlockChecksums } from '../parallel/block-checksums.js';
+import type { BlockCopies } from '../parallel/block-copies.js';
 import type { ModelDevices } from '../parallel/model-devices.js';
 import type { LoadOptions } from './load-options.js';
 import { ModelLoader } from './model-loader.js';
@@ -55,6 +56,7 @@ export interface LoadedModel {
   /** Kept because the plan's pointers lead into their mapping. */
   readonly weights: Weights;
   readonly checksums: BlockChecksums;
+  readonly copies: BlockCopies;
   /** Empty on the host. */
   readonly graphs: StepGraphs;
   /** Milliseconds in which the load captured all graphs; undefined if it left them to later. */

@@ -23,6 +23,7 @@ import { bytesOnGpu, Weights } from '../model/weights.js';
 import { type WindowedLayers, windowedLayers } from '../model/windows.js';
 import { readGraph } from '../models/index.js';
 import { BlockChecksums } from '../parallel/block-checksums.js';
+import { BlockCopies } from '../parallel/block-copies.js';
 import { firstFailure, reserveSteps, type Stage } from '../parallel/model-devices.js';
 import { Pipeline } from '../parallel/pipeline.js';
 import { linkStages } from '../parallel/stage-links.js';
@@ -150,6 +151,7 @@ export class ModelLoader {
     const links = running.length === 1 || isSharded ? undefined : linkStages(running, memory);
     const pipeline = isSharded ? new Ranks(running) : new Pipeline(running, links);
     const checksums = new BlockChecksums(running, memory);
+    const copies = new BlockCopies(running, memory);
     const graphs = new StepGraphs(isHost ? [] : running, new GraphBuckets(limits, splits));
     // Steps of several devices wait for each other, and a driver may let the memory of a graph wait for them.
     const mayWait = this.takesOver && running.length === 1;
@@ -174,6 +176,7 @@ export class ModelLoader {
       hostDevice: this.onHost.size > 0 ? memory[0]?.device.host : undefined,
       weights: (brought.get(stages.at(-1) as StageLoad) as Brought).weights,
       checksums,
+      copies,
       hasRoomForSpare: this.hasRoomForSpare,
       restoredWeights: [...brought.values()].reduce((total, { weights }) => total + weights.restored, 0),
       graphs,

@@ -1,20 +1,19 @@
 import type { NativeStep } from '../device/addon.js';
 import type { Device, DeviceBuffer, DeviceScope } from '../device/device.js';
-import { blockSums, SUMMED_PART_WORDS } from '../kernels/index.js';
+import { blockSums } from '../kernels/index.js';
 import { LaunchPlanRecorder } from '../kernels/launch-plan.js';
 import type { BlockParts } from '../layers/forward-pass.js';
-import { writePartRow } from '../model/device-sums.js';
 import type { BlockPart } from '../model/kv-cache.js';
+import { tableOf } from './block-parts.js';
 import type { Stage } from './model-devices.js';
 
 /** Kinds of memory that has numbered blocks. */
 export type BlockKind = keyof BlockParts;
+export const KINDS = ['blocks', 'windowBlocks', 'states'] as const satisfies readonly BlockKind[];
 
 /** Bytes of a block's checksum. */
 export const CHECKSUM_BYTES = 8;
 
-/** Words of a part that one block of threads sums: large parts are cut. */
-const MOST_PART_WORDS = 1 << 14;
 /** Words of sums that a device holds at once. */
 const SUM_WORDS = 1 << 16;
 /** Words of a part's checksum. */
@@ -32,9 +31,9 @@ class PartSums {
 
   /** @param parts at least one */
   constructor(memory: DeviceScope, parts: readonly BlockPart[]) {
-    const rows = tableOf(parts);
+    const { rows, words } = tableOf(parts);
     this.device = memory.device;
-    this.parts = rows.length / SUMMED_PART_WORDS;
+    this.parts = words.length;
     this.most = Math.max(1, Math.floor(SUM_WORDS / (PART_SUMS * this.parts)));
     const table = memory.upload(rows);
     this.blocks = memory.allocate('i32', this.most);
@@ -56,23 +55,6 @@ class PartSums {
     await this.device.native.run(step);
     return sums;
   }
-}
-
-/** The kernel's table of all parts, of which large ones are cut. */
-function tableOf(parts: readonly BlockPart[]): Int32Array {
-  const wordsOf = ({ bytes }: BlockPart): number => bytes / Int32Array.BYTES_PER_ELEMENT;
-  const rows = parts.reduce((sum, part) => sum + Math.ceil(wordsOf(part) / MOST_PART_WORDS), 0);
-  const table = new Int32Array(SUMMED_PART_WORDS * rows);
-  let row = 0;
-  for (const part of parts) {
-    const words = wordsOf(part);
-    for (let first = 0; first < words; first += MOST_PART_WORDS) {
-      const from = part.address + Int32Array.BYTES_PER_ELEMENT * first;
-      writePartRow(table, row, from, words, Math.min(MOST_PART_WORDS, words - first));
-      row += 1;
-    }
-  }
-  return table;
 }
 
 /**

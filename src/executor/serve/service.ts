@@ -22,6 +22,7 @@ import { loadAddon } from '../device/addon.js';
 import type { Device } from '../device/device.js';
 import { describeDevices, statsOf } from '../device/device-group.js';
 import { randomIdentity } from '../device/kept-memory.js';
+import { SavedMemory } from '../device/saved-memory.js';
 import type { LoadOptions } from '../load/load-options.js';
 import { type LoadedModel, loadModel } from '../load/loaded-model.js';
 import { selfTest } from '../load/self-test.js';
@@ -74,6 +75,8 @@ export class ExecutorService {
       readonly shares?: LoadOptions['shares'];
       readonly modelDescriptors?: readonly number[] | undefined;
       readonly hasSpare?: boolean | undefined;
+      /** Descriptor of memory of the host for KV blocks, which outlives this process. */
+      readonly savedMemory?: number | undefined;
       /** Somebody else watches and ends it. */
       readonly dieWithParent: boolean;
     },
@@ -157,15 +160,21 @@ export class ExecutorService {
       const isSame = !isNewHolder && this.model !== undefined;
       if (!isSame) this.kvMemory = this.keptIdentity();
       this.model = model;
-      const isKept = isSame || this.devices.every(({ kept }) => kept?.isFound);
-      this.runner = new StepRunner(this.first, model, request.epoch, this.watch.clock, isKept);
+      const { savedMemory } = this.options;
+      const store = savedMemory === undefined ? undefined : new SavedMemory(savedMemory);
+      const isKept = isSame || store !== undefined || this.devices.every(({ kept }) => kept?.isFound);
+      this.runner = new StepRunner(this.first, model, request.epoch, this.watch.clock, isKept, store);
       this.lease.heard();
       this.stamp('serving');
       this.health.setServing(true);
       this.log.info({ architecture: model.architecture }, 'model ready');
       this.captureWhileIdle(model);
       // A caller that knows the epoch may send steps of it: it is sent to nobody else.
-      const loaded = { ...describeModel(model, this.first), epoch: request.epoch, kvMemory: this.kvMemory };
+      const described = describeModel(model, this.first);
+      const loaded = {
+        ...described,
+        ...{ epoch: request.epoch, kvMemory: this.kvMemory, savesBlocks: store !== undefined },
+      };
       call.write(LoadModelResponse.fromPartial({ event: { $case: 'loaded', value: loaded } }));
       call.end();
     } catch (error) {

@@ -20,6 +20,7 @@ import {
   STEP_COUNTS,
 } from '../model/step-counts.js';
 import { OUTPUT_HEADER } from '../model/step-tables.js';
+import type { BlockStore } from '../parallel/block-copies.js';
 import type { Pass } from '../parallel/model-devices.js';
 import { headerOf } from '../parallel/pipeline.js';
 import { MaskTable, maskIdsFor, writeMasks } from './mask-table.js';
@@ -70,13 +71,17 @@ export class StepRunner {
   /** Rows of logits that the device holds of the step submitted last: those of its last part. */
   heldLogits = 0;
 
-  /** @param hasSnapshots whether an epoch before this one has written snapshots that are still there */
+  /**
+   * @param hasSnapshots whether an epoch before this one has written snapshots that are still there, or can be copied there
+   * @param store memory of the host that outlives this process
+   */
   constructor(
     private readonly device: Device,
     private readonly model: LoadedModel,
     readonly epoch: bigint,
     clock = new StallTolerantClock(Number.POSITIVE_INFINITY),
     hasSnapshots = false,
+    private readonly store?: BlockStore | undefined,
   ) {
     this.watch = new StepWatch(new StepDeadline(), clock);
     const { limits, tables, masks } = model.forward;
@@ -178,7 +183,7 @@ export class StepRunner {
         tell: this.filler.slots.sampledBy(slot),
       }));
       // Queued before the slices, which may write to these blocks for another sequence.
-      const summing = queueChecksums(step, this.model);
+      const summing = queueChecksums(step, this.model, this.store);
       // A failure is reported with the step's.
       summing.catch(() => undefined);
       this.watch.begin(this.filler.counts[COUNT_TOKENS] as number);

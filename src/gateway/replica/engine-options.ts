@@ -5,6 +5,8 @@ export interface EngineOptions extends QueueLimits {
   /** Steps under way at once: 2 hides the stream's round trip, 1 is the plain twin. */
   readonly pipelineDepth: number;
   readonly prefixCache: boolean;
+  /** Memory of the host for KV blocks and snapshots of a model that is unloaded, bytes; absent or 0: none. */
+  readonly kvHostBytes?: number | undefined;
   /** True if streams may continue on executors with other numerics; default false. */
   readonly allowOtherArithmetic?: boolean | undefined;
   /** For tests: check the block accounting after every step and throw, instead of logging when nothing runs. */
@@ -24,4 +26,8 @@ export interface EngineListener {
   admitted(waitedMs: number): void;
   /** A step has left slots free, and nobody waits for them. */
   hasRoom(): void;
+  /** Everything has been copied that {@link Engine.saveContents} was called for. */
+  saved(): void;
+  /** What was copied is not needed any more. */
+  savedReleased(): void;
 }

@@ -24,11 +24,11 @@ import { PausedReaders } from './paused-readers.js';
 import { hasRoomForMore, queueFull, roomFor } from './queue-limits.js';
 import { newEngineCounters } from './replica-counts.js';
 import { Blame, controlSequence, type Suspicion } from './scheduler/blame.js';
-import type { BlockBytes } from './scheduler/block-checksums.js';
 import type { StepTimes } from './scheduler/draft-policy.js';
 import { PeerQueue } from './scheduler/peer-queue.js';
 import { Scheduler, type SchedulerOptions } from './scheduler/scheduler.js';
 import { type PlannedSlice, type StepResult, sampledSlices } from './scheduler/step-plan.js';
+import { blockBytesOf, UnloadedContents } from './unloaded-contents.js';
 
 const PAUSE_LIMIT_MS = 30_000;
 /** Time that the next step waits for masks of the step in flight, if that takes at least the second duration. */
@@ -77,6 +77,7 @@ export class Engine implements Backend {
   private busySince: number | undefined;
   private submittedAt = 0;
   private readonly paused: PausedReaders;
+  private readonly unloaded: UnloadedContents;
   /** Times of arrival of sequences that never had a slot. */
   private readonly queuedAt = new Map<Sequence, number>();
 
@@ -88,6 +89,7 @@ export class Engine implements Backend {
     this.paused = new PausedReaders(options.pauseLimitMs ?? PAUSE_LIMIT_MS, (generation, error) =>
       this.failGeneration(generation, error),
     );
+    this.unloaded = new UnloadedContents(options.kvHostBytes ?? 0, listener);
   }
 
   /** Generations that have not ended. */
@@ -148,6 +150,7 @@ export class Engine implements Backend {
 
   private take(generation: Generation, sequence: Sequence): void {
     this.generations.set(sequence, generation);
+    if (this.scheduler) this.unloaded.cancel(this.scheduler);
     sequence.options.constraint?.listen({
       ready: () => this.maskReady(generation, sequence),
       failed: (error) => this.failGeneration(generation, asRocmForgeError(error)),
@@ -250,8 +253,11 @@ export class Engine implements Backend {
     const states = { isRecurrent: recurrent, isEncoder, snapshots: stateSnapshots, draftTokens, predicts };
     const { prefixCache } = this.options;
     const scheduler = this.schedulerFor({ maxSequences, maxStepTokens, kvBlocks, windowed, ...states, prefixCache });
-    if (isKept) scheduler.keepContents(blockBytesOf(session));
-    else scheduler.forgetContents();
+    const isRestored = this.unloaded.restore(scheduler, session.model, isKept);
+    if (isKept) {
+      const mostCompared = session.info.platform === 'host' ? MOST_COMPARED.host : MOST_COMPARED.gpu;
+      scheduler.keepContents({ ...blockBytesOf(session.model), mostCompared });
+    } else if (!isRestored) scheduler.forgetContents();
     scheduler.checksums.isWanted = session.model.kvOutlives;
     for (const sequence of this.early.takeAll()) scheduler.add(sequence);
     if (this.blame.wantsControl) {
@@ -320,6 +326,7 @@ export class Engine implements Backend {
       this.interrupted.add([sequence]);
       this.guard(generation, () => generation.interrupted(lostAt));
     }
+    this.unloaded.executorLost(scheduler, this.numerics as string);
     this.suspicions = scheduler.slicesInFlight.map(({ sequence, position, count }) => ({
       sequence,
       end: position + count,
@@ -341,6 +348,24 @@ export class Engine implements Backend {
     const retry = { retry_delay_ms: String(PROBE_INTERVAL_MS) };
     this.fail(new RocmForgeError('EXECUTOR_UNAVAILABLE', message, retry));
     return true;
+  }
+
+  /**
+   * Copies KV blocks and snapshots to the host's memory, in the next steps, for the next executor after the model is unloaded.
+   *
+   * @returns true if there is nothing left to copy; else `saved` follows, unless something is to be computed meanwhile
+   */
+  saveContents(): boolean {
+    const { scheduler, session } = this;
+    if (scheduler === undefined || session === undefined) return true;
+    const isSaved = this.unloaded.save(scheduler, session.model);
+    this.pump();
+    return isSaved;
+  }
+
+  /** Bytes of the host's memory with KV blocks and snapshots of an unloaded model. */
+  get savedBytes(): number {
+    return this.unloaded.bytes;
   }
 
   /** Memory that the next executor may find has been in the hands of one that faulted. */
@@ -475,6 +500,7 @@ export class Engine implements Backend {
     const resultAt = performance.now();
     checkAnswer(scheduler.oldestStep, response, session.model);
     countSaturated(this.counters, response.saturatedActivations, this.log);
+    const isSaving = scheduler.saving.isUnderWay;
     const { slices, tokens } = this.complete(scheduler, response);
     if (slices.length > 0) this.listener.stepCompleted();
     for (const { sequence } of slices) {
@@ -505,6 +531,7 @@ export class Engine implements Backend {
     } else this.pump();
     this.busySince = scheduler.stepsInFlight > 0 ? resultAt : undefined;
     if (this.freeSlots > 0 && this.sequences === scheduler.runningCount) this.listener.hasRoom();
+    this.unloaded.stepReturned(scheduler, isSaving);
   }
 
   /** Slots that sequences could have now; 0 where no executor serves. */
@@ -601,19 +628,5 @@ export class Engine implements Backend {
 
 /** Bytes that a step compares: some 0.1 s of a host, 10 ms of a GPU. */
 const MOST_COMPARED = { host: 512 << 20, gpu: 2 ** 33 };
-
-/** The most that one block of each kind may have, bytes: blocks of both kinds share the KV memory. */
-function blockBytesOf({ info, model }: ExecutorSession): BlockBytes {
-  const { kvBytes, kvBlocks, windowBlocks, stateBytes, stateSnapshots, maxSequences } = model;
-  const share = (count: number) => Number(kvBytes) / Math.max(1, count);
-  const states = 2 * (maxSequences + 1) + stateSnapshots;
-  const mostCompared = info.platform === 'host' ? MOST_COMPARED.host : MOST_COMPARED.gpu;
-  return {
-    blocks: share(kvBlocks),
-    windowBlocks: share(windowBlocks),
-    snapshots: Number(stateBytes) / states,
-    mostCompared,
-  };
-}
 
 const rowsOf = (slices: readonly PlannedSlice[]): number => slices.reduce((sum, { count }) => sum + count, 0);

@@ -28,6 +28,8 @@ export interface ReplicaCounts
   /** Snapshots of recurrent states: those there are, and those of them that can be found. */
   readonly stateSnapshots: number;
   readonly keptStateSnapshots: number;
+  /** Bytes of blocks and snapshots that the host's memory has of the unloaded model. */
+  readonly savedBytes: number;
   /** 1 while its executor serves, and while it has a spare. */
   readonly serving: number;
   readonly spares: number;

@@ -63,6 +63,8 @@ export class Replica implements Backend {
         sessionLost: (...loss) => this.supervisor.sessionLost(...loss),
         admitted: (waitedMs) => listener.admitted(waitedMs),
         hasRoom: () => listener.hasRoom(),
+        saved: () => void this.unloadModel(),
+        savedReleased: () => this.supervisor.releaseSaved(),
       },
       log,
     );
@@ -175,10 +177,13 @@ export class Replica implements Backend {
   /**
    * Ends the executor, so that its device has all memory back, until {@link loadModel}. What is known of the model stays.
    *
-   * @returns false where none serves, or something is under way
+   * @returns false where none serves, or something is under way; also while what it has computed is copied to the host's memory, after
+   *          which it ends by itself
    */
   unloadModel(): boolean {
-    return this.engine.sequences === 0 && this.supervisor.unload();
+    if (this.engine.sequences > 0) return false;
+    if (this.supervisor.state === 'serving' && !this.engine.saveContents()) return false;
+    return this.supervisor.unload();
   }
 
   /** Starts an executor where there is none, for generations that come with it or right after. */
@@ -305,6 +310,7 @@ export class Replica implements Backend {
       keptStateSnapshots: scheduler?.snapshots.keptCount ?? 0,
       ...(scheduler?.counters ?? newSchedulerCounters()),
       ...engine.counters,
+      savedBytes: engine.savedBytes,
       serving: Number(supervisor.state === 'serving'),
       spares: Number(supervisor.hasSpare),
       missingSpares: Number(supervisor.lacksSpare),

@@ -283,6 +283,8 @@ describe('while there has been no executor yet', () => {
         sessionLost: () => undefined,
         admitted: () => undefined,
         hasRoom: () => undefined,
+        saved: () => undefined,
+        savedReleased: () => undefined,
       },
       pino({ level: 'silent' }),
     );

@@ -18,6 +18,8 @@ export interface ExecutorProcessOptions extends GivenValues<typeof EXECUTOR_OPTI
   /** Memory that outlives the executor, see `KeptMemory`: a descriptor of the host's, or the socket of the process with a GPU's. */
   readonly keptMemory?: number | undefined;
   readonly keeper?: string | undefined;
+  /** Memory of the host for KV blocks of an unloaded model, as a descriptor. */
+  readonly savedMemory?: number | undefined;
   /** True if another executor is to fit on the device beside this one. */
   readonly hasSpare?: boolean | undefined;
   /** True if it is to open no device before {@link ExecutorProcess.begin}. */
@@ -80,6 +82,9 @@ export class ExecutorProcess {
     if (options.prestarted) args.push('--prestarted');
     if (options.keptMemory !== undefined) {
       args.push('--kept-memory-fd', String(stdio.push(options.keptMemory) - 1));
+    }
+    if (options.savedMemory !== undefined) {
+      args.push('--saved-memory-fd', String(stdio.push(options.savedMemory) - 1));
     }
     try {
       // In a group of its own: what a terminal sends is the gateway's to answer.

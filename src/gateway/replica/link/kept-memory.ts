@@ -1,4 +1,4 @@
-import { closeSync } from 'node:fs';
+import { closeSync, ftruncateSync } from 'node:fs';
 import type { Logger } from '../../../shared/log.js';
 import { loadNativeAddon } from '../../../shared/native-addon.js';
 import type { ExecutorProcessOptions } from './executor-process.js';
@@ -10,6 +10,7 @@ import { KeeperProcess, mayHaveGpu } from './keeper-process.js';
  */
 export class KeptMemory {
   private descriptor: number | undefined;
+  private savedDescriptor: number | undefined;
   private keeper: KeeperProcess | undefined;
   /** No GPU is used, or its memory cannot be shared. */
   private isWithoutKeeper = false;
@@ -40,15 +41,35 @@ export class KeptMemory {
     await keeper?.end();
   }
 
+  /** Memory of the host that executors copy KV blocks to before they are unloaded; undefined: the system has none. */
+  saved(): number | undefined {
+    this.savedDescriptor ??= this.create('rocmforge-saved-kv', 'KV blocks of an unloaded model are lost');
+    return this.savedDescriptor;
+  }
+
+  /** Gives back what is in it. */
+  releaseSaved(): void {
+    if (this.savedDescriptor !== undefined) ftruncateSync(this.savedDescriptor, 0);
+  }
+
+  /** Gives it up once no executor has it. */
+  closeSaved(): void {
+    if (this.savedDescriptor !== undefined) closeSync(this.savedDescriptor);
+    this.savedDescriptor = undefined;
+  }
+
   private ofHost(): number | undefined {
-    if (this.descriptor !== undefined) return this.descriptor;
-    try {
-      const addon = loadNativeAddon<{ createSharedMemory(name: string): number }>();
-      this.descriptor = addon.createSharedMemory('rocmforge-kv');
-    } catch (error) {
-      this.log.warn({ err: error }, 'the KV cache of an executor is lost with it');
-    }
+    this.descriptor ??= this.create('rocmforge-kv', 'the KV cache of an executor is lost with it');
     return this.descriptor;
+  }
+
+  private create(name: string, otherwise: string): number | undefined {
+    try {
+      return loadNativeAddon<{ createSharedMemory(name: string): number }>().createSharedMemory(name);
+    } catch (error) {
+      this.log.warn({ err: error }, otherwise);
+      return undefined;
+    }
   }
 
   private keeperFor(spawn: ExecutorProcessOptions): KeeperProcess | undefined {

@@ -67,10 +67,10 @@ export const emptyFrame = (stepId: bigint, epoch: bigint): ExecuteRequest => ({
   ...checksumsOf(undefined),
 });
 
-/** The fields of a frame that ask for checksums. */
+/** The fields of a frame that ask for checksums, and for copies of these blocks. */
 function checksumsOf(
   checksums: PlannedChecksums | undefined,
-): Pick<ExecuteRequest, 'checksumBlocks' | 'checksumWindowBlocks' | 'checksumSnapshots'> {
+): Pick<ExecuteRequest, 'checksumBlocks' | 'checksumWindowBlocks' | 'checksumSnapshots' | 'saveAt' | 'restoreAt'> {
   const numbers = (kind: BlockKind): Buffer => {
     const blocks = checksums?.[kind] ?? [];
     return blocks.length === 0 ? NOTHING : bytesOf(Uint32Array.from(blocks, ({ block }) => block));
@@ -79,8 +79,12 @@ function checksumsOf(
     checksumBlocks: numbers('blocks'),
     checksumWindowBlocks: numbers('windowBlocks'),
     checksumSnapshots: numbers('snapshots'),
+    saveAt: offset(checksums?.saveAt),
+    restoreAt: offset(checksums?.restoreAt),
   };
 }
+
+const offset = (at: number | undefined): bigint | undefined => (at === undefined ? undefined : BigInt(at));
 
 /**
  * The part of a request in a frame is written once before any step has it: one that cannot be written would end the stream of

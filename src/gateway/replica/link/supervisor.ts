@@ -58,6 +58,8 @@ export interface SupervisorOptions {
   readonly spareOnHostMs?: number | undefined;
   /** True if KV blocks are to outlive an executor that this gateway started; default true. */
   readonly keepsMemory?: boolean | undefined;
+  /** True if executors copy KV blocks to the host's memory before they are unloaded; default false. */
+  readonly savesMemory?: boolean | undefined;
   /** True if there is no executor before one is asked for; default false. */
   readonly onDemand?: boolean | undefined;
 }
@@ -248,6 +250,11 @@ export class Supervisor {
     return true;
   }
 
+  /** What executors have copied for the next one is not needed any more. */
+  releaseSaved(): void {
+    this.memory.releaseSaved();
+  }
+
   /** Starts an executor, or has one follow that is ending, where there is none: after {@link unload}, or from the start. */
   load(): void {
     this.happen('load');
@@ -261,6 +268,7 @@ export class Supervisor {
     this.happen('stop');
     await Promise.all([this.ended, this.spare?.stop(), this.stopNext()]);
     await this.memory.release();
+    this.memory.closeSaved();
   }
 
   private happen(event: SupervisorEvent, cause?: RocmForgeError, isOutside = false): void {
@@ -442,7 +450,14 @@ export class Supervisor {
     const device = (this.device?.platform as typeof spawn.device | undefined) ?? spawn.device;
     const { keepsMemory = true, hasSpare, stepTimeoutMs } = this.options;
     const kept = keepsMemory ? this.memory.optionsFor({ ...spawn, device }) : {};
-    const options = { ...spawn, device, ...kept, hasSpare: (hasSpare ?? !this.isSplit) && this.memory.isOfGpu };
+    const savedMemory = this.options.savesMemory ? this.memory.saved() : undefined;
+    const options = {
+      ...spawn,
+      device,
+      ...kept,
+      savedMemory,
+      hasSpare: (hasSpare ?? !this.isSplit) && this.memory.isOfGpu,
+    };
     return new ExecutorProcess(options, stepTimeoutMs, this.log);
   }
 

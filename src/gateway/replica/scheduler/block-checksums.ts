@@ -7,18 +7,37 @@ export const CHECKSUM_BYTES = 8;
 const MOST_COMPARED_BLOCKS = 4096;
 
 /** Kinds of blocks, in the order of their checksums. */
-const KINDS = ['blocks', 'windowBlocks', 'snapshots'] as const;
+export const KINDS = ['blocks', 'windowBlocks', 'snapshots'] as const;
 export type BlockKind = (typeof KINDS)[number];
 
 /** Blocks whose checksums a step returns. */
 export interface PlannedChecksums extends Readonly<Record<BlockKind, readonly NotedBlock[]>> {
   /** They are compared to those that the blocks had. */
   readonly isComparison: boolean;
+  /** Offset in the host's memory to which the blocks are copied, or from which they are before their checksums are computed. */
+  readonly saveAt?: number;
+  readonly restoreAt?: number;
 }
 
 /** Blocks of all kinds. */
 export const blocksOf = (planned: PlannedChecksums | undefined): number =>
   planned === undefined ? 0 : KINDS.reduce((sum, kind) => sum + planned[kind].length, 0);
+
+/** Calls with each block of a step and its checksum. @param bytes {@link CHECKSUM_BYTES} of each block */
+export function eachChecksum(
+  planned: PlannedChecksums,
+  bytes: Uint8Array,
+  call: (kind: BlockKind, block: NotedBlock, checksum: bigint) => void,
+): void {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  let at = 0;
+  for (const kind of KINDS) {
+    for (const block of planned[kind]) {
+      call(kind, block, view.getBigUint64(at, true));
+      at += CHECKSUM_BYTES;
+    }
+  }
+}
 
 /** Bytes of one block of each kind, and the most that a step compares: none is to miss its deadline. */
 export interface BlockBytes extends Readonly<Record<BlockKind, number>> {
@@ -73,6 +92,13 @@ export class BlockChecksums {
     this.isSuspect = this.isComparing;
   }
 
+  /** Blocks are copied from the host's memory, and compared there to what they were. Follows {@link reset}. */
+  restore(planned: readonly PlannedChecksums[]): void {
+    this.comparisons = [...planned];
+    // An executor that is lost meanwhile leaves some of them without their content.
+    this.isSuspect = this.isComparing;
+  }
+
   /** The next step's, while {@link isComparing}; undefined: all are under way. */
   nextComparison(): PlannedChecksums | undefined {
     const next = this.comparisons.shift();
@@ -103,18 +129,12 @@ export class BlockChecksums {
    * @returns number of blocks that a fault has damaged
    */
   returned(planned: PlannedChecksums, bytes: Uint8Array): number {
-    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-    let at = 0;
     let damaged = 0;
-    for (const kind of KINDS) {
+    eachChecksum(planned, bytes, (kind, block, checksum) => {
       const pool = this.pools[kind];
-      for (const block of planned[kind]) {
-        const checksum = view.getBigUint64(at, true);
-        at += CHECKSUM_BYTES;
-        if (!planned.isComparison) pool.addChecksum(block, checksum);
-        else if (!pool.verify(block, checksum)) damaged += 1;
-      }
-    }
+      if (!planned.isComparison) pool.addChecksum(block, checksum);
+      else if (!pool.verify(block, checksum)) damaged += 1;
+    });
     if (planned.isComparison) {
       this.outstanding -= 1;
       this.isSuspect = this.isComparing;
@@ -138,4 +158,8 @@ export class BlockChecksums {
   }
 }
 
-const NO_BLOCKS: Readonly<Record<BlockKind, readonly NotedBlock[]>> = { blocks: [], windowBlocks: [], snapshots: [] };
+export const NO_BLOCKS: Readonly<Record<BlockKind, readonly NotedBlock[]>> = {
+  blocks: [],
+  windowBlocks: [],
+  snapshots: [],
+};

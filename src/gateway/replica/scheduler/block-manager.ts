@@ -1,5 +1,5 @@
 import { NO_PREFIX } from '../../request/prefix.js';
-import { BlockPool } from './block-pool.js';
+import { BlockPool, type NotedBlock } from './block-pool.js';
 
 /** Tokens a KV block holds. */
 export const BLOCK_TOKENS = 16;
@@ -10,7 +10,7 @@ export function blocksFor(tokens: number): number {
 }
 
 /** A full block whose content is known, findable by the prefix before it and its tokens. */
-interface CachedBlock {
+export interface CachedBlock {
   readonly parent: number;
   readonly ids: Uint32Array;
   readonly prefix: number;
@@ -52,6 +52,19 @@ export class BlockManager extends BlockPool {
     const prefix = ++this.prefixes;
     if (this.note(block, hashOf(parent, ids))) this.contents[block] = { parent, ids, prefix };
     return prefix;
+  }
+
+  /** What a findable block holds. */
+  contentOf({ block }: NotedBlock): CachedBlock {
+    return this.contents[block] as CachedBlock;
+  }
+
+  /** As {@link adopt}, of content that this or another scheduler's {@link contentOf} has named. */
+  adoptContent(content: CachedBlock, checksum: bigint): NotedBlock {
+    const adopted = this.adopt(hashOf(content.parent, content.ids), checksum);
+    this.contents[adopted.block] = content;
+    this.prefixes = Math.max(this.prefixes, content.prefix);
+    return adopted;
   }
 }
 

@@ -166,6 +166,30 @@ export class BlockPool {
     return summed;
   }
 
+  /** Free blocks with findable content, those first that are taken last. */
+  recent(): readonly NotedBlock[] {
+    const recent: NotedBlock[] = [];
+    for (let block = this.previous[0] as number; block !== 0; block = this.previous[block] as number) {
+      recent.push(...this.notedBlock(block));
+    }
+    return recent;
+  }
+
+  /**
+   * Takes in content that another executor has computed: the block that is taken first becomes the one that is taken last.
+   *
+   * @returns the block that is to hold it
+   */
+  adopt(key: number, checksum: bigint): NotedBlock {
+    if (this.byKey.has(key)) throw new RangeError(`${key} is findable already`);
+    const [block] = this.allocate(1) as [number];
+    this.release(block);
+    this.byKey.set(key, block);
+    this.keys[block] = key;
+    this.checksums[block] = checksum;
+    return { block, key };
+  }
+
   /** No content is findable any more. */
   forgetAll(): void {
     for (const block of [...this.byKey.values()]) this.forget(block);
@@ -176,6 +200,13 @@ export class BlockPool {
     if (this.keys[block] !== key || this.checksums[block] === checksum) return true;
     this.forget(block);
     return false;
+  }
+
+  /** A block's checksum came, of content that may have one. @returns false if they differ: its content is not findable any more */
+  confirm(noted: NotedBlock, checksum: bigint): boolean {
+    if (this.keys[noted.block] !== noted.key) return false;
+    this.checksums[noted.block] ??= checksum;
+    return this.verify(noted, checksum);
   }
 
   private notedBlock(block: number): readonly NotedBlock[] {

@@ -3,13 +3,14 @@
 import type { TokenMask } from '../../matching/token-constraint.js';
 import type { DraftToken, Sequence } from '../../request/sequence.js';
 import { newSchedulerCounters } from '../replica-counts.js';
-import { type BlockBytes, BlockChecksums } from './block-checksums.js';
+import { type BlockBytes, BlockChecksums, blocksOf, type PlannedChecksums } from './block-checksums.js';
 import { BLOCK_TOKENS, BlockManager, blocksFor } from './block-manager.js';
 import { DraftPolicy, type StepTimes } from './draft-policy.js';
 import { isPending } from './in-flight-prefixes.js';
 import { byPriority, PeerQueue } from './peer-queue.js';
 import { holderOfTooMany, idleFor, isProtected, victimFor } from './preemption.js';
 import { type FoundPrefix, PrefixCache } from './prefix-cache.js';
+import { BlockSaving, type SavedContents } from './saved-blocks.js';
 import { Slots } from './slots.js';
 import { type SnapshotRule, StateSnapshots } from './state-snapshots.js';
 import {
@@ -64,6 +65,7 @@ export class Scheduler {
   readonly windows: WindowBlocks;
   readonly snapshots: StateSnapshots;
   readonly checksums: BlockChecksums;
+  readonly saving: BlockSaving;
   /** Sequences that may be in the next step; see {@link Blame}. */
   mayRun: (sequence: Sequence) => boolean = () => true;
   readonly counters = newSchedulerCounters();
@@ -91,7 +93,9 @@ export class Scheduler {
     this.snapshots = new StateSnapshots(isCached && isRecurrent ? snapshots : 0, snapshotRule);
     this.cache = new PrefixCache(this.blocks, this.windows, isRecurrent ? this.snapshots : undefined, isCached);
     const { blocks, windows } = this;
-    this.checksums = new BlockChecksums({ blocks, windowBlocks: windows.pool, snapshots: this.snapshots.pool });
+    const pools = { blocks, windowBlocks: windows.pool, snapshots: this.snapshots.pool };
+    this.checksums = new BlockChecksums(pools);
+    this.saving = new BlockSaving(pools);
     this.slots = new Slots(options.maxSequences);
   }
 
@@ -204,7 +208,7 @@ export class Scheduler {
 
   /** The next step, or nothing to do. The caller sends it; results come back in the order of plans. */
   plan(): StepPlan | undefined {
-    if (this.checksums.isComparing) return this.planComparison();
+    if (this.checksums.isComparing) return this.planChecksums(this.checksums.nextComparison());
     const opens: PlannedOpen[] = [];
     const appends: PlannedAppend[] = [];
     const slices: PlannedSlice[] = [];
@@ -274,7 +278,7 @@ export class Scheduler {
       add(sequence, this.countOf(sequence, budget, extraLogits));
     }
 
-    if (slices.length === 0) return undefined;
+    if (slices.length === 0) return this.planChecksums(this.saving.next());
     const stepId = ++this.steps;
     const checksums = this.checksums.take();
     const plan: StepPlan = { stepId, closes: this.slots.takeCloses(), opens, appends, slices, checksums };
@@ -303,7 +307,11 @@ export class Scheduler {
     if (plan === undefined) throw new Error('a result came for no step');
     const { slices } = plan;
     if (plan.checksums !== undefined && checksums !== undefined) {
-      this.counters.damagedBlocks += this.checksums.returned(plan.checksums, checksums);
+      const { checksums: planned } = plan;
+      const isCopied = planned.saveAt !== undefined;
+      const damaged = (isCopied ? this.saving : this.checksums).returned(planned, checksums);
+      this.counters.damagedBlocks += damaged;
+      if (planned.restoreAt !== undefined) this.counters.restoredBlocks += blocksOf(planned) - damaged;
     }
     if (times !== undefined && slices.length > 0 && slices.every((slice) => slice.count === outputsOf(slice))) {
       const rows = slices.reduce((sum, { count }) => sum + count, 0);
@@ -383,6 +391,7 @@ export class Scheduler {
   suspend(): void {
     this.inFlight = [];
     this.checksums.abandon();
+    this.saving.cancel();
     this.cache.reset();
     for (const sequence of this.ending) this.release(sequence);
     this.ending.clear();
@@ -405,6 +414,12 @@ export class Scheduler {
     this.checksums.reset();
   }
 
+  /** As {@link forgetContents}, but for what the host's memory has copies of. */
+  restoreContents(saved: SavedContents): void {
+    this.forgetContents();
+    this.checksums.restore(this.saving.adopt(saved));
+  }
+
   /**
    * The next executor has the same memory: what was computed before can be found, after a fault that may have damaged it only where
    * checksums agree. Follows {@link suspend}.
@@ -423,9 +438,8 @@ export class Scheduler {
     this.queue.check(holders);
   }
 
-  /** A step that compares checksums, and nothing else: what a sequence can begin with is known when all have returned. */
-  private planComparison(): StepPlan | undefined {
-    const checksums = this.checksums.nextComparison();
+  /** A step that compares checksums or copies blocks, and nothing else: what a sequence can begin with is known when all have returned. */
+  private planChecksums(checksums: PlannedChecksums | undefined): StepPlan | undefined {
     if (checksums === undefined) return undefined;
     const plan: StepPlan = { stepId: ++this.steps, closes: [], opens: [], appends: [], slices: [], checksums };
     this.inFlight.push(plan);

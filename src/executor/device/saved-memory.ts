@@ -1,0 +1,22 @@
+import { readSync, writeSync } from 'node:fs';
+
+/** Memory of the host, by its descriptor, that a gateway holds while no model is loaded. */
+export class SavedMemory {
+  constructor(private readonly descriptor: number) {}
+
+  /** @throws Error with the system's own words, or if less was written there */
+  read(bytes: Uint8Array, at: number): void {
+    for (let done = 0; done < bytes.length; ) {
+      const read = readSync(this.descriptor, bytes, done, bytes.length - done, at + done);
+      if (read === 0) throw new Error(`${bytes.length} bytes from ${at} are not in the memory for KV blocks`);
+      done += read;
+    }
+  }
+
+  /** @throws Error with the system's own words */
+  write(bytes: Uint8Array, at: number): void {
+    for (let done = 0; done < bytes.length; ) {
+      done += writeSync(this.descriptor, bytes, done, bytes.length - done, at + done);
+    }
+  }
+}

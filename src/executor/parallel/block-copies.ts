@@ -1,0 +1,184 @@
+import type { NativeStep } from '../device/addon.js';
+import type { Device, DeviceBuffer, DeviceScope } from '../device/device.js';
+import { gatherBlocks, SUMMED_PART_WORDS, scatterBlocks } from '../kernels/index.js';
+import { LaunchPlanRecorder } from '../kernels/launch-plan.js';
+import { type BlockKind, KINDS } from './block-checksums.js';
+import { type PartTable, tableOf } from './block-parts.js';
+import { NO_BYTES, type Stage } from './model-devices.js';
+
+/** Words of blocks that go over the bus at once. */
+const STAGING_WORDS = 1 << 20;
+/** The most blocks at once. */
+const MOST_BLOCKS = 256;
+/** Copies queued at once: one is on its way while the other's bytes are read or written here. */
+const QUEUED = 2;
+
+const WORD = Int32Array.BYTES_PER_ELEMENT;
+
+/** Memory of the host in which blocks lie one behind the other. */
+export interface BlockStore {
+  read(bytes: Uint8Array, at: number): void;
+  write(bytes: Uint8Array, at: number): void;
+}
+
+/** Copies of some of a device's parts of blocks of one kind. */
+class PartCopies {
+  private readonly most: number;
+  private readonly device: Device;
+  private readonly staging: DeviceBuffer;
+  private readonly gather: number;
+  private readonly scatter: number;
+
+  /**
+   * @param staging MOST_BLOCKS numbers of blocks, then STAGING_WORDS of their words
+   * @param words of a block in these parts
+   * @param at where these parts of a block begin among all its bytes
+   */
+  constructor(
+    memory: DeviceScope,
+    staging: DeviceBuffer,
+    table: PartTable,
+    private readonly words: number,
+    readonly at: number,
+  ) {
+    this.device = memory.device;
+    this.staging = staging;
+    this.most = Math.min(MOST_BLOCKS, Math.floor(STAGING_WORDS / words));
+    let end = 0;
+    const offsets = Int32Array.from(table.words, (count) => {
+      const offset = end;
+      end += count;
+      return offset;
+    });
+    const values = {
+      blocks: { ...staging, elements: this.most },
+      parts: memory.upload(table.rows),
+      offsets: memory.upload(offsets),
+      block_words: words,
+    };
+    const copied = { ...staging, address: staging.address + WORD * MOST_BLOCKS, elements: this.most * words };
+    const sizes = { count: { index: 0, max: this.most }, part_count: table.words.length };
+    const gathering = new LaunchPlanRecorder(memory.device, 1);
+    gathering.launch(gatherBlocks, { ...values, y: copied }, sizes);
+    this.gather = memory.plan(gathering.finish());
+    const scattering = new LaunchPlanRecorder(memory.device, 1);
+    scattering.launch(scatterBlocks, { ...values, x: copied }, sizes);
+    this.scatter = memory.plan(scattering.finish());
+  }
+
+  /** @param place of a block by its index, in the store */
+  async save(blocks: Int32Array, store: BlockStore, place: (index: number) => number): Promise<void> {
+    await this.each(blocks, async (some, first) => {
+      const copied = new Uint8Array(WORD * this.words * some.length);
+      await this.run(this.gather, some.length, bytesOf(some), copied);
+      this.eachRun(some.length, first, place, (from, to, at) => store.write(copied.subarray(from, to), at));
+    });
+  }
+
+  /** The same the other way round. */
+  async restore(blocks: Int32Array, store: BlockStore, place: (index: number) => number): Promise<void> {
+    await this.each(blocks, async (some, first) => {
+      const input = new Uint8Array(WORD * (MOST_BLOCKS + this.words * some.length));
+      input.set(bytesOf(some));
+      const copied = input.subarray(WORD * MOST_BLOCKS);
+      this.eachRun(some.length, first, place, (from, to, at) => store.read(copied.subarray(from, to), at));
+      await this.run(this.scatter, some.length, input, NO_BYTES);
+    });
+  }
+
+  /** Calls with as many blocks as fit, the next while the one before is under way. */
+  private async each(blocks: Int32Array, copy: (some: Int32Array, first: number) => Promise<void>): Promise<void> {
+    const queued: Promise<void>[] = [];
+    for (let first = 0; first < blocks.length; first += this.most) {
+      if (queued.length === QUEUED) await queued.shift();
+      const copying = copy(blocks.subarray(first, first + this.most), first);
+      // Of several that fail the first is told.
+      copying.catch(() => undefined);
+      queued.push(copying);
+    }
+    await Promise.all(queued);
+  }
+
+  /** Calls with each range of the copied bytes that is one piece in the store. */
+  private eachRun(
+    count: number,
+    first: number,
+    place: (index: number) => number,
+    call: (from: number, to: number, at: number) => void,
+  ): void {
+    const bytes = WORD * this.words;
+    let begin = 0;
+    for (let i = 1; i <= count; i++) {
+      if (i < count && place(first + i) === place(first + begin) + bytes * (i - begin)) continue;
+      call(bytes * begin, bytes * i, place(first + begin) + this.at);
+      begin = i;
+    }
+  }
+
+  private async run(plan: number, count: number, input: Uint8Array, output: Uint8Array): Promise<void> {
+    const { address } = this.staging;
+    const step: NativeStep = {
+      ...{ plan, counts: Int32Array.of(count), recurring: false },
+      ...{ input, deviceInput: address, output, deviceOutput: address + WORD * MOST_BLOCKS },
+    };
+    await this.device.native.run(step);
+  }
+}
+
+const bytesOf = ({ buffer, byteOffset, byteLength }: Int32Array): Uint8Array =>
+  new Uint8Array(buffer, byteOffset, byteLength);
+
+/** Ranges of rows of a table whose words fit in the staging memory. */
+function groupsOf({ rows, words }: PartTable): readonly PartTable[] {
+  const groups: PartTable[] = [];
+  let begin = 0;
+  let sum = 0;
+  for (const [i, count] of [...words, STAGING_WORDS].entries()) {
+    if (sum + count > STAGING_WORDS && i > begin) {
+      const own = rows.slice(SUMMED_PART_WORDS * begin, SUMMED_PART_WORDS * i);
+      groups.push({ rows: own, words: words.slice(begin, i) });
+      begin = i;
+      sum = 0;
+    }
+    sum += count;
+  }
+  return groups;
+}
+
+/** Copies of KV blocks and of snapshots over all devices of a model to memory of the host, and back. */
+export class BlockCopies {
+  /** Bytes of a block of each kind. */
+  readonly bytes: Readonly<Record<BlockKind, number>>;
+  private readonly parts: Readonly<Record<BlockKind, readonly PartCopies[]>>;
+
+  /** @param memory the scope of each stage's device */
+  constructor(stages: readonly Stage[], memory: readonly DeviceScope[]) {
+    const ends = { blocks: 0, windowBlocks: 0, states: 0 };
+    const parts: Record<BlockKind, PartCopies[]> = { blocks: [], windowBlocks: [], states: [] };
+    for (const [i, { forward }] of stages.entries()) {
+      const scope = memory[i] as DeviceScope;
+      const staging = scope.allocate('i32', MOST_BLOCKS + STAGING_WORDS);
+      for (const kind of KINDS) {
+        for (const group of groupsOf(tableOf(forward.blockParts[kind]))) {
+          const words = group.words.reduce((sum, count) => sum + count, 0);
+          parts[kind].push(new PartCopies(scope, staging, group, words, ends[kind]));
+          ends[kind] += WORD * words;
+        }
+      }
+    }
+    this.parts = parts;
+    this.bytes = ends;
+  }
+
+  /** Queues copies to the store behind the steps that were queued before: block i goes to `at + i * bytes[kind]`. */
+  async save(kind: BlockKind, blocks: Int32Array, store: BlockStore, at: number): Promise<void> {
+    const place = (index: number): number => at + index * this.bytes[kind];
+    for (const parts of this.parts[kind]) await parts.save(blocks, store, place);
+  }
+
+  /** Queues copies from the store. */
+  async restore(kind: BlockKind, blocks: Int32Array, store: BlockStore, at: number): Promise<void> {
+    const place = (index: number): number => at + index * this.bytes[kind];
+    for (const parts of this.parts[kind]) await parts.restore(blocks, store, place);
+  }
+}

@@ -1,0 +1,29 @@
+import { SUMMED_PART_WORDS } from '../kernels/index.js';
+import { writePartRow } from '../model/device-sums.js';
+import type { BlockPart } from '../model/kv-cache.js';
+
+/** Words of a part that one block of threads takes: large parts are cut. */
+const MOST_PART_WORDS = 1 << 14;
+
+/** Parts of blocks, of which large ones are cut, as kernels have them. */
+export interface PartTable {
+  /** `[parts, SUMMED_PART_WORDS]` */
+  readonly rows: Int32Array;
+  /** Words of a block in each. */
+  readonly words: readonly number[];
+}
+
+/** The kernels' table of all parts. */
+export function tableOf(parts: readonly BlockPart[]): PartTable {
+  const cut = parts.flatMap(({ address, bytes }) => {
+    const stride = bytes / Int32Array.BYTES_PER_ELEMENT;
+    return Array.from({ length: Math.ceil(stride / MOST_PART_WORDS) }, (_, i) => {
+      const first = i * MOST_PART_WORDS;
+      const from = address + Int32Array.BYTES_PER_ELEMENT * first;
+      return { from, stride, words: Math.min(MOST_PART_WORDS, stride - first) };
+    });
+  });
+  const rows = new Int32Array(SUMMED_PART_WORDS * cut.length);
+  for (const [row, { from, stride, words }] of cut.entries()) writePartRow(rows, row, from, stride, words);
+  return { rows, words: cut.map(({ words }) => words) };
+}

@@ -1,0 +1,88 @@
+import type { LoadedModel } from '../../shared/generated/rocmforge/executor/v1/executor.js';
+import type { EngineListener } from './engine-options.js';
+import { type BlockBytes, type BlockKind, KINDS } from './scheduler/block-checksums.js';
+import type { SavedContents } from './scheduler/saved-blocks.js';
+import type { Scheduler } from './scheduler/scheduler.js';
+
+/** What the scheduler needs to know of an executor's model. */
+type SavingModel = Pick<
+  LoadedModel,
+  'savesBlocks' | 'blockBytes' | 'windowBlockBytes' | 'snapshotBytes' | 'arithmetic'
+>;
+
+/** Bytes of a block of each kind. */
+export function blockBytesOf(model: SavingModel): Omit<BlockBytes, 'mostCompared'> {
+  const { blockBytes, windowBlockBytes, snapshotBytes } = model;
+  return { blocks: Number(blockBytes), windowBlocks: Number(windowBlockBytes), snapshots: Number(snapshotBytes) };
+}
+
+/** The KV blocks and snapshots of a model, for the time in which it is unloaded: executors copy them to the host's memory and back. */
+export class UnloadedContents {
+  private saved: (SavedContents & { readonly numerics: string }) | undefined;
+  private isRestoring = false;
+
+  /** @param most bytes; 0: nothing is copied */
+  constructor(
+    private readonly most: number,
+    private readonly listener: Pick<EngineListener, 'saved' | 'savedReleased'>,
+  ) {}
+
+  /** Bytes of what the host's memory has copies of. */
+  get bytes(): number {
+    const { saved } = this;
+    return saved?.runs.reduce((sum, { kind, blocks }) => sum + saved.bytes[kind] * blocks.length, 0) ?? 0;
+  }
+
+  /** Copies what can be found. Continues with the next steps. @returns true if there is nothing left to copy */
+  save({ saving, checksums }: Scheduler, model: SavingModel): boolean {
+    if (this.most === 0 || !model.savesBlocks) return true;
+    if (!checksums.isComparing && !saving.isUnderWay && !saving.isComplete) {
+      saving.begin(blockBytesOf(model), this.most);
+    }
+    return saving.isComplete;
+  }
+
+  /** A step has returned. */
+  stepReturned({ saving, checksums }: Scheduler, isSaving: boolean): void {
+    if (isSaving && saving.isComplete) this.listener.saved();
+    if (this.isRestoring && !checksums.isComparing) this.release();
+  }
+
+  /** Something is to be computed: copies would be too old. */
+  cancel({ saving }: Scheduler): void {
+    if (!saving.isUnderWay && !saving.isComplete) return;
+    saving.cancel();
+    this.release();
+  }
+
+  /** The executor has ended. Called before the scheduler forgets what it has copied. */
+  executorLost({ saving }: Scheduler, numerics: string): void {
+    if (this.isRestoring) this.release();
+    const { contents } = saving;
+    this.saved = contents && { ...contents, numerics };
+  }
+
+  /**
+   * Makes copies findable again, if the next executor takes them.
+   *
+   * @param isKept true if it has the memory that they were copied from
+   * @returns false if nothing was copied, or for another executor
+   */
+  restore(scheduler: Scheduler, model: SavingModel, isKept: boolean): boolean {
+    const { saved } = this;
+    this.saved = undefined;
+    if (saved === undefined) return false;
+    const bytes = blockBytesOf(model);
+    const isFor = !isKept && model.savesBlocks && model.arithmetic === saved.numerics;
+    const fits = isFor && KINDS.every((kind: BlockKind) => bytes[kind] === saved.bytes[kind]);
+    if (fits) scheduler.restoreContents(saved);
+    this.isRestoring = fits && scheduler.checksums.isComparing;
+    if (!this.isRestoring) this.release();
+    return fits;
+  }
+
+  private release(): void {
+    this.isRestoring = false;
+    this.listener.savedReleased();
+  }
+}

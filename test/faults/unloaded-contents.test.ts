@@ -1,0 +1,147 @@
+import { afterEach, describe, expect, it } from 'vitest';
+import type { GatewayOptions } from '../../src/gateway/options.js';
+import { type Generated, generate, request, type TestGateway } from '../support/gateway.js';
+import { mixedRequest, seen, startForKills, whenever } from '../support/kill-run.js';
+import { Random } from '../support/random.js';
+import type { RandomFamilyName } from '../support/random-families.js';
+import { flipBit, savedMemory, strayWrites } from '../support/stray-writes.js';
+
+/** Full attention; windows; states; and windows of which several families have another ratio. */
+const FAMILIES: readonly RandomFamilyName[] = ['llama', 'gpt-oss', 'gemma3', 'qwen35'];
+const STREAMS = 8;
+const PROMPT = Array.from({ length: 300 }, (_, i) => 2 + ((i * i + 7 * i) % 200));
+
+let server: TestGateway;
+afterEach(() => server.stop());
+
+async function start(family: RandomFamilyName, more: Partial<GatewayOptions> = {}): Promise<void> {
+  server = await startForKills(family, { hasSpare: false, kvHostBytes: 1 << 30, ...more });
+}
+
+const counts = () => server.gateway.replica.counts;
+const unload = async (): Promise<void> => {
+  server.gateway.replica.unloadModel();
+  await whenever(() => server.gateway.executorState() === 'unloaded');
+};
+const cached = ({ complete }: Generated) => complete?.usage?.cachedTokens ?? 0;
+const greedy = (tokens: number[], maxTokens = 32) =>
+  generate(server.client, request({ tokens, sampling: { temperature: 0 }, stop: { maxTokens, ignoreEos: true } }));
+
+/** A conversation's first turn, and a second that goes on from it. */
+async function turns(between: () => Promise<unknown>): Promise<readonly Generated[]> {
+  const first = await greedy(PROMPT);
+  await between();
+  const second = await greedy([...PROMPT, ...first.tokenIds, 5, 6, 7]);
+  return [first, second];
+}
+
+describe.each(FAMILIES)('with --kv-host-memory, %s', (family) => {
+  it('continues a conversation after it was unloaded, with what it would find if it had not been', async () => {
+    await start(family);
+    const [, loaded] = await turns(async () => undefined);
+    await server.stop();
+    await start(family);
+    const [, unloaded] = await turns(async () => {
+      await unload();
+      expect(counts().savedBytes).toBeGreaterThan(0);
+      expect(savedMemory().bytes).toBe(counts().savedBytes);
+    });
+    expect(unloaded?.tokenIds).toEqual(loaded?.tokenIds);
+    expect(cached(unloaded as Generated)).toBe(cached(loaded as Generated));
+    expect(cached(unloaded as Generated)).toBeGreaterThan(256);
+    expect([counts().damagedBlocks, counts().savedBytes, savedMemory().bytes]).toEqual([0, 0, 0]);
+    expect(counts().restoredBlocks).toBeGreaterThan(16);
+  });
+
+  it('gives every stream the same, unloaded again and again', async () => {
+    await start(family);
+    const runAll = async () =>
+      (await Promise.all(Array.from({ length: STREAMS }, (_, i) => generate(server.client, mixedRequest(i))))).map(
+        seen,
+      );
+    const expected = await runAll();
+    for (let round = 0; round < 3; round++) {
+      await unload();
+      expect(await runAll()).toEqual(expected);
+    }
+    expect(counts().damagedBlocks).toBe(0);
+  });
+
+  it('computes anew what was damaged meanwhile', async () => {
+    await start(family);
+    const [, expected] = await turns(async () => undefined);
+    const [, after] = await turns(async () => {
+      await unload();
+      const random = new Random(5);
+      strayWrites(savedMemory(), 40, random);
+    });
+    expect(after?.tokenIds).toEqual(expected?.tokenIds);
+    expect(counts().damagedBlocks).toBeGreaterThan(0);
+  });
+});
+
+describe('the memory of the host', () => {
+  it('has no more than it may, of what was used last', async () => {
+    await start('llama', { kvHostBytes: 1 << 16 });
+    await greedy(PROMPT.toReversed());
+    const [, after] = await turns(unload);
+    expect(cached(after as Generated)).toBeGreaterThan(0);
+    expect(counts().restoredBlocks).toBeGreaterThan(0);
+    await unload();
+    expect(counts().savedBytes).toBeLessThanOrEqual(1 << 16);
+    expect(savedMemory().bytes).toBeLessThanOrEqual(1 << 16);
+  });
+
+  it('is not used without a prefix cache, or if it is not given', async () => {
+    for (const more of [{ prefixCache: false }, { kvHostBytes: 0 }]) {
+      await start('llama', more);
+      const [, after] = await turns(unload);
+      expect([cached(after as Generated), counts().restoredBlocks, counts().savedBytes]).toEqual([0, 0, 0]);
+      await server.stop();
+    }
+    await start('llama');
+  });
+
+  it('serves the next executor when the first one is killed while it copies, either way', async () => {
+    await start('llama');
+    const [, expected] = await turns(async () => undefined);
+    for (let delay = 0; delay < 24; delay += 3) {
+      const [, after] = await turns(async () => {
+        server.gateway.replica.unloadModel();
+        await new Promise((resolve) => setTimeout(resolve, delay));
+        const pid = server.gateway.executorPid();
+        if (pid !== undefined) process.kill(pid, 'SIGKILL');
+        await whenever(() => ['unloaded', 'serving'].includes(server.gateway.executorState()));
+      });
+      expect(after?.tokenIds, `${delay} ms`).toEqual(expected?.tokenIds);
+    }
+  });
+
+  it('serves what comes while it is copied to', async () => {
+    await start('llama');
+    const [, expected] = await turns(async () => undefined);
+    for (let i = 0; i < 12; i++) {
+      const [, after] = await turns(async () => {
+        server.gateway.replica.unloadModel();
+        await new Promise((resolve) => setTimeout(resolve, i));
+      });
+      expect(after?.tokenIds, `try ${i}`).toEqual(expected?.tokenIds);
+    }
+  });
+
+  it('finds each flipped bit', async () => {
+    await start('llama');
+    const [, expected] = await turns(async () => undefined);
+    const random = new Random(11);
+    for (let i = 0; i < 6; i++) {
+      const before = counts().damagedBlocks;
+      const [, after] = await turns(async () => {
+        await unload();
+        const memory = savedMemory();
+        flipBit(memory, random.below(memory.bytes), random.below(8));
+      });
+      expect(after?.tokenIds).toEqual(expected?.tokenIds);
+      expect(counts().damagedBlocks).toBe(before + 1);
+    }
+  });
+});
