@@ -175,6 +175,20 @@ export const MUTATIONS = [
     test: 'block_sums',
   },
   {
+    name: 'copies of blocks: the last words left out',
+    file: 'block_copy.hip',
+    from: 'for (int i = whole + thread_id(); i < count;',
+    to: 'for (int i = whole + BLOCK + thread_id(); i < count;',
+    test: 'block_copy',
+  },
+  {
+    name: 'copies of blocks: each part where the first one begins',
+    file: 'block_copy.hip',
+    from: 'block_words + offsets[at.x]',
+    to: 'block_words + offsets[0]',
+    test: 'block_copy',
+  },
+  {
     name: 'gelu: the cube left out',
     file: 'forge/device.h',
     from: '(v + 0.044715f * v * v * v)',

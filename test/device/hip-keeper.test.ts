@@ -106,6 +106,20 @@ describe.skipIf(missing !== undefined)('memory of a GPU that outlives executors'
     await expect.poll(() => executorsOf(process.pid)).not.toContain(left);
   });
 
+  it('KV blocks of a model that was unloaded come back from the host’s memory', async () => {
+    const { client, gateway } = await start({ kvHostBytes: 1 << 30 });
+    const first = await generate(client, message);
+    gateway.replica.unloadModel();
+    await expect.poll(() => gateway.executorState()).toBe('unloaded');
+    expect(gateway.replica.counts.savedBytes).toBeGreaterThan(0);
+    const second = await generate(client, message);
+    expect(seen(second)).toEqual(seen(first));
+    const { restoredBlocks, damagedBlocks, savedBytes } = gateway.replica.counts;
+    expect(restoredBlocks).toBeGreaterThan(1);
+    expect([damagedBlocks, savedBytes]).toEqual([0, 0]);
+    expect(second.complete?.usage?.cachedTokens).toBeGreaterThanOrEqual(BLOCK_TOKENS);
+  });
+
   it('weights that were damaged meanwhile are loaded again, and no token is wrong', async () => {
     const { gateway } = await start();
     const [first, second] = await disturbed(async () => {

@@ -63,3 +63,27 @@ it.skipIf(missing !== undefined).each([true, false])(
     }
   },
 );
+
+it.skipIf(missing !== undefined).each(['layer', 'tensor'] as const)(
+  'a model on two GPUs, split by %s, finds its KV blocks again after it was unloaded',
+  async (split) => {
+    new HipDouble({ memoryBytes: 2 ** 33, devices: 2 }).install();
+    const model = writeRandomModel({ type: 'F16', hidden: 128, contextLength: 256 });
+    const { gateway, client, stop } = await startTestGateway(model, {
+      executor: { spawn: { device: 'hip', gpus: [0, 1], split } },
+      ...{ maxSequences: 4, maxStepTokens: 64, maxContext: 256, kvCacheType: 'f16' },
+      ...{ hasSpare: false, kvHostBytes: 1 << 30 },
+    });
+    try {
+      const first = await generate(client, message);
+      gateway.replica.unloadModel();
+      await expect.poll(() => gateway.executorState()).toBe('unloaded');
+      expect(seen(await generate(client, message))).toEqual(seen(first));
+      const { restoredBlocks, damagedBlocks } = gateway.replica.counts;
+      expect(restoredBlocks).toBeGreaterThan(1);
+      expect(damagedBlocks).toBe(0);
+    } finally {
+      await stop();
+    }
+  },
+);

@@ -35,6 +35,14 @@ const operation = fc.oneof(
   {
     weight: 1,
     arbitrary: fc.record({
+      kind: fc.constant('unload' as const),
+      most: fc.constantFrom(20, 60, 1000),
+      isDamaged: fc.boolean(),
+    }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({
       kind: fc.constant('fault' as const),
       ran: fc.integer({ min: 0, max: 2 }),
       isTorn: fc.boolean(),
@@ -62,6 +70,8 @@ export class ScheduleTotals {
   keptTokens = 0;
   damagedBlocks = 0;
   crashes = 0;
+  unloads = 0;
+  restoredBlocks = 0;
   finished = 0;
   mostPreempted = 0;
   yields = 0;
@@ -102,6 +112,8 @@ export function play(world: World, operations: readonly Operation[], totals: Sch
       totals.crashes += 1;
     } else if (step.kind === 'kill') {
       world.kill(step.ran, step.isTorn);
+    } else if (step.kind === 'unload') {
+      totals.unloads += Number(world.unload(step.most, step.isDamaged));
     } else if (step.kind === 'fault') {
       world.fault(step.ran, step.isTorn, step.damage);
     } else {
@@ -139,5 +151,6 @@ export function play(world: World, operations: readonly Operation[], totals: Sch
   totals.cachedTokens += cachedTokens;
   totals.discardedTokens += discardedTokens;
   totals.keptTokens += world.scheduler.counters.keptTokens;
+  totals.restoredBlocks += world.scheduler.counters.restoredBlocks;
   totals.damagedBlocks += world.scheduler.counters.damagedBlocks;
 }

@@ -3,6 +3,7 @@ import { hasDraftTokens, type PlannedSlice, type StepPlan } from '../../src/gate
 import type { WindowLimits } from '../../src/gateway/replica/scheduler/window-blocks.js';
 import { chain, contentOf, damageBlocks } from './block-contents.js';
 import type { Slot, State } from './modelled-slot.js';
+import { blocksOf, type Content, SavedModel } from './saved-model.js';
 import { WindowModel } from './window-model.js';
 
 const EMPTY = 0x811c9dc5;
@@ -39,6 +40,8 @@ export class ExecutorModel {
   readonly masks = { pending: 0, late: 0 };
   /** Rows of every step so far. */
   readonly rows: number[] = [];
+  /** Memory of the host, which outlives the process. */
+  readonly saved = new SavedModel();
   /** Checksums of the blocks that the step named which ran last. */
   checksums: Uint8Array = new Uint8Array(0);
 
@@ -148,6 +151,16 @@ export class ExecutorModel {
   private checksumsOf({ checksums }: StepPlan): Uint8Array {
     if (checksums === undefined) return new Uint8Array(0);
     const { blocks, windowBlocks, snapshots } = checksums;
+    const states: Content = {
+      get: (id) => this.snapshots.get(id),
+      set: (id, state) => this.snapshots.set(id, { ...(state as State), snapshot: id }),
+    };
+    const contents = {
+      ...{ blocks: blocksOf(this.kv), snapshots: states },
+      windowBlocks: this.windows?.contents ?? blocksOf(new Uint32Array(0)),
+    };
+    this.saved.restore(checksums, contents);
+    this.saved.save(checksums, contents);
     const sums = [
       ...blocks.map(({ block }) => contentOf(this.kv, block)),
       ...windowBlocks.map(({ block }) => this.windows?.contentOf(block) ?? 0),

@@ -2,6 +2,7 @@ import type { TokenConstraint, TokenMask } from '../../src/gateway/matching/toke
 import { Scheduler, type SchedulerOptions } from '../../src/gateway/replica/scheduler/scheduler.js';
 import { GREEDY, Sequence } from '../../src/gateway/request/sequence.js';
 import { ExecutorModel, tokenAfter } from './executor-model.js';
+import { SAVED_BYTES } from './saved-model.js';
 
 /** So many that a step compares a few blocks. */
 const BLOCK_BYTES = { blocks: 4, windowBlocks: 4, snapshots: 4, mostCompared: 10 };
@@ -73,6 +74,7 @@ export class World {
   /** `stopAt`: the number of tokens after which its stop rule will match, unknown to the scheduler. */
   add(sequence: Sequence, stopAt: number): void {
     this.stopAt.set(sequence, stopAt);
+    this.scheduler.saving.cancel();
     this.scheduler.add(sequence);
   }
 
@@ -111,6 +113,29 @@ export class World {
     this.scheduler.suspend();
     this.scheduler.forgetContents();
     this.scheduler.check();
+  }
+
+  /**
+   * The model is unloaded when nothing is left to do, and loaded again: the next executor has other memory, and the host's.
+   *
+   * @param most bytes of the host's memory
+   * @param isDamaged whether something writes to it meanwhile
+   * @returns false if something waits for something else
+   */
+  unload(most: number, isDamaged: boolean): boolean {
+    this.drain();
+    const { scheduler, executor } = this;
+    if (scheduler.waitingCount + scheduler.runningCount > 0) return false;
+    scheduler.saving.begin(SAVED_BYTES, most);
+    this.drain();
+    const { contents } = scheduler.saving;
+    if (contents === undefined) throw new Error('the copies do not end');
+    executor.crash();
+    if (isDamaged) executor.saved.damage();
+    scheduler.suspend();
+    scheduler.restoreContents(contents);
+    scheduler.check();
+    return true;
   }
 
   /** See `ExecutorModel.kill`: the next executor has the same memory. */

@@ -2,6 +2,7 @@ import { BLOCK_TOKENS } from '../../src/gateway/replica/scheduler/block-manager.
 import type { StepPlan } from '../../src/gateway/replica/scheduler/step-plan.js';
 import type { WindowLimits } from '../../src/gateway/replica/scheduler/window-blocks.js';
 import { contentOf, damageBlocks } from './block-contents.js';
+import { blocksOf, type Content } from './saved-model.js';
 
 /** A position of a slot's sequence, and the windowed block that it lies in. */
 interface Place {
@@ -77,6 +78,10 @@ export class WindowModel {
   /** What the last step wrote is rubbish. */
   tear(): void {
     for (const at of this.last) this.kv[at] = 0xdead;
+  }
+
+  get contents(): Content {
+    return blocksOf(this.kv);
   }
 
   contentOf(block: number): number {

@@ -162,6 +162,7 @@ describe('any schedule', () => {
     console.log('schedules:', { ...totals });
     expect(totals.preemptions).toBeGreaterThanOrEqual(scaled(100));
     expect(totals.damagedBlocks).toBeGreaterThanOrEqual(scaled(100));
+    expect(totals.restoredBlocks).toBeGreaterThanOrEqual(scaled(200));
     expect(totals.cachedTokens / 16).toBeGreaterThanOrEqual(scaled(100));
     expect(totals.discardedTokens).toBeGreaterThanOrEqual(scaled(100));
     expect(totals.crashes).toBeGreaterThanOrEqual(scaled(100));
@@ -215,6 +216,7 @@ describe('any schedule', () => {
       { numRuns: runs(2000), seed: seed(20261122) },
     );
     console.log('schedules with windows:', { ...totals });
+    expect(totals.restoredBlocks).toBeGreaterThanOrEqual(scaled(200));
     expect(totals.preemptions).toBeGreaterThanOrEqual(scaled(100));
     expect(totals.cachedTokens / 16).toBeGreaterThanOrEqual(scaled(100));
     expect(totals.crashes).toBeGreaterThanOrEqual(scaled(100));
