@@ -3,13 +3,17 @@
 // other is asked.
 //
 //     npm run build && rocmforge synth --shape qwen3.5-0.8b --type Q4_K_M -o build/qwen35.gguf
-//     node bench/gateway/second-turn.mjs --model build/qwen35.gguf [--device host] [--history 1000] [--rounds 5]
+//     node bench/gateway/second-turn.mjs --model build/qwen35.gguf [--device host] [--history 1000] [--rounds 5] [--unload]
+//
+// With --unload the model is unloaded between the two turns, and the first of the gateways has --kv-host-memory. Times are those
+// after the load, which both wait for; with it: the last line.
 //
 // Ends with code 1 when the two give different tokens.
 import { spawn } from 'node:child_process';
 import os from 'node:os';
 import path from 'node:path';
 import { RocmForgeClient } from '../../dist/client/index.js';
+import { executorsOf } from '../../tools/executors-of.mjs';
 import { benchArguments } from '../arguments.mjs';
 
 const { values } = benchArguments(import.meta.url, {
@@ -18,6 +22,7 @@ const { values } = benchArguments(import.meta.url, {
     device: { type: 'string', default: 'host' },
     history: { type: 'string', default: '1000' },
     rounds: { type: 'string', default: '5' },
+    unload: { type: 'boolean', default: false },
   },
 });
 const ANSWER = 50;
@@ -44,7 +49,10 @@ async function serve(options) {
       client.close();
       child.kill('SIGTERM');
     });
-  return { client, stop };
+  const unloaded = async () => {
+    while (executorsOf(child.pid).length > 0) await new Promise((resolve) => setTimeout(resolve, 20));
+  };
+  return { client, unloaded, stop };
 }
 
 const prompt = (seed, count) => Array.from({ length: count }, (_, i) => 300 + ((seed * 7919 + i * 104_729) % 90_000));
@@ -54,6 +62,7 @@ async function turn({ client }, ids) {
   const began = performance.now();
   let first;
   let cached = 0;
+  let queuedMs = 0;
   const tokens = [];
   const request = {
     input: { $case: 'tokens', value: { ids } },
@@ -61,16 +70,23 @@ async function turn({ client }, ids) {
     stop: { maxTokens: ANSWER, ignoreEos: true },
   };
   for await (const event of client.generateStream(request)) {
-    if (event.$case === 'complete') cached = event.value.usage?.cachedTokens ?? 0;
+    if (event.$case === 'complete') {
+      cached = event.value.usage?.cachedTokens ?? 0;
+      queuedMs = Number(event.value.usage?.queuedUs ?? 0) / 1000;
+    }
     if (event.$case !== 'chunk') continue;
     if (event.value.tokenIds.length > 0) first ??= performance.now() - began;
     tokens.push(...event.value.tokenIds);
   }
-  return { tokens, ms: first, cached };
+  return { tokens, ms: first - queuedMs, withLoadMs: first, cached };
 }
 
 const median = (numbers) => numbers.toSorted((a, b) => a - b)[Math.floor(numbers.length / 2)];
-const gateways = { cached: await serve([]), plain: await serve(['--no-prefix-cache']) };
+const idle = ['--idle-unload', '0.2', '--no-spare'];
+const gateways = values.unload
+  ? { cached: await serve([...idle, '--kv-host-memory', '16G']), plain: await serve(idle) }
+  : { cached: await serve([]), plain: await serve(['--no-prefix-cache']) };
+const withLoad = { cached: [], plain: [] };
 const waits = { first: { cached: [], plain: [] }, second: { cached: [], plain: [] } };
 let found = 0;
 let differing = 0;
@@ -81,12 +97,14 @@ try {
     // The gateway that is called first changes from round to round; the round before the first warms both up.
     for (const name of round % 2 === 0 ? ['cached', 'plain'] : ['plain', 'cached']) {
       const first = await turn(gateways[name], said);
+      if (values.unload) await gateways[name].unloaded();
       const second = await turn(gateways[name], [...said, ...first.tokens, ...prompt(round + 1000, QUESTION)]);
       answers.push(JSON.stringify([first.tokens, second.tokens]));
       if (name === 'cached') found = second.cached;
       if (round === 0) continue;
       waits.first[name].push(first.ms);
       waits.second[name].push(second.ms);
+      withLoad[name].push(second.withLoadMs);
     }
     differing += Number(answers[0] !== answers[1]);
   }
@@ -99,6 +117,10 @@ for (const [name, { cached, plain }] of Object.entries(waits)) {
     `${name} turn: ${median(cached).toFixed(0)} ms to the first token, ${median(plain).toFixed(0)} ms without the cache; ratio ` +
       `${median(ratios).toFixed(3)} (${Math.min(...ratios).toFixed(3)} to ${Math.max(...ratios).toFixed(3)}), ${cached.length} rounds`,
   );
+}
+if (values.unload) {
+  const [cached, plain] = [withLoad.cached, withLoad.plain].map((ms) => median(ms).toFixed(0));
+  console.log(`second turn with the load: ${cached} ms, ${plain} ms without --kv-host-memory`);
 }
 console.log(`${found} of ${history + QUESTION} tokens found; rounds with other tokens: ${differing}`);
 process.exit(differing === 0 ? 0 : 1);

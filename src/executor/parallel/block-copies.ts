@@ -92,7 +92,7 @@ class PartCopies {
     for (let first = 0; first < blocks.length; first += this.most) {
       if (queued.length === QUEUED) await queued.shift();
       const copying = copy(blocks.subarray(first, first + this.most), first);
-      // Of several that fail the first is told.
+      // The first of several failures is reported.
       copying.catch(() => undefined);
       queued.push(copying);
     }

@@ -28,6 +28,6 @@ export interface EngineListener {
   hasRoom(): void;
   /** Everything has been copied that {@link Engine.saveContents} was called for. */
   saved(): void;
-  /** What was copied is not needed any more. */
+  /** The copies are not needed any more. */
   savedReleased(): void;
 }

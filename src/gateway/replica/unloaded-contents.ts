@@ -4,7 +4,7 @@ import { type BlockBytes, type BlockKind, KINDS } from './scheduler/block-checks
 import type { SavedContents } from './scheduler/saved-blocks.js';
 import type { Scheduler } from './scheduler/scheduler.js';
 
-/** What the scheduler needs to know of an executor's model. */
+/** Properties of an executor's model that decide whether copies fit it. */
 type SavingModel = Pick<
   LoadedModel,
   'savesBlocks' | 'blockBytes' | 'windowBlockBytes' | 'snapshotBytes' | 'arithmetic'

@@ -59,7 +59,14 @@ function engineFor(prompts: readonly number[], parameters: Partial<GenerationPar
   const nothing = () => undefined;
   let resumed = 0;
   const listener = {
-    ...{ stepCompleted: nothing, sessionLost: nothing, admitted: nothing, hasRoom: nothing, saved: nothing, savedReleased: nothing },
+    ...{
+      stepCompleted: nothing,
+      sessionLost: nothing,
+      admitted: nothing,
+      hasRoom: nothing,
+      saved: nothing,
+      savedReleased: nothing,
+    },
     resumed: () => resumed++,
   };
   const engine = new Engine({ ...options, checkEveryStep: true }, listener, LOG);

@@ -250,7 +250,7 @@ export class Supervisor {
     return true;
   }
 
-  /** What executors have copied for the next one is not needed any more. */
+  /** The copies that executors have made for the next one are not needed any more. */
   releaseSaved(): void {
     this.memory.releaseSaved();
   }

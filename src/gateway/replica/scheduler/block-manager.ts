@@ -54,17 +54,17 @@ export class BlockManager extends BlockPool {
     return prefix;
   }
 
-  /** What a findable block holds. */
+  /** Content of a findable block. */
   contentOf({ block }: NotedBlock): CachedBlock {
     return this.contents[block] as CachedBlock;
   }
 
-  /** As {@link adopt}, of content that this or another scheduler's {@link contentOf} has named. */
-  adoptContent(content: CachedBlock, checksum: bigint): NotedBlock {
-    const adopted = this.adopt(hashOf(content.parent, content.ids), checksum);
-    this.contents[adopted.block] = content;
+  /** As {@link restore}, of content that this or another scheduler's {@link contentOf} has named. */
+  restoreContent(content: CachedBlock, checksum: bigint): NotedBlock {
+    const restored = this.restore(hashOf(content.parent, content.ids), checksum);
+    this.contents[restored.block] = content;
     this.prefixes = Math.max(this.prefixes, content.prefix);
-    return adopted;
+    return restored;
   }
 }
 

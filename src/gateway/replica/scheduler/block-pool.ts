@@ -180,7 +180,7 @@ export class BlockPool {
    *
    * @returns the block that is to hold it
    */
-  adopt(key: number, checksum: bigint): NotedBlock {
+  restore(key: number, checksum: bigint): NotedBlock {
     if (this.byKey.has(key)) throw new RangeError(`${key} is findable already`);
     const [block] = this.allocate(1) as [number];
     this.release(block);

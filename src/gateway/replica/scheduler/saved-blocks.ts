@@ -7,10 +7,10 @@ const STEP_BYTES = 64 << 20;
 /** The most blocks of such a step. */
 const STEP_BLOCKS = 4096;
 
-/** What a block holds that the host's memory has a copy of. */
+/** Content of a block that the host's memory has a copy of. */
 interface SavedBlock {
   readonly key: number;
-  /** Of a block that is found by its tokens. */
+  /** Undefined for blocks that are not found by their tokens. */
   readonly content: CachedBlock | undefined;
   readonly checksum: bigint;
 }
@@ -113,7 +113,7 @@ export class BlockSaving {
       if (!this.pools[kind].confirm(block, checksum)) damaged += 1;
       saved.push({ key: block.key, content, checksum });
     });
-    // What is found there in their place is not known.
+    // The copies of damaged blocks must not be found.
     if (damaged === 0) this.runs.push({ kind: of, at: planned.saveAt as number, blocks: saved });
     return damaged;
   }
@@ -131,7 +131,7 @@ export class BlockSaving {
    *
    * @returns steps that bring them back; nothing may be found before they have returned, and their checksums agree
    */
-  adopt({ runs }: SavedContents): PlannedChecksums[] {
+  restore({ runs }: SavedContents): PlannedChecksums[] {
     const room = { blocks: 0, windowBlocks: 0, snapshots: 0 };
     for (const kind of KINDS) room[kind] = this.pools[kind].freeCount;
     const fitting = runs.map((run) => {
@@ -140,17 +140,17 @@ export class BlockSaving {
       return { ...run, blocks };
     });
     const planned: PlannedChecksums[] = [];
-    // Those that were used last are adopted last.
+    // Those that were used last are restored last.
     for (const { kind, at, blocks } of fitting.reverse()) {
-      const adopted: NotedBlock[] = [];
+      const restored: NotedBlock[] = [];
       for (const { key, content, checksum } of [...blocks].reverse()) {
         const block = content
-          ? this.pools.blocks.adoptContent(content, checksum)
-          : this.pools[kind].adopt(key, checksum);
-        adopted.push(block);
+          ? this.pools.blocks.restoreContent(content, checksum)
+          : this.pools[kind].restore(key, checksum);
+        restored.push(block);
       }
-      if (adopted.length > 0)
-        planned.push({ ...NO_BLOCKS, [kind]: adopted.reverse(), isComparison: true, restoreAt: at });
+      if (restored.length > 0)
+        planned.push({ ...NO_BLOCKS, [kind]: restored.reverse(), isComparison: true, restoreAt: at });
     }
     return planned.reverse();
   }

@@ -417,7 +417,7 @@ export class Scheduler {
   /** As {@link forgetContents}, but for what the host's memory has copies of. */
   restoreContents(saved: SavedContents): void {
     this.forgetContents();
-    this.checksums.restore(this.saving.adopt(saved));
+    this.checksums.restore(this.saving.restore(saved));
   }
 
   /**
