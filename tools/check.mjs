@@ -83,7 +83,14 @@ function commitComplaints() {
   return subjectComplaints(subjects ?? []);
 }
 
-const cppFiles = ['kernels', 'kernels/forge', 'kernels/twins', 'native'].flatMap((folder) =>
+const cppFiles = [
+  'kernels',
+  'kernels/forge',
+  'kernels/forge/hopper',
+  'kernels/hopper',
+  'kernels/twins',
+  'native',
+].flatMap((folder) =>
   readdirSync(path.join(root, folder))
     .filter((name) => /\.(hip|h|cc)$/.test(name) && name !== CONTRACT_HEADER)
     .map((name) => path.join(folder, name)),

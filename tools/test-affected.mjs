@@ -66,7 +66,7 @@ function includedBy(file, seen = new Set()) {
  * @param {readonly string[]} tests
  */
 function kernelTests(changed, tests) {
-  const sources = ['kernels', 'kernels/twins'].flatMap((folder) =>
+  const sources = ['kernels', 'kernels/hopper', 'kernels/twins'].flatMap((folder) =>
     readdirSync(path.join(root, folder))
       .filter((name) => name.endsWith('.hip'))
       .map((name) => `${folder}/${name}`),

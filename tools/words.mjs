@@ -49,7 +49,7 @@ export const FORMER_NAMES = {
  * @type {Readonly<Record<string, Readonly<Record<string, string>>>>}
  */
 export const HONEST_NAMES = {
-  'kernels/forge/fragments.h': { PIECE_BYTES: 'bytes that a lane loads of a piece of a fragment' },
+  'kernels/forge/hopper/fragments.h': { PIECE_BYTES: 'bytes that a lane loads of a piece of a fragment' },
   'native/device_link.h': { pass_over: 'a transfer is skipped' },
   'native/device_link.cc': { pass_over: 'a transfer is skipped' },
   'src/gateway/chat/injection-guard.ts': { folded: 'Unicode case folding' },

@@ -28,7 +28,7 @@
 #undef F16
 #include "attention_tile_split.hip"
 #undef F16
-#include "attention_wide.hip"
+#include "hopper/attention_wide.hip"
 #include "rope_kv_append.hip"
 
 #define CHECK(x)                                                                 \

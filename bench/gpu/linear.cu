@@ -8,11 +8,11 @@
 //
 // One file because it is compiled by one command. Ends with 1 where a form differs or an error is too large. `check`:
 // without the times.
-#include "linear.hip"
-#include "linear_decode.hip"
-#include "pack_fragments.hip"
-#include "rms_norm_columns.hip"
-#include "swiglu_columns.hip"
+#include "hopper/linear.hip"
+#include "hopper/linear_decode.hip"
+#include "hopper/pack_fragments.hip"
+#include "hopper/rms_norm_columns.hip"
+#include "hopper/swiglu_columns.hip"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // The choice of route.h by one wave, for blocks that each find out by themselves who a row is sent to.
 #pragma once
 
-#include "hopper.h"
+#include "hopper/hopper.h"
 #include "route.h"
 
 namespace forge {

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { gatherBlocks, scatterBlocks } from '../../src/executor/kernels/index.js';
+import { blockOf, scattered } from './reference/block_copy.js';
 import { onEachTarget } from './support/targets.js';
 import { Random, seed, size } from './support/values.js';
 
@@ -33,21 +34,20 @@ onEachTarget('block_copy', (target) => {
         ]);
         const table = { blocks, parts: Int32Array.from(rows), offsets: Int32Array.from(offsets) };
         const sizes = { count: blocks.length, part_count: partCount };
-        const blockOf = (block: number) =>
-          parts.flatMap((words, i) => Array.from(words.subarray(block * counts[i]!, (block + 1) * counts[i]!)));
         const { y } = await target.launch(gatherBlocks, { ...table, block_words: blockWords }, sizes);
-        expect(Array.from(y as Int32Array)).toEqual(Array.from(blocks).flatMap(blockOf));
+        expect(Array.from(y as Int32Array)).toEqual(
+          Array.from(blocks).flatMap((block) => blockOf(parts, counts, block)),
+        );
 
         const x = Int32Array.from({ length: blocks.length * blockWords }, () => random.below(2 ** 32) | 0);
         await target.launch(scatterBlocks, { ...table, x, block_words: blockWords }, sizes);
-        for (const [i, words] of parts.entries()) {
-          const expected = words.slice();
-          for (const [b, block] of blocks.entries()) {
-            const from = b * blockWords + offsets[i]!;
-            expected.set(x.subarray(from, from + counts[i]!), block * counts[i]!);
-          }
+        const expected = Array.from(blocks).reduce<readonly Int32Array[]>(
+          (held, block, b) => scattered(held, counts, block, x.subarray(b * blockWords, (b + 1) * blockWords)),
+          parts,
+        );
+        for (const [i, words] of expected.entries()) {
           const held = native.read(addresses[i]!, words.byteLength).slice();
-          expect(Array.from(new Int32Array(held.buffer))).toEqual(Array.from(expected));
+          expect(Array.from(new Int32Array(held.buffer))).toEqual(Array.from(words));
         }
       } finally {
         for (const address of addresses) native.release(address);

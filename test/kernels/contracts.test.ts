@@ -11,7 +11,7 @@ import { operationOf, Target, testTargets } from './support/targets.js';
 const { allContracts } = contracts;
 const kernels = path.join(packageRoot, 'kernels');
 /** Relative to `kernels/`. */
-const files = ['', 'twins'].flatMap((folder) =>
+const files = ['', 'hopper', 'twins'].flatMap((folder) =>
   readdirSync(path.join(kernels, folder))
     .filter((file) => file.endsWith('.hip'))
     .map((file) => path.join(folder, file)),
@@ -120,7 +120,7 @@ describe('kernel sources', () => {
     const read = (name: string) => readFileSync(path.join(kernels, name), 'utf8').replace(/\/\/.*/g, '');
     const own = read(file);
     // Some share the text of a kernel with their twins.
-    const shared = [...own.matchAll(/"(forge\/\w+\.h)"/g)]
+    const shared = [...own.matchAll(/"(forge\/[\w/]+\.h)"/g)]
       .map(([, name]) => read(name!))
       .filter((text) => KERNEL.test(text));
     const code = [own, ...shared].join('\n');
@@ -131,8 +131,8 @@ describe('kernel sources', () => {
     const headers = [
       'linear_tile.h',
       'linear_many.h',
-      'linear_hopper.h',
-      'linear_decode.h',
+      'hopper/linear_hopper.h',
+      'hopper/linear_decode.h',
       'normed.h',
       'normed_tile.h',
     ]

@@ -33,7 +33,10 @@ let device: Device;
 beforeAll(() => {
   const kernels = path.join(folder, 'kernels');
   cpSync(path.join(packageRoot, 'kernels', 'forge'), path.join(kernels, 'forge'), { recursive: true });
-  cpSync(path.join(packageRoot, 'kernels', 'pack_fragments.hip'), path.join(kernels, 'pack_fragments.hip'));
+  cpSync(
+    path.join(packageRoot, 'kernels', 'hopper/pack_fragments.hip'),
+    path.join(kernels, 'hopper/pack_fragments.hip'),
+  );
   cpSync(path.join(packageRoot, 'test', 'kernels', 'support', 'unpacked.hip'), path.join(kernels, 'unpacked.hip'));
   const build = path.join(packageRoot, 'tools', 'build-kernels.mjs');
   const options = ['--target', 'lanes32', '--only', 'unpacked.hip', '--kernels', kernels, '--output', folder];

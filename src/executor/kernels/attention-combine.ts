@@ -1,10 +1,10 @@
 import { aligned, defineKernel, i32, input, type KernelContract, output, variants } from '../device/contract.js';
 import type { DeviceBuffer } from '../device/device.js';
 import { exact, roundings, stored } from '../device/tolerance.js';
-import { COLUMNS_MULTIPLE, columnsOf, convertColumns } from './columns.js';
 import { convert } from './convert.js';
 import { Q8_BLOCK, Q8_BLOCK_BYTES, TILE_TYPES, type TileType } from './formats.js';
-import { chunksOf, FRAGMENT_CHUNK } from './fragments.js';
+import { COLUMNS_MULTIPLE, columnsOf, convertColumns } from './hopper/columns.js';
+import { chunksOf, FRAGMENT_CHUNK } from './hopper/fragments.js';
 import type { Launch, LaunchCondition, StepCount, ValuesOf } from './launch-plan.js';
 import { sinksOf } from './paged-cache.js';
 import { quantizeQ8 } from './quantize-q8.js';
@@ -48,7 +48,7 @@ export const attentionCombine = defineKernel({
 export const attentionCombineColumns = variants((type: TileType) =>
   defineKernel({
     name: `attention_combine_columns_${type}`,
-    source: 'attention_combine_columns.hip',
+    source: 'hopper/attention_combine_columns.hip',
     on: 'hopper',
     summary: 'attention_combine, in columns of 16-bit floats',
     arguments: [

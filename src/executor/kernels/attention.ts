@@ -14,9 +14,9 @@ import { exact, roundings, type Tolerance } from '../device/tolerance.js';
 import { type AttendedEncoding, launchAttended, launchCombine } from './attention-combine.js';
 import { attentionTileSplitNormed, attentionTileSplitRotated, type RotatedSingleToken } from './attention-rotated.js';
 import { type Combining, launchCombined } from './attention-tile-combine.js';
-import { COLUMNS_MULTIPLE, columnsOf } from './columns.js';
 import { FLOAT_TYPES, type FloatType, TILE_TYPES, type TileType } from './formats.js';
-import { chunksOf } from './fragments.js';
+import { COLUMNS_MULTIPLE, columnsOf } from './hopper/columns.js';
+import { chunksOf } from './hopper/fragments.js';
 import type { Launch, StepCount, ValuesOf } from './launch-plan.js';
 import {
   ATTENTION_WIDE_LDS,
@@ -142,7 +142,7 @@ export const attentionTileSplit = (type: TileCacheType, headDim: number) =>
 export const attentionTileColumns = (type: TileType, headDim: number) =>
   defineKernel({
     name: `attention_tile_columns_${type}_d${headDim}`,
-    source: 'attention_tile_columns.hip',
+    source: 'hopper/attention_tile_columns.hip',
     on: 'hopper',
     summary: 'attention of contexts of one split on matrix units, in columns of 16-bit floats',
     arguments: [
@@ -204,7 +204,7 @@ export const attentionTile = (type: TileCacheType, headDim: number) =>
 export const attentionWide = (headDim: number) =>
   defineKernel({
     name: `attention_wide_f16_d${headDim}`,
-    source: 'attention_wide.hip',
+    source: 'hopper/attention_wide.hip',
     on: 'hopper',
     summary: 'attention_tile on Hopper’s matrix units',
     threads: ATTENTION_WIDE_THREADS,

@@ -1,5 +1,4 @@
 import { aligned, defineKernel, i32, inout, input, type KernelContract, rowsApart } from '../device/contract.js';
-import { COLUMNS_MULTIPLE, columnsOf } from './columns.js';
 import { RUN_WORDS } from './experts.js';
 import {
   BLOCK_TYPES,
@@ -15,9 +14,17 @@ import {
   WEIGHT_FLOAT_TYPES,
   type WeightFloatType,
 } from './formats.js';
-import { chunksOf, FRAGMENT_FORMATS, type FragmentFormat, fragmentInput, tileBytes, tilesOf } from './fragments.js';
+import { COLUMNS_MULTIPLE, columnsOf } from './hopper/columns.js';
+import {
+  chunksOf,
+  FRAGMENT_FORMATS,
+  type FragmentFormat,
+  fragmentInput,
+  tileBytes,
+  tilesOf,
+} from './hopper/fragments.js';
+import { LINEAR_VARIANTS, LINEAR_WIDE_LDS, LINEAR_WIDE_THREADS, linear } from './hopper/linear.js';
 import type { Launch, LaunchCondition, StepCount, ValuesOf } from './launch-plan.js';
-import { LINEAR_VARIANTS, LINEAR_WIDE_LDS, LINEAR_WIDE_THREADS, linear } from './linear.js';
 import { matmul, matmulGrid } from './matmul.js';
 import {
   MATMUL_PACKED_ROWS,
@@ -212,7 +219,7 @@ export const linearExperts = (format: FragmentFormat, form: LinearExpertVariant)
   const isWide = columns > 8;
   return defineKernel({
     name: `linear_experts_${form}_${format}`,
-    source: 'linear.hip',
+    source: 'hopper/linear.hip',
     on: 'hopper',
     summary: 'y[p][n] = sum_k weight[expert of p][n][k] * x[p][k], weight as pack_fragments makes it, x in columns',
     ...(isWide && { threads: LINEAR_WIDE_THREADS, dynamicSharedBytes: LINEAR_WIDE_LDS }),

@@ -9,27 +9,28 @@ import { attentionTileCombineContracts } from './attention-tile-combine.js';
 import { biasAddContracts } from './bias-add.js';
 import { blockCopyContracts } from './block-copy.js';
 import { blockSumsContracts } from './block-sums.js';
-import { columnsContracts } from './columns.js';
 import { convertContracts } from './convert.js';
 import { copyWordsContracts } from './copy-words.js';
 import { deltaNetContracts } from './delta-net.js';
 import { embeddingGatherContracts } from './embedding-gather.js';
 import { expertProductContracts } from './expert-products.js';
 import { expertsContracts } from './experts.js';
-import { expertsOneContracts } from './experts-decode.js';
 import { flashAttentionContracts } from './flash-attention.js';
-import { fragmentsContracts } from './fragments.js';
 import { gateUpSwigluContracts } from './gate-up-swiglu.js';
 import { gatherRowsContracts } from './gather-rows.js';
 import { gemmContracts } from './gemm.js';
 import { headNormContracts } from './head-norm.js';
+import { columnsContracts } from './hopper/columns.js';
+import { expertsOneContracts } from './hopper/experts-decode.js';
+import { fragmentsContracts } from './hopper/fragments.js';
+import { linearContracts } from './hopper/linear.js';
+import { linearOneContracts } from './hopper/linear-decode.js';
+import { linearRotatedContracts } from './hopper/linear-rotated.js';
+import { sentColumnsContracts } from './hopper/sent-columns.js';
 import { joinRowsContracts } from './join-rows.js';
 import { kvAppendContracts } from './kv-append.js';
 import { latentAttentionContracts } from './latent-attention.js';
 import { layerNormContracts } from './layer-norm.js';
-import { linearContracts } from './linear.js';
-import { linearOneContracts } from './linear-decode.js';
-import { linearRotatedContracts } from './linear-rotated.js';
 import { logSoftmaxOperations } from './log-softmax.js';
 import { mambaContracts } from './mamba.js';
 import { matmulContracts } from './matmul.js';
@@ -67,28 +68,29 @@ export * from './attention-tile-combine.js';
 export * from './bias-add.js';
 export * from './block-copy.js';
 export * from './block-sums.js';
-export * from './columns.js';
 export * from './convert.js';
 export * from './copy-words.js';
 export * from './delta-net.js';
 export * from './embedding-gather.js';
 export * from './expert-products.js';
 export * from './experts.js';
-export * from './experts-decode.js';
 export * from './flash-attention.js';
 export * from './formats.js';
-export * from './fragments.js';
 export * from './gate-up-swiglu.js';
 export * from './gather-rows.js';
 export * from './gemm.js';
 export * from './head-norm.js';
+export * from './hopper/columns.js';
+export * from './hopper/experts-decode.js';
+export * from './hopper/fragments.js';
+export * from './hopper/linear.js';
+export * from './hopper/linear-decode.js';
+export * from './hopper/linear-rotated.js';
+export * from './hopper/sent-columns.js';
 export * from './join-rows.js';
 export * from './kv-append.js';
 export * from './latent-attention.js';
 export * from './layer-norm.js';
-export * from './linear.js';
-export * from './linear-decode.js';
-export * from './linear-rotated.js';
 export * from './log-softmax.js';
 export * from './mamba.js';
 export * from './matmul.js';
@@ -139,7 +141,7 @@ export const operations: Readonly<Record<string, readonly KernelContract[]>> = {
   linear: linearContracts,
   linearOne: linearOneContracts,
   linearRotated: linearRotatedContracts,
-  experts: [...expertsContracts, ...expertProductContracts, ...expertsOneContracts],
+  experts: [...expertsContracts, ...sentColumnsContracts, ...expertProductContracts, ...expertsOneContracts],
   'delta-net': deltaNetContracts,
   mamba: mambaContracts,
   'quantize-q8': quantizeQ8Contracts,

@@ -339,7 +339,7 @@ export class ExpertLayers {
   }
 }
 
-/** Alignment of runs of columns: the pieces of eight rows are swapped together (`kernels/forge/columns.h`). */
+/** Alignment of runs of columns: the pieces of eight rows are swapped together (`kernels/forge/hopper/columns.h`). */
 const COLUMNS_ALIGN = 8;
 
 /** Runs that a step can have, as a multiple of what each row adds: grids count whole rows. */

@@ -1,6 +1,6 @@
-// Operands of lanes for Hopper's matrix instructions, as numbers: pack_fragments and the unpacking of forge/fragments.h,
+// Operands of lanes for Hopper's matrix instructions, as numbers: pack_fragments and the unpacking of forge/hopper/fragments.h,
 // which no test machine's processor runs, one after the other. Never built with the product.
-#include "pack_fragments.hip"
+#include "hopper/pack_fragments.hip"
 
 namespace {
 using namespace forge;

@@ -5,7 +5,7 @@
 // computed on. A row's bits are those of attention_tile.
 #pragma once
 
-#include "attention_tile_rows.h"
+#include "../attention_tile_rows.h"
 #include "hopper.h"
 
 namespace forge {

@@ -2,8 +2,8 @@
 // one
 //
 // In the columns that the next product takes; the very bits of linear and swiglu_columns.
-#include "forge/linear_hopper.h"
-#include "forge/to_columns.h"
+#include "forge/hopper/linear_hopper.h"
+#include "forge/hopper/to_columns.h"
 
 namespace {
 using namespace forge;

@@ -6,7 +6,7 @@
 //   linear_swiglu   y[n] = silu(sum_k gate[n][k] * norm(x)[k]) * sum_k up[n][k] * norm(x)[k], in columns
 //   linear_summed   y[n] += sum_k weight[n][k] * x[k], and the sums of the squares of y, which the row's norm begins
 //   with
-#include "forge/linear_decode.h"
+#include "forge/hopper/linear_decode.h"
 #include "forge/swiglu.h"
 
 namespace {

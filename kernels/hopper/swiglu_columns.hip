@@ -1,7 +1,7 @@
 // swiglu_columns: swiglu, in the columns that Hopper's matrix units take
 #include "forge/contract.h"
+#include "forge/hopper/to_columns.h"
 #include "forge/swiglu.h"
-#include "forge/to_columns.h"
 
 namespace {
 using namespace forge;

@@ -1,12 +1,12 @@
-import { aligned, defineKernel, i32, inout, input, type KernelContract, variants } from '../device/contract.js';
-import { exact, roundings } from '../device/tolerance.js';
-import { BLOCK_TYPES, type BlockType, blockFormat, isBlockType, TILE_TYPES, type TileType } from './formats.js';
+import { aligned, defineKernel, i32, inout, input, type KernelContract, variants } from '../../device/contract.js';
+import { exact, roundings } from '../../device/tolerance.js';
+import { BLOCK_TYPES, type BlockType, blockFormat, isBlockType, TILE_TYPES, type TileType } from '../formats.js';
 
 /** Elements of a chunk of weights in fragments and of activations in columns, and rows of a tile of weights. */
 export const FRAGMENT_CHUNK = 64;
 export const FRAGMENT_TILE_ROWS = 64;
 
-/** Layout of weights for Hopper's matrix units: `kernels/forge/fragments.h`. */
+/** Layout of weights for Hopper's matrix units: `kernels/forge/hopper/fragments.h`. */
 export const FRAGMENT_FORMATS = ['f16', 'bf16', 'q2', 'q3', 'q4', 'q5', 'q6', 'q8', 'iq4'] as const;
 export type FragmentFormat = (typeof FRAGMENT_FORMATS)[number];
 
@@ -90,7 +90,7 @@ const ROUNDED = 'a scale’s rounding to f16 shows in the product, which bench/g
 export const packFragments = variants((type: FragmentType) =>
   defineKernel({
     name: `pack_fragments_${type}`,
-    source: 'pack_fragments.hip',
+    source: 'hopper/pack_fragments.hip',
     on: 'hopper',
     summary: 'weights from rows of a file to the fragments of matrix instructions',
     arguments: [

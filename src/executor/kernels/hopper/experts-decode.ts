@@ -8,10 +8,11 @@ import {
   type KernelContract,
   output,
   variants,
-} from '../device/contract.js';
-import { exact } from '../device/tolerance.js';
+} from '../../device/contract.js';
+import { exact } from '../../device/tolerance.js';
+import { MOST_USED_EXPERTS, routerScores } from '../experts.js';
+import { ORDER } from '../reduction-order.js';
 import { saturatedCount } from './columns.js';
-import { MOST_USED_EXPERTS, routerScores } from './experts.js';
 import {
   FRAGMENT_CHUNK,
   FRAGMENT_FORMATS,
@@ -27,7 +28,6 @@ import {
   LINEAR_DECODE_ROWS,
   LINEAR_SEGMENTS,
 } from './linear-decode.js';
-import { ORDER } from './reduction-order.js';
 
 /** Experts that a block scores, the most elements of a row that it has room for, and the most experts to choose of. */
 export const ROUTER_ROWS = 4;
@@ -63,7 +63,7 @@ export const fitsExperts = (
 /** Dimension `parts`: {@link normParts} of `in`. */
 export const routerScoresNormed = defineKernel({
   name: 'router_scores_normed',
-  source: 'experts_decode.hip',
+  source: 'hopper/experts_decode.hip',
   on: 'hopper',
   summary: 'y[e] = sum_k weight[e][k] * norm(x)[k] of one row',
   arguments: [
@@ -90,7 +90,7 @@ const choice = [i32('experts'), i32('used'), i32('scoring'), i32('normalizes')] 
 export const expertsSwiglu = variants((format: FragmentFormat) =>
   defineKernel({
     name: `experts_swiglu_${format}`,
-    source: 'experts_decode.hip',
+    source: 'hopper/experts_decode.hip',
     on: 'hopper',
     summary: 'y[i][n] = silu(gate[n] · norm(x)) * (up[n] · norm(x)) of each expert of the highest scores',
     arguments: [
@@ -121,7 +121,7 @@ export const expertsSwiglu = variants((format: FragmentFormat) =>
 export const expertsSummed = variants((format: FragmentFormat) =>
   defineKernel({
     name: `experts_summed_${format}`,
-    source: 'experts_decode.hip',
+    source: 'hopper/experts_decode.hip',
     on: 'hopper',
     summary:
       'y[n] += sum_i share[i] * (sum_k weight[n][k] * x[i][k]) over these experts, and the sums of the squares of y',

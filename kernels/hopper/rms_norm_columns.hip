@@ -1,6 +1,6 @@
 // rms_norm_columns: rms_norm, in the columns that Hopper's matrix units take
+#include "forge/hopper/to_columns.h"
 #include "forge/norm.h"
-#include "forge/to_columns.h"
 
 namespace {
 using namespace forge;

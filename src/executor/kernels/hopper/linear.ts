@@ -7,8 +7,10 @@ import {
   type KernelContract,
   rowsApart,
   variants,
-} from '../device/contract.js';
-import { stored } from '../device/tolerance.js';
+} from '../../device/contract.js';
+import { stored } from '../../device/tolerance.js';
+import type { Launch, LaunchCondition, Rows, ValuesOf } from '../launch-plan.js';
+import { ORDER } from '../reduction-order.js';
 import { COLUMNS_MULTIPLE, columnsOf, saturatedCount } from './columns.js';
 import {
   chunksOf,
@@ -21,9 +23,7 @@ import {
   fragmentWeight,
   tilesOf,
 } from './fragments.js';
-import type { Launch, LaunchCondition, Rows, ValuesOf } from './launch-plan.js';
 import { fitsRow, linearRow } from './linear-decode.js';
-import { ORDER } from './reduction-order.js';
 
 /** Threads of a block of the wide forms, and LDS that it asks for when it is launched. */
 export const LINEAR_WIDE_THREADS = 384;
@@ -76,7 +76,7 @@ export function linearVariantRows({ count }: Rows, form: LinearVariant, out: num
 export const linear = variants((format: FragmentFormat, form: LinearVariant) =>
   defineKernel({
     name: `linear_${form}_${format}`,
-    source: 'linear.hip',
+    source: 'hopper/linear.hip',
     on: 'hopper',
     summary: 'y[t][n] (+)= sum_k weight[n][k] * x[t][k], weight as pack_fragments makes it, x in columns',
     ...(isWide(form) && { threads: LINEAR_WIDE_THREADS, dynamicSharedBytes: LINEAR_WIDE_LDS }),
@@ -108,7 +108,7 @@ export const linear = variants((format: FragmentFormat, form: LinearVariant) =>
 export const linearGated = variants((format: FragmentFormat) =>
   defineKernel({
     name: `linear_gated_${format}`,
-    source: 'linear_gated.hip',
+    source: 'hopper/linear_gated.hip',
     on: 'hopper',
     summary: 'y[t][n] = silu(gate[n] · x[t]) * (up[n] · x[t]) in columns',
     threads: LINEAR_WIDE_THREADS,

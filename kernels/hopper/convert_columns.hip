@@ -1,6 +1,6 @@
 // convert_columns: y = x in 16 bits, in the columns that Hopper's matrix units take
 #include "forge/contract.h"
-#include "forge/to_columns.h"
+#include "forge/hopper/to_columns.h"
 
 namespace {
 using namespace forge;

@@ -1,10 +1,10 @@
-import { aligned, defineKernel, f32, i32, inout, input, type KernelContract, variants } from '../device/contract.js';
-import { exact, stored } from '../device/tolerance.js';
-import { TILE_TYPES, type TileType } from './formats.js';
+import { aligned, defineKernel, f32, i32, inout, input, type KernelContract, variants } from '../../device/contract.js';
+import { exact, stored } from '../../device/tolerance.js';
+import { TILE_TYPES, type TileType } from '../formats.js';
+import { ORDER } from '../reduction-order.js';
+import { rmsNorm } from '../rms-norm.js';
+import { swiglu } from '../swiglu.js';
 import { FRAGMENT_CHUNK } from './fragments.js';
-import { ORDER } from './reduction-order.js';
-import { rmsNorm } from './rms-norm.js';
-import { swiglu } from './swiglu.js';
 
 /** Elements of a row that one block of convert_columns and swiglu_columns writes. */
 export const COLUMNS_PART = 2048;
@@ -15,7 +15,7 @@ export const COLUMNS_MULTIPLE = 128;
 /** The rows that columns of so many rows have room for. */
 export const columnRows = (rows: number): number => Math.ceil(rows / COLUMNS_MULTIPLE) * COLUMNS_MULTIPLE;
 
-/** Activations as Hopper's matrix units take them: `kernels/forge/columns.h`. Dimension `chunks`: of a row. */
+/** Activations as Hopper's matrix units take them: `kernels/forge/hopper/columns.h`. Dimension `chunks`: of a row. */
 export const columnsOf = <const N extends string, const R extends string>(name: N, type: TileType, rows: R) =>
   aligned(128, inout(name, type, 'chunks', rows, `${FRAGMENT_CHUNK}`));
 
@@ -27,7 +27,7 @@ const multiples = [['y_rows', `${COLUMNS_MULTIPLE}`]] as const;
 export const convertColumns = variants((type: TileType) =>
   defineKernel({
     name: `convert_columns_${type}`,
-    source: 'convert_columns.hip',
+    source: 'hopper/convert_columns.hip',
     on: 'hopper',
     summary: 'y = x rounded to 16 bits, to nearest, ties to even; beyond f16’s range its largest number, counted',
     arguments: [
@@ -46,7 +46,7 @@ export const convertColumns = variants((type: TileType) =>
 export const rmsNormColumns = variants((type: TileType) =>
   defineKernel({
     name: `rms_norm_columns_${type}`,
-    source: 'rms_norm_columns.hip',
+    source: 'hopper/rms_norm_columns.hip',
     on: 'hopper',
     summary: 'rms_norm, in columns of 16-bit floats',
     arguments: [
@@ -68,7 +68,7 @@ export const rmsNormColumns = variants((type: TileType) =>
 export const swigluColumns = variants((type: TileType) =>
   defineKernel({
     name: `swiglu_columns_${type}`,
-    source: 'swiglu_columns.hip',
+    source: 'hopper/swiglu_columns.hip',
     on: 'hopper',
     summary: 'swiglu, in columns of 16-bit floats',
     arguments: [

@@ -1,5 +1,5 @@
 // attention_wide: attention_tile on Hopper's matrix units
-#include "forge/attention_wide_parts.h"
+#include "forge/hopper/attention_wide_parts.h"
 
 #define ATTENTION_WIDE(head_dim)                                                                                     \
   KERNEL_OF(forge::ATTENTION_WIDE_THREADS, 1, attention_wide_f16_d##head_dim,                                        \

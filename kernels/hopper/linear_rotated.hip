@@ -2,7 +2,7 @@
 // the cache, with the bits of linear_normed and rope_kv_append
 //
 // Pairs that are rotated are neighbours, so both are of one group of sixteen outputs.
-#include "forge/linear_decode.h"
+#include "forge/hopper/linear_decode.h"
 #include "forge/rope_append.h"
 
 namespace {

@@ -3,8 +3,8 @@
 // that the same piece of eight rows is in different banks. The elements past the end of a row are zeros.
 #pragma once
 
-#include "contract.h"
-#include "device.h"
+#include "../contract.h"
+#include "../device.h"
 
 namespace forge {
 

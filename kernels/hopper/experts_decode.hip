@@ -5,7 +5,7 @@
 //                          sent to: send_columns, linear_experts and swiglu_sent_columns in one
 //   experts_summed         y[n] += sum_i share[i] * (down of the i-th)[n] · x[i], and the sums of the squares of y
 //                          with which the row's next norm begins: linear_experts and combine_experts in one
-#include "forge/linear_decode.h"
+#include "forge/hopper/linear_decode.h"
 #include "forge/route_wave.h"
 #include "forge/swiglu.h"
 

@@ -9,8 +9,9 @@ import {
   output,
   rowsApart,
   variants,
-} from '../device/contract.js';
-import { exact } from '../device/tolerance.js';
+} from '../../device/contract.js';
+import { exact } from '../../device/tolerance.js';
+import { ORDER } from '../reduction-order.js';
 import { COLUMNS_MULTIPLE, columnsOf, saturatedCount } from './columns.js';
 import {
   FRAGMENT_CHUNK,
@@ -22,7 +23,6 @@ import {
   fragmentWeight,
   tileBytes,
 } from './fragments.js';
-import { ORDER } from './reduction-order.js';
 
 /** Rows of the weight that a block has at a time. */
 export const LINEAR_DECODE_ROWS = 16;
@@ -66,7 +66,7 @@ export const singleTokenShape = {
 } as const;
 const shared = {
   ...singleTokenShape,
-  source: 'linear_decode.hip',
+  source: 'hopper/linear_decode.hip',
   multiples: [['in', `${FRAGMENT_CHUNK}`]],
 } as const;
 
@@ -175,7 +175,7 @@ export const linearNormedPair = variants((pair: FormatPair) =>
   defineKernel({
     ...onePair,
     name: `linear_normed_${pair.join('_')}`,
-    source: 'linear_decode.hip',
+    source: 'hopper/linear_decode.hip',
     summary: 'y[n] = sum_k weight[n][k] * norm(x)[k] of one row, and its bias, of two matrices',
     arguments: [
       ...pairWeights(pair),
@@ -204,7 +204,7 @@ export function canShareSwiglu(ffn: number): boolean {
 export const linearSwiglu = variants((format: FragmentFormat) =>
   defineKernel({
     ...singleTokenShape,
-    source: 'linear_decode.hip',
+    source: 'hopper/linear_decode.hip',
     name: `linear_swiglu_${format}`,
     summary: 'y[n] = silu(gate[n] · norm(x)) * (up[n] · norm(x)) of one row, in columns',
     arguments: [

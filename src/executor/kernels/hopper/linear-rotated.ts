@@ -1,8 +1,9 @@
-import { aligned, defineKernel, f32, i32, inout, type KernelContract, variants } from '../device/contract.js';
-import { exact } from '../device/tolerance.js';
+import { aligned, defineKernel, f32, i32, inout, type KernelContract, variants } from '../../device/contract.js';
+import { exact } from '../../device/tolerance.js';
+import type { ValuesOf } from '../launch-plan.js';
+import { rotatedAppend } from '../rope-kv-append.js';
 import { saturatedCount } from './columns.js';
 import { FRAGMENT_CHUNK, FRAGMENT_FORMATS, type FragmentFormat, fragmentWeight } from './fragments.js';
-import type { ValuesOf } from './launch-plan.js';
 import {
   FORMAT_PAIRS,
   type FormatPair,
@@ -13,7 +14,6 @@ import {
   pairWeights,
   singleTokenShape,
 } from './linear-decode.js';
-import { rotatedAppend } from './rope-kv-append.js';
 
 /** Elements that RoPE of whole units turns at a time. */
 const TURN_UNIT = 8;
@@ -39,7 +39,7 @@ export const linearRotated = variants((format: FragmentFormat) =>
   defineKernel({
     ...singleTokenShape,
     name: `linear_rotated_${format}`,
-    source: 'linear_rotated.hip',
+    source: 'hopper/linear_rotated.hip',
     summary: 'linear_normed of q, k and v of one row, and rope_kv_append of pairs of neighbours',
     arguments: [
       fragmentWeight(format, 'tiles'),
@@ -65,7 +65,7 @@ export const linearRotatedPair = variants((pair: FormatPair) =>
   defineKernel({
     ...onePair,
     name: `linear_rotated_${pair.join('_')}`,
-    source: 'linear_rotated.hip',
+    source: 'hopper/linear_rotated.hip',
     summary: 'linear_normed of q, k and v of one row in two formats, and rope_kv_append of pairs of neighbours',
     arguments: [...pairWeights(pair), ...inputs, ...pairSizes],
     multiples: [...onePair.multiples, ...headMultiples],

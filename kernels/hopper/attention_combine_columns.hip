@@ -1,6 +1,6 @@
 // attention_combine_columns: attention_combine, in the columns that Hopper's matrix units take
-#include "forge/attended_columns.h"
 #include "forge/attention_combine.h"
+#include "forge/hopper/attended_columns.h"
 
 // Grid: x = heads / COMBINE_HEADS, y = tokens, z = splits / COMBINE_SPLITS, at most COMBINE_BLOCKS.
 KERNEL(attention_combine_columns_f16, const float* __restrict parts,  // [tokens, heads, splits, 2 + head_dim]

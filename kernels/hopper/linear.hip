@@ -3,7 +3,7 @@
 // Forms by the number of tokens, with the same bits: an element depends on its row of the weight, its column of x and
 // their length alone.
 #include "forge/experts.h"
-#include "forge/linear_hopper.h"
+#include "forge/hopper/linear_hopper.h"
 
 namespace {
 using namespace forge;

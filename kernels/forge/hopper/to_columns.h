@@ -1,8 +1,8 @@
 // Rows that are written as the columns of columns.h.
 #pragma once
 
+#include "../words.h"
 #include "columns.h"
-#include "words.h"
 
 namespace forge {
 

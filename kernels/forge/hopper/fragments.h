@@ -23,10 +23,10 @@
 // Rows and elements that a matrix does not have are zeros. pack_fragments.hip writes all of this.
 #pragma once
 
+#include "../halves.h"
+#include "../levels.h"
+#include "../words.h"
 #include "columns.h"
-#include "halves.h"
-#include "levels.h"
-#include "words.h"
 
 namespace forge {
 

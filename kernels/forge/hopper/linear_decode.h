@@ -13,8 +13,8 @@
 //                                             in turn: finish_group(job, group, of_first, of_second)
 #pragma once
 
+#include "../norm.h"
 #include "linear_hopper.h"
-#include "norm.h"
 #include "to_columns.h"
 
 namespace forge {

@@ -1,6 +1,6 @@
 // attention_tile_columns: attention_tile_split and attention_combine_columns of contexts of one split, in one launch
-#include "forge/attended_columns.h"
 #include "forge/attention_tile_splits.h"
+#include "forge/hopper/attended_columns.h"
 
 namespace {
 template <class T>

@@ -2,8 +2,8 @@
 // of their chunks. linear_hopper.h has the forms for more, with the same bits, and says what a job is.
 #pragma once
 
+#include "../fetch.h"
 #include "columns.h"
-#include "fetch.h"
 #include "fragments.h"
 #include "hopper.h"
 

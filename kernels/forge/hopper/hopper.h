@@ -7,8 +7,8 @@
 //
 #pragma once
 
-#include "tile.h"
-#include "words.h"
+#include "../tile.h"
+#include "../words.h"
 
 namespace forge {
 

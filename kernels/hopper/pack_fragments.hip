@@ -2,8 +2,8 @@
 //
 // Once, at load. A thread writes what a lane brings to a unit. Rows of several matrices may lie behind each other in
 // one target where all but the last are of whole groups.
-#include "forge/fragments.h"
 #include "forge/grid_blocks.h"
+#include "forge/hopper/fragments.h"
 
 namespace {
 using namespace forge;
