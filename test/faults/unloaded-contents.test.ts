@@ -14,7 +14,10 @@ const PROMPT = Array.from({ length: 300 }, (_, i) => 2 + ((i * i + 7 * i) % 200)
 let server: TestGateway;
 afterEach(() => server.stop());
 
-async function start(family: RandomFamilyName, more: Partial<GatewayOptions> = {}): Promise<void> {
+async function start(
+  family: RandomFamilyName,
+  more: Partial<GatewayOptions> & { readonly stepDelayMs?: number } = {},
+): Promise<void> {
   server = await startForKills(family, { hasSpare: false, kvHostBytes: 1 << 30, ...more });
 }
 
@@ -115,6 +118,21 @@ describe('the memory of the host', () => {
       });
       expect(after?.tokenIds, `${delay} ms`).toEqual(expected?.tokenIds);
     }
+  });
+
+  it('is given up, until the next request, after an executor was lost while it copied', async () => {
+    await start('llama', { stepDelayMs: 200 });
+    const first = await greedy(PROMPT, 2);
+    server.gateway.replica.unloadModel();
+    expect(server.gateway.replica.scheduler?.saving.isUnderWay).toBe(true);
+    process.kill(server.gateway.executorPid() as number, 'SIGKILL');
+    await whenever(() => server.gateway.executorState() !== 'serving');
+    await whenever(() => server.gateway.executorState() === 'serving');
+    await unload();
+    expect(counts().savedBytes).toBe(0);
+    expect((await greedy(PROMPT, 2)).tokenIds).toEqual(first.tokenIds);
+    await unload();
+    expect(counts().savedBytes).toBeGreaterThan(0);
   });
 
   it('serves what comes while it is copied to', async () => {

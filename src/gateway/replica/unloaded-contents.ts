@@ -20,6 +20,8 @@ export function blockBytesOf(model: SavingModel): Omit<BlockBytes, 'mostCompared
 export class UnloadedContents {
   private saved: (SavedContents & { readonly numerics: string }) | undefined;
   private isRestoring = false;
+  /** An executor was lost while it copied; others would be, too, and the model never unloaded. */
+  private isGivenUp = false;
 
   /** @param most bytes; 0: nothing is copied */
   constructor(
@@ -35,7 +37,7 @@ export class UnloadedContents {
 
   /** Copies what can be found. Continues with the next steps. @returns true if there is nothing left to copy */
   save({ saving, checksums }: Scheduler, model: SavingModel): boolean {
-    if (this.most === 0 || !model.savesBlocks) return true;
+    if (this.most === 0 || !model.savesBlocks || this.isGivenUp) return true;
     if (!checksums.isComparing && !saving.isUnderWay && !saving.isComplete) {
       saving.begin(blockBytesOf(model), this.most);
     }
@@ -50,6 +52,7 @@ export class UnloadedContents {
 
   /** Something is to be computed: copies would be too old. */
   cancel({ saving }: Scheduler): void {
+    this.isGivenUp = false;
     if (!saving.isUnderWay && !saving.isComplete) return;
     saving.cancel();
     this.release();
@@ -58,6 +61,7 @@ export class UnloadedContents {
   /** The executor has ended. Called before the scheduler forgets what it has copied. */
   executorLost({ saving }: Scheduler, numerics: string): void {
     if (this.isRestoring) this.release();
+    this.isGivenUp ||= saving.isUnderWay;
     const { contents } = saving;
     this.saved = contents && { ...contents, numerics };
   }

@@ -1,4 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import type { SavedContents } from '../../../../src/gateway/replica/scheduler/saved-blocks.js';
+import { SAVED_BYTES } from '../../../support/saved-model.js';
 import { expectedTokens, sequenceOf, VOCABULARY, World } from '../../../support/scheduler-world.js';
 
 const roomy = { maxSequences: 8, maxStepTokens: 64, kvBlocks: 200, prefixCache: true };
@@ -93,5 +95,35 @@ describe('the scheduler, after an executor has ended', () => {
     const steps = world.executor.rows.slice(before);
     expect(steps.filter((rows) => rows > 1).length).toBeLessThanOrEqual(1 + Math.ceil(220 / 64));
     expect(steps.filter((rows) => rows === 1).length).toBeLessThanOrEqual(left);
+  });
+
+  it.each([
+    ['less', 12],
+    ['more', 300],
+  ])('finds what the host’s memory has of it though the next executor has %s memory', (_, kvBlocks) => {
+    const before = new World(roomy, 1);
+    const first = sequenceOf(ids(100), 20);
+    const last = sequenceOf(ids(60, 3), 20);
+    for (const sequence of [first, last]) {
+      before.add(sequence, 99);
+      before.drain();
+    }
+    before.scheduler.saving.begin(SAVED_BYTES, 1000);
+    before.drain();
+    const after = new World({ ...roomy, kvBlocks }, 1);
+    Object.assign(after.executor, { saved: before.executor.saved });
+    after.scheduler.restoreContents(before.scheduler.saving.contents as SavedContents);
+    const next = sequenceOf([...ids(60, 3), ...last.emitted, 7], 5);
+    after.add(next, 99);
+    after.drain();
+    expect(next.emitted).toEqual(expectedTokens(next));
+    expect(after.scheduler.counters).toMatchObject({ cachedTokens: 64, damagedBlocks: 0 });
+    // Of less memory the last ones have it.
+    expect(after.scheduler.counters.restoredBlocks).toBe(Math.min(kvBlocks - 1, before.scheduler.blocks.cachedCount));
+    // New content is not taken for what was there before.
+    const other = sequenceOf(ids(90, 9), 5);
+    after.add(other, 99);
+    after.drain();
+    expect(other.emitted).toEqual(expectedTokens(other));
   });
 });
