@@ -151,7 +151,10 @@ export function hostModel(
       active: () => router.active,
       states: () => replicas.map(({ state }) => state),
       load: () => router.startExecutors(),
-      unload: () => router.unloadModel(),
+      unload: () => {
+        router.unloadModel();
+        return replicas.every(({ state, isSaving }) => isSaving || state !== 'serving');
+      },
     },
     !isOnDemand,
   );

@@ -1,3 +1,4 @@
+import { RocmForgeError } from '../shared/errors.js';
 import type { Logger } from '../shared/log.js';
 import type { SupervisorState } from './replica/link/supervision.js';
 import type { Router } from './router.js';
@@ -27,11 +28,13 @@ export class IdleUnloader {
   private readonly timer: NodeJS.Timeout | undefined;
   private idleSince = performance.now();
   private seen = 0;
+  /** It is in the log that the model is unloaded, which may take a while. */
+  private isTold = false;
   /** Idle time after which it is unloaded, in ms. */
   private idleMs: number;
 
   constructor(
-    private readonly router: Pick<Router, 'active' | 'submissions' | 'canServe' | 'isLoaded' | 'unloadModel'>,
+    private readonly router: Pick<Router, 'active' | 'submissions' | 'canServe' | 'isLoaded' | 'loads' | 'unloadModel'>,
     private readonly options: IdleUnloaderOptions,
     private readonly log: Logger,
   ) {
@@ -55,6 +58,7 @@ export class IdleUnloader {
       this.counters.unloads += 1;
       this.idleMs = this.defaultIdleMs;
       this.away.add(replica);
+      this.isTold = false;
     }
     if (state !== 'serving') return;
     if (this.away.delete(replica)) this.counters.loads += 1;
@@ -82,11 +86,16 @@ export class IdleUnloader {
    * Unloads the model when its requests have ended, until the next one comes. Resolves when it is unloaded, or the signal aborts.
    *
    * @returns false if models are not unloaded; nothing is changed then
+   * @throws RocmForgeError `MODEL_LOADING` when the model is to be loaded meanwhile
    */
   async unload(signal: AbortSignal): Promise<boolean> {
     const { idleUnloadMs, isUnloadable = false } = this.options;
     if (idleUnloadMs === undefined && !isUnloadable) return false;
+    const { loads } = this.router;
     while (!signal.aborted && this.router.isLoaded) {
+      if (this.router.loads !== loads) {
+        throw new RocmForgeError('MODEL_LOADING', 'the model was loaded before it was unloaded');
+      }
       this.router.unloadModel();
       await new Promise((resolve) => setTimeout(resolve, LEAST_LOOK_MS));
     }
@@ -111,10 +120,12 @@ export class IdleUnloader {
     if (active > 0 || submissions !== this.seen) {
       this.seen = submissions;
       this.idleSince = now;
+      this.isTold = false;
       return;
     }
     if (!isLoaded || now - this.idleSince < this.idleMs) return;
-    this.log.info({ idleMs: Math.round(now - this.idleSince) }, 'the model is idle: it is unloaded');
+    if (!this.isTold) this.log.info({ idleMs: Math.round(now - this.idleSince) }, 'the model is idle: it is unloaded');
+    this.isTold = true;
     this.router.unloadModel();
   }
 }

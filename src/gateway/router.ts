@@ -46,6 +46,8 @@ export class Router implements Backend {
   accepted = 0;
   private readonly placed = new WeakMap<Generation, RoutedReplica>();
   isDraining = false;
+  /** Times that the model was to be loaded by itself, without a generation. */
+  loads = 0;
   /** An operator has unloaded the model. */
   private isUnloaded = false;
   /** In the order in which they are given requests; whose executor was lost last is the last. */
@@ -101,9 +103,7 @@ export class Router implements Backend {
     for (const replica of this.replicas) replica.endAll(error);
   }
 
-  /**
-   * Ends the executors of all replicas, until a generation comes. One that has something to do, or does not serve, is left.
-   */
+  /** Ends the executors of all replicas, until a generation comes. One that has something to do, or does not serve, is left. */
   unloadModel(): void {
     for (const replica of this.replicas) replica.unloadModel();
   }
@@ -131,6 +131,7 @@ export class Router implements Backend {
    */
   async load(signal?: AbortSignal): Promise<void> {
     this.isUnloaded = false;
+    this.loads += 1;
     const check = () => {
       if (this.isUnloaded) throw unloaded('the model was unloaded before it was loaded');
     };

@@ -1,14 +1,23 @@
+import { execFileSync } from 'node:child_process';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { GatewayOptions } from '../../src/gateway/options.js';
 import { type Generated, generate, request, type TestGateway } from '../support/gateway.js';
 import { mixedRequest, seen, startForKills, whenever } from '../support/kill-run.js';
 import { Random } from '../support/random.js';
 import type { RandomFamilyName } from '../support/random-families.js';
+import { byTier } from '../support/run-size.js';
 import { flipBit, savedMemory, strayWrites } from '../support/stray-writes.js';
 
 /** Full attention; windows; states; and windows of which several families have another ratio. */
-const FAMILIES: readonly RandomFamilyName[] = ['llama', 'gpt-oss', 'gemma3', 'qwen35'];
+const FAMILIES: readonly RandomFamilyName[] = byTier({
+  quick: ['llama', 'gpt-oss', 'qwen35'],
+  default: ['llama', 'gpt-oss', 'qwen35'],
+  full: ['llama', 'gpt-oss', 'gemma3', 'qwen35'],
+});
 const STREAMS = 8;
+const ROUNDS = byTier({ quick: 2, default: 2, full: 3 });
+const TRIES = byTier({ quick: 3, default: 4, full: 12 });
+const DELAY_STEP_MS = byTier({ quick: 8, default: 6, full: 3 });
 const PROMPT = Array.from({ length: 300 }, (_, i) => 2 + ((i * i + 7 * i) % 200));
 
 let server: TestGateway;
@@ -29,6 +38,15 @@ const unload = async (): Promise<void> => {
 const cached = ({ complete }: Generated) => complete?.usage?.cachedTokens ?? 0;
 const greedy = (tokens: number[], maxTokens = 32) =>
   generate(server.client, request({ tokens, sampling: { temperature: 0 }, stop: { maxTokens, ignoreEos: true } }));
+
+/** Makes memory that a gateway in this process holds reject what would let it grow. */
+function seal(file: string): void {
+  const F_ADD_SEALS = 1033;
+  const F_SEAL_GROW = 4;
+  const path = file.replace('self', String(process.pid));
+  const python = `import fcntl, os; fcntl.fcntl(os.open('${path}', os.O_RDWR), ${F_ADD_SEALS}, ${F_SEAL_GROW})`;
+  execFileSync('python3', ['-c', python]);
+}
 
 /** A conversation's first turn, and a second that goes on from it. */
 async function turns(between: () => Promise<unknown>): Promise<readonly Generated[]> {
@@ -63,7 +81,7 @@ describe.each(FAMILIES)('with --kv-host-memory, %s', (family) => {
         seen,
       );
     const expected = await runAll();
-    for (let round = 0; round < 3; round++) {
+    for (let round = 0; round < ROUNDS; round++) {
       await unload();
       expect(await runAll()).toEqual(expected);
     }
@@ -108,7 +126,7 @@ describe('the memory of the host', () => {
   it('serves the next executor when the first one is killed while it copies, either way', async () => {
     await start('llama');
     const [, expected] = await turns(async () => undefined);
-    for (let delay = 0; delay < 24; delay += 3) {
+    for (let delay = 0; delay < 24; delay += DELAY_STEP_MS) {
       const [, after] = await turns(async () => {
         server.gateway.replica.unloadModel();
         await new Promise((resolve) => setTimeout(resolve, delay));
@@ -135,10 +153,51 @@ describe('the memory of the host', () => {
     expect(counts().savedBytes).toBeGreaterThan(0);
   });
 
+  it.each([
+    ['the executor is killed', () => process.kill(server.gateway.executorPid() as number, 'SIGKILL')],
+    ['the executor is replaced', () => server.gateway.replica.replace()],
+    ['a request comes', () => undefined],
+  ])('is given back when %s while it is copied to', async (_, disturb) => {
+    await start('llama');
+    await greedy(PROMPT);
+    const pid = server.gateway.executorPid() as number;
+    process.kill(pid, 'SIGSTOP');
+    server.gateway.replica.unloadModel();
+    expect(server.gateway.replica.isSaving).toBe(true);
+    disturb();
+    const answer = greedy([3, 4, 5]);
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    if (server.gateway.executorPid() === pid) process.kill(pid, 'SIGCONT');
+    await answer;
+    expect([counts().savedBytes, savedMemory().bytes]).toEqual([0, 0]);
+  });
+
+  it('that cannot be written costs no executor, and the model is unloaded without copies', async () => {
+    await start('llama', { maxRestarts: 0 });
+    const { tokenIds } = await greedy(PROMPT);
+    seal(savedMemory().path);
+    await unload();
+    expect(counts().savedBytes).toBe(0);
+    expect((await greedy(PROMPT)).tokenIds).toEqual(tokenIds);
+    expect([counts().executors, counts().damagedBlocks, server.gateway.faults]).toEqual([2, 0, []]);
+  });
+
+  it('keeps a model loaded that is to be loaded while it is copied to', async () => {
+    await start('llama', { stepDelayMs: 50, idleUnloadMs: 600_000 });
+    await greedy(PROMPT, 2);
+    const [model] = server.gateway.models;
+    const unloading = model?.idleUnloader.unload(AbortSignal.timeout(60_000));
+    expect(server.gateway.replica.isSaving).toBe(true);
+    await model?.router.wake();
+    await expect(unloading).rejects.toThrow('the model was loaded before it was unloaded');
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    expect([server.gateway.executorState(), counts().executors]).toEqual(['serving', 1]);
+  });
+
   it('serves what comes while it is copied to', async () => {
     await start('llama');
     const [, expected] = await turns(async () => undefined);
-    for (let i = 0; i < 12; i++) {
+    for (let i = 0; i < TRIES; i++) {
       const [, after] = await turns(async () => {
         server.gateway.replica.unloadModel();
         await new Promise((resolve) => setTimeout(resolve, i));
@@ -151,7 +210,7 @@ describe('the memory of the host', () => {
     await start('llama');
     const [, expected] = await turns(async () => undefined);
     const random = new Random(11);
-    for (let i = 0; i < 6; i++) {
+    for (let i = 0; i < TRIES; i++) {
       const before = counts().damagedBlocks;
       const [, after] = await turns(async () => {
         await unload();

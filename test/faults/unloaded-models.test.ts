@@ -11,10 +11,12 @@ import {
 } from '../../src/shared/generated/grpc/health/v1/health.js';
 import { errorInfo } from '../../src/shared/grpc/status.js';
 import { packageRoot } from '../../src/shared/package.js';
+import { executorsOf } from '../../tools/executors-of.mjs';
 import { type Generated, generate, request, startTestGateway, type TestGateway } from '../support/gateway.js';
 import { CHAT_TEMPLATE, mixedRequest, seen, whenever } from '../support/kill-run.js';
 import { writeRandomModel } from '../support/random-model.js';
 import { byTier } from '../support/run-size.js';
+import { hostMemory } from '../support/stray-writes.js';
 
 const STREAMS = byTier({ quick: 6, default: 6, full: 12 });
 const wait = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
@@ -168,6 +170,30 @@ describe('a model that was unloaded', () => {
     expect(await reasonOf(short('small'))).toBe('MODEL_FILE_CHANGED');
     expect(await reasonOf(short('chat'))).toBe('none');
     expect(await reasonOf(short('small'))).toBe('MODEL_FILE_CHANGED');
+  });
+});
+
+describe('a model that has failed', () => {
+  it('gives the memory of its executor back when it is unloaded', async () => {
+    await start({ maxRestarts: 0, hasSpare: false, moreModels: [] });
+    await short('chat');
+    expect(hostMemory().bytes).toBeGreaterThan(0);
+    process.kill(pidOf('chat') as number, 'SIGSEGV');
+    await whenever(() => stateOf('chat') === 'failed');
+    await unloaded('chat');
+    expect(() => hostMemory()).toThrow('holds no rocmforge-kv');
+  });
+});
+
+describe('a model that is unloaded while its spare is loaded', () => {
+  it('has no process when it is said to be unloaded', async () => {
+    await start({ hasSpare: true, moreModels: [] });
+    for (const delay of [0, 200, 300, 400]) {
+      await short('chat');
+      await wait(delay);
+      await unloaded('chat');
+      expect(executorsOf(process.pid), `after ${delay} ms`).toEqual([]);
+    }
   });
 });
 

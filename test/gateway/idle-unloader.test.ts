@@ -9,6 +9,7 @@ const log = { info: () => undefined } as unknown as Logger;
 class NotingRouter {
   active = 0;
   submissions = 0;
+  loads = 0;
   canServe = true;
   isLoaded = true;
   unloads = 0;

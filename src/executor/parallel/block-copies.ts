@@ -18,6 +18,7 @@ const WORD = Int32Array.BYTES_PER_ELEMENT;
 /** Memory of the host in which blocks lie one behind the other. */
 export interface BlockStore {
   read(bytes: Uint8Array, at: number): void;
+  /** @throws StoreError */
   write(bytes: Uint8Array, at: number): void;
 }
 

@@ -1,4 +1,5 @@
 import type { ExecuteRequest } from '../../shared/generated/rocmforge/executor/v1/executor.js';
+import { StoreError } from '../device/saved-memory.js';
 import type { LoadedModel } from '../load/loaded-model.js';
 import { snapshotState } from '../model/slot-layout.js';
 import { KINDS } from '../parallel/block-checksums.js';
@@ -6,7 +7,15 @@ import type { BlockStore } from '../parallel/block-copies.js';
 import { protocolError } from './protocol-error.js';
 import { words } from './words.js';
 
-const NONE = Buffer.alloc(0);
+const NONE: StepChecksums = { checksums: Buffer.alloc(0), notCopied: false };
+
+/** Results of what a frame asks of blocks, beside its slices. */
+export interface StepChecksums {
+  /** Those of KV blocks, of KV blocks of layers with a window, and of snapshots, one behind the other. */
+  readonly checksums: Buffer;
+  /** True if the host's memory could not be written. */
+  readonly notCopied: boolean;
+}
 
 /** True if a frame asks for checksums. */
 export function asksForChecksums(step: ExecuteRequest): boolean {
@@ -23,14 +32,13 @@ export function hasSlotWork({ closes, opens, appends, slices }: ExecuteRequest):
  * Queues the checksums that a frame asks for, and the copies of these blocks to and from the host's memory.
  *
  * @param store memory of the host that outlives this process; undefined: there is none
- * @returns those of KV blocks, of KV blocks of layers with a window, and of snapshots, one behind the other
  * @throws RocmForgeError `EXECUTOR_PROTOCOL` for a block that there is not
  */
 export async function queueChecksums(
   step: ExecuteRequest,
   { checksums, copies, forward }: LoadedModel,
   store: BlockStore | undefined,
-): Promise<Buffer> {
+): Promise<StepChecksums> {
   if (!asksForChecksums(step)) return NONE;
   const { limits } = forward;
   const snapshots = numbers(step.checksumSnapshots, 'snapshot', limits.stateSnapshots ?? 0);
@@ -51,8 +59,14 @@ export async function queueChecksums(
   };
   if (step.restoreAt !== undefined) await copy('restore', step.restoreAt);
   const summing = Promise.all(KINDS.map((kind) => checksums.of(kind, asked[kind])));
-  await copy('save', step.saveAt);
-  return Buffer.concat(await summing);
+  let notCopied = false;
+  try {
+    await copy('save', step.saveAt);
+  } catch (error) {
+    if (!(error instanceof StoreError)) throw error;
+    notCopied = true;
+  }
+  return { checksums: Buffer.concat(await summing), notCopied };
 }
 
 /** @throws RocmForgeError `EXECUTOR_PROTOCOL` unless all are from 1 to `most` */

@@ -192,9 +192,9 @@ export class StepRunner {
       // All use this step's memory until they have ended; the device runs them in order.
       const ended = running.then(async (end) => {
         await Promise.all(ahead);
-        return { ...end, checksums: await summing };
+        return { ...end, ...(await summing) };
       });
-      const { deviceUs, late, saturated, checksums } = await ended.finally(() => this.watch.end());
+      const { deviceUs, late, saturated, checksums, notCopied } = await ended.finally(() => this.watch.end());
       this.checkWeights();
       this.stepsDone += 1;
       this.lastStepAt = performance.now();
@@ -220,6 +220,7 @@ export class StepRunner {
         saturatedActivations: samples > 0 ? saturated : 0,
         hiddenStates: filled.returned.map((rows) => this.returnedRows(staging, rows)),
         checksums,
+        notCopied,
       });
     } finally {
       this.idle.push(staging);

@@ -150,7 +150,7 @@ export class Engine implements Backend {
 
   private take(generation: Generation, sequence: Sequence): void {
     this.generations.set(sequence, generation);
-    if (this.scheduler) this.unloaded.cancel(this.scheduler);
+    this.cancelSaving();
     sequence.options.constraint?.listen({
       ready: () => this.maskReady(generation, sequence),
       failed: (error) => this.failGeneration(generation, asRocmForgeError(error)),
@@ -363,6 +363,16 @@ export class Engine implements Backend {
     return isSaved;
   }
 
+  /** The model is to stay loaded, or to be loaded again. */
+  cancelSaving(): void {
+    if (this.scheduler) this.unloaded.cancel(this.scheduler);
+  }
+
+  /** True while KV blocks are copied before the model is unloaded. */
+  get isSaving(): boolean {
+    return this.scheduler?.saving.isUnderWay ?? false;
+  }
+
   /** Bytes of the host's memory with KV blocks and snapshots of an unloaded model. */
   get savedBytes(): number {
     return this.unloaded.bytes;
@@ -540,7 +550,7 @@ export class Engine implements Backend {
   }
 
   private complete(scheduler: Scheduler, response: ExecuteResponse): StepResult {
-    const { outputs, deviceUs, predictUs, checksums } = response;
+    const { outputs, deviceUs, predictUs, checksums, notCopied } = response;
     const isPredicted = scheduler.oldestStep?.slices.some(({ predictedTokens }) => predictedTokens !== undefined);
     const sampled = outputs.some(({ late }) => late) ? sampledSlices(scheduler.oldestStep) : [];
     this.masking?.completed(sampled.filter((_, i) => outputs[i]?.late).map(({ sequence }) => sequence));
@@ -549,6 +559,7 @@ export class Engine implements Backend {
       outputs.map(({ predictedIds }) => predictedIds),
       this.timesOf(deviceUs, isPredicted ? predictUs : undefined),
       checksums,
+      !notCopied,
     );
   }
 

@@ -11,8 +11,8 @@ export interface PlacedModel {
   states(): readonly SupervisorState[];
   /** Starts executors where there are none. */
   load(): void;
-  /** Ends executors that have nothing to do. */
-  unload(): void;
+  /** Ends executors that have nothing to do. @returns true if all have ended, or will */
+  unload(): boolean;
 }
 
 /** A wait until a model may be loaded. */
@@ -33,6 +33,8 @@ export class LoadQueue {
   private waiting: ModelPlace[] = [];
   private timer: NodeJS.Timeout | undefined;
   private uses = 0;
+  /** The model that was unloaded last for another. */
+  private victim: ModelPlace | undefined;
   private isClosed = false;
 
   /** @param most models that are loaded at once, at least 1 */
@@ -86,6 +88,7 @@ export class LoadQueue {
         return;
       }
       this.waiting = this.waiting.slice(1);
+      this.victim = undefined;
       next.grant();
     }
   }
@@ -94,12 +97,14 @@ export class LoadQueue {
     if (others.some(({ isGranted }) => !isGranted)) return;
     const [victim] = others.filter(({ isIdle }) => isIdle).sort((a, b) => a.usedAt - b.usedAt);
     if (victim === undefined) return;
-    this.log.info(
-      { model: victim.model.name, next: next.model.name },
-      'the model is unloaded to make room for another',
-    );
-    victim.model.unload();
-    if (!victim.isGranted) next.roomIsMade();
+    if (victim !== this.victim) {
+      this.log.info(
+        { model: victim.model.name, next: next.model.name },
+        'the model is unloaded to make room for another',
+      );
+    }
+    this.victim = victim;
+    if (victim.model.unload()) next.roomIsMade();
   }
 
   private stopTimer(): void {

@@ -186,8 +186,14 @@ export class Replica implements Backend {
     return this.supervisor.unload();
   }
 
+  /** True while KV blocks are copied before the model is unloaded. */
+  get isSaving(): boolean {
+    return this.engine.isSaving;
+  }
+
   /** Starts an executor where there is none, for generations that come with it or right after. */
   loadModel(): void {
+    this.engine.cancelSaving();
     // Generations that came before admission ended may have waited for its turn to be loaded.
     if (!this.engine.isClosed || this.engine.sequences > 0) this.supervisor.load();
   }

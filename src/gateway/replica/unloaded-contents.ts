@@ -22,6 +22,8 @@ export class UnloadedContents {
   private isRestoring = false;
   /** An executor was lost while it copied; others would be, too, and the model never unloaded. */
   private isGivenUp = false;
+  /** The host's memory has copies that are not needed, or that a step is still writing. */
+  private isStale = false;
 
   /** @param most bytes; 0: nothing is copied */
   constructor(
@@ -47,7 +49,8 @@ export class UnloadedContents {
   /** A step has returned. */
   stepReturned({ saving, checksums }: Scheduler, isSaving: boolean): void {
     if (isSaving && saving.isComplete) this.listener.saved();
-    if (this.isRestoring && !checksums.isComparing) this.release();
+    const isRestored = this.isRestoring && !checksums.isComparing;
+    if (isRestored || (this.isStale && !saving.isWriting)) this.release();
   }
 
   /** Something is to be computed: copies would be too old. */
@@ -55,13 +58,15 @@ export class UnloadedContents {
     this.isGivenUp = false;
     if (!saving.isUnderWay && !saving.isComplete) return;
     saving.cancel();
-    this.release();
+    this.isStale = true;
+    if (!saving.isWriting) this.release();
   }
 
   /** The executor has ended. Called before the scheduler forgets what it has copied. */
   executorLost({ saving }: Scheduler, numerics: string): void {
-    if (this.isRestoring) this.release();
     this.isGivenUp ||= saving.isUnderWay;
+    this.isStale ||= this.isRestoring || saving.isUnderWay;
+    this.isRestoring = false;
     const { contents } = saving;
     this.saved = contents && { ...contents, numerics };
   }
@@ -75,6 +80,7 @@ export class UnloadedContents {
   restore(scheduler: Scheduler, model: SavingModel, isKept: boolean): boolean {
     const { saved } = this;
     this.saved = undefined;
+    if (this.isStale) this.release();
     if (saved === undefined) return false;
     const bytes = blockBytesOf(model);
     const isFor = !isKept && model.savesBlocks && model.arithmetic === saved.numerics;
@@ -87,6 +93,7 @@ export class UnloadedContents {
 
   private release(): void {
     this.isRestoring = false;
+    this.isStale = false;
     this.listener.savedReleased();
   }
 }

@@ -27,6 +27,7 @@ class NotingModel {
         },
         unload: () => {
           if (this.state === 'serving' && this.generations === 0) this.become('unloading');
+          return this.state !== 'serving';
         },
       },
       false,

@@ -116,6 +116,8 @@ export class Supervisor {
   /** Promise of the first start, until it has served or failed. */
   private first: { resolve(): void; reject(error: RocmForgeError): void } | undefined;
   private ended: Promise<unknown> = Promise.resolve();
+  /** Resolves when a spare and a prestarted process have ended that an unload has ended. */
+  private othersEnded: Promise<unknown> = Promise.resolve();
   private readonly memory: KeptMemory;
   private readonly spare: SpareExecutor | undefined;
   private isSpareMissing = false;
@@ -244,8 +246,7 @@ export class Supervisor {
   unload(): boolean {
     if (this.state !== 'serving' && this.state !== 'failed') return false;
     this.isReplaced = this.state === 'serving';
-    void this.spare?.stop();
-    void this.stopNext();
+    this.othersEnded = Promise.all([this.spare?.stop(), this.stopNext()]);
     this.happen('unload');
     return true;
   }
@@ -281,6 +282,9 @@ export class Supervisor {
     // None follows before it is asked for: time without requests is no recovery.
     if (after.state === 'unloaded') this.lostAt = undefined;
     if (after.state === 'unloaded' || after.state === 'failed') void this.stopNext();
+    // An unloaded model takes no memory, nor does one whose load was refused.
+    const isRefused = after.state === 'failed' && after.demanded === true;
+    if (after.state !== state && (after.state === 'unloaded' || isRefused)) void this.memory.release();
     if (after.state !== state) {
       this.log.info({ from: state, event }, `executor state: ${after.state}`);
       // The first cause is what counts: what comes after follows from it.
@@ -550,6 +554,12 @@ export class Supervisor {
     return process.availableMemory() < HOST_SPARE_MEMORY ? undefined : spareOnHostMs;
   }
 
+  /** Resolves when nothing of an unloaded model is left on the device. */
+  private async allFreed(): Promise<void> {
+    await this.othersEnded;
+    await this.memory.release();
+  }
+
   private get isSplit(): boolean {
     const { executor } = this.options;
     return 'spawn' in executor && (executor.spawn.gpus?.length ?? 1) > 1;
@@ -609,7 +619,8 @@ export class Supervisor {
     if (this.state === 'stopped' && this.cause === undefined) return;
     if (this.isReplaced && current) {
       this.session?.close();
-      this.gone(exit);
+      if (this.state === 'unloading') void this.allFreed().then(() => this.gone(exit));
+      else this.gone(exit);
       return;
     }
     const wasTold = code === EXIT_TOLD || (this.cause !== undefined && this.cause.reason !== 'EXECUTOR_UNAVAILABLE');
@@ -650,8 +661,6 @@ export class Supervisor {
     if (this.state !== 'unloading') this.listener.restarts(loss.reason);
     if (loss.isFault) this.listener.faulted();
     this.happen('gone', ending, loss.isOutside);
-    // An unloaded model takes no memory.
-    if (this.state === 'unloaded') void this.memory.release();
     if (!this.isUnjudged) return;
     this.isUnjudged = false;
     if (this.listener.judged(loss)) this.happen('unhealthy', unavailable('the executor faults whatever it is given'));

@@ -59,11 +59,20 @@ export class BlockManager extends BlockPool {
     return this.contents[block] as CachedBlock;
   }
 
+  /** The last number that a prefix has been given. */
+  get lastPrefix(): number {
+    return this.prefixes;
+  }
+
+  /** Prefixes are given numbers above this one. */
+  beginAbove(prefix: number): void {
+    this.prefixes = Math.max(this.prefixes, prefix);
+  }
+
   /** As {@link restore}, of content that this or another scheduler's {@link contentOf} has named. */
   restoreContent(content: CachedBlock, checksum: bigint): NotedBlock {
     const restored = this.restore(hashOf(content.parent, content.ids), checksum);
     this.contents[restored.block] = content;
-    this.prefixes = Math.max(this.prefixes, content.prefix);
     return restored;
   }
 }

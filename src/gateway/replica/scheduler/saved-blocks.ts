@@ -1,9 +1,10 @@
+import { NO_PREFIX } from '../../request/prefix.js';
 import { type BlockKind, eachChecksum, KINDS, NO_BLOCKS, type PlannedChecksums } from './block-checksums.js';
 import type { BlockManager, CachedBlock } from './block-manager.js';
 import type { BlockPool, NotedBlock } from './block-pool.js';
 
 /** Bytes that a step copies: none is to miss its deadline. */
-const STEP_BYTES = 64 << 20;
+const STEP_BYTES = 16 << 20;
 /** The most blocks of such a step. */
 const STEP_BLOCKS = 4096;
 
@@ -28,6 +29,8 @@ export interface SavedContents {
   /** Bytes of a block of each kind. */
   readonly bytes: Readonly<Record<BlockKind, number>>;
   readonly runs: readonly SavedRun[];
+  /** No prefix has a higher number: keys of blocks that are not found by their tokens are such numbers. */
+  readonly lastPrefix: number;
 }
 
 /** Pools of blocks by kind. */
@@ -44,6 +47,8 @@ export class BlockSaving {
   private planned: PlannedChecksums[] = [];
   private runs: SavedRun[] = [];
   private readonly outstanding = new Set<PlannedChecksums>();
+  /** Steps that go on copying though nothing is to be copied any more. */
+  private readonly canceled = new Set<PlannedChecksums>();
   private hasBegun = false;
 
   constructor(private readonly pools: Pools) {}
@@ -58,13 +63,19 @@ export class BlockSaving {
     return this.hasBegun && this.planned.length + this.outstanding.size === 0;
   }
 
+  /** True if a step that was planned may still write to the host's memory. */
+  get isWriting(): boolean {
+    return this.outstanding.size + this.canceled.size > 0;
+  }
+
   /** Copies that are complete. */
   get contents(): SavedContents | undefined {
-    return this.isComplete ? { bytes: this.bytes, runs: this.runs } : undefined;
+    if (!this.isComplete) return undefined;
+    return { bytes: this.bytes, runs: this.runs, lastPrefix: this.pools.blocks.lastPrefix };
   }
 
   /**
-   * Plans copies of what can be found; if there is not room for all, of the same share of each kind, that was used last.
+   * Plans copies of what can be found; if there is not room for all, of what was used last.
    *
    * @param bytes of a block of each kind
    * @param most bytes of all
@@ -73,13 +84,10 @@ export class BlockSaving {
     this.cancel();
     this.bytes = bytes;
     this.hasBegun = true;
-    const recent = KINDS.map((kind) => this.pools[kind].recent());
-    const total = KINDS.reduce((sum, kind, i) => sum + bytes[kind] * (recent[i] as readonly NotedBlock[]).length, 0);
-    const share = Math.min(1, most / Math.max(1, total));
+    const chosen = this.pools.snapshots.cachedCount > 0 ? this.chosenWithSnapshots(most) : this.chosenAlike(most);
     let at = 0;
-    for (const [i, kind] of KINDS.entries()) {
-      const all = recent[i] as readonly NotedBlock[];
-      const kept = all.slice(0, Math.floor(share * all.length));
+    for (const kind of KINDS) {
+      const kept = chosen[kind];
       const size = Math.max(1, Math.min(STEP_BLOCKS, Math.floor(STEP_BYTES / Math.max(1, bytes[kind]))));
       for (let first = 0; first < kept.length; first += size) {
         const blocks = kept.slice(first, first + size);
@@ -97,13 +105,16 @@ export class BlockSaving {
   }
 
   /**
-   * A step has copied blocks.
+   * A step has copied blocks, or could not.
    *
    * @param bytes their checksums
+   * @param isCopied false: the host's memory could not be written, and no more is copied
    * @returns number of blocks that differ from what they were, and are not findable any more
    */
-  returned(planned: PlannedChecksums, bytes: Uint8Array): number {
+  returned(planned: PlannedChecksums, bytes: Uint8Array, isCopied: boolean): number {
+    this.canceled.delete(planned);
     if (!this.outstanding.delete(planned)) return 0;
+    if (!isCopied) this.planned = [];
     let damaged = 0;
     const saved: SavedBlock[] = [];
     let of: BlockKind = 'blocks';
@@ -114,16 +125,58 @@ export class BlockSaving {
       saved.push({ key: block.key, content, checksum });
     });
     // The copies of damaged blocks must not be found.
-    if (damaged === 0) this.runs.push({ kind: of, at: planned.saveAt as number, blocks: saved });
+    if (damaged === 0 && isCopied) this.runs.push({ kind: of, at: planned.saveAt as number, blocks: saved });
     return damaged;
   }
 
-  /** Something else is to be computed, or the executor is lost: copies are not needed, or too old. */
+  /** Something else is to be computed: copies would be too old. */
   cancel(): void {
     this.planned = [];
     this.runs = [];
+    for (const planned of this.outstanding) this.canceled.add(planned);
     this.outstanding.clear();
     this.hasBegun = false;
+  }
+
+  /** The executor is lost, with the steps under way. */
+  abandon(): void {
+    this.cancel();
+    this.canceled.clear();
+  }
+
+  /** The same share of each kind. */
+  private chosenAlike(most: number): Readonly<Record<BlockKind, readonly NotedBlock[]>> {
+    const { blocks, windowBlocks, snapshots } = this.pools;
+    const recent = { blocks: blocks.recent(), windowBlocks: windowBlocks.recent(), snapshots: snapshots.recent() };
+    const total = KINDS.reduce((sum, kind) => sum + this.bytes[kind] * recent[kind].length, 0);
+    const share = Math.min(1, most / Math.max(1, total));
+    const kept = (kind: BlockKind) => recent[kind].slice(0, Math.floor(share * recent[kind].length));
+    return { blocks: kept('blocks'), windowBlocks: kept('windowBlocks'), snapshots: kept('snapshots') };
+  }
+
+  /** Snapshots, each with the blocks up to where it stands: without one of these it is of no use, nor are others without it. */
+  private chosenWithSnapshots(most: number): Readonly<Record<BlockKind, readonly NotedBlock[]>> {
+    const { blocks, snapshots } = this.pools;
+    const byPrefix = new Map<number, NotedBlock>();
+    for (const block of blocks.recent()) byPrefix.set(blocks.contentOf(block).prefix, block);
+    const chosen = new Set<NotedBlock>();
+    const kept: NotedBlock[] = [];
+    let left = most;
+    for (const snapshot of snapshots.recent()) {
+      const before: NotedBlock[] = [];
+      let prefix = snapshot.key;
+      for (let block = byPrefix.get(prefix); block !== undefined; block = byPrefix.get(prefix)) {
+        if (!chosen.has(block)) before.push(block);
+        prefix = blocks.contentOf(block).parent;
+      }
+      const bytes = this.bytes.snapshots + this.bytes.blocks * before.length;
+      if (prefix !== NO_PREFIX || bytes > left) continue;
+      left -= bytes;
+      kept.push(snapshot);
+      // Ends are lost first if there is less room later.
+      for (const block of before.reverse()) chosen.add(block);
+    }
+    return { blocks: [...chosen], windowBlocks: [], snapshots: kept };
   }
 
   /**
@@ -131,7 +184,8 @@ export class BlockSaving {
    *
    * @returns steps that bring them back; nothing may be found before they have returned, and their checksums agree
    */
-  restore({ runs }: SavedContents): PlannedChecksums[] {
+  restore({ runs, lastPrefix }: SavedContents): PlannedChecksums[] {
+    this.pools.blocks.beginAbove(lastPrefix);
     const room = { blocks: 0, windowBlocks: 0, snapshots: 0 };
     for (const kind of KINDS) room[kind] = this.pools[kind].freeCount;
     const fitting = runs.map((run) => {

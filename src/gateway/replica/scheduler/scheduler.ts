@@ -295,6 +295,7 @@ export class Scheduler {
    * @param predicted of each of them what the prediction block expects behind it
    * @param times what the step took
    * @param checksums of the blocks for which it asked
+   * @param isCopied whether it has copied them, if it was to
    * @returns what the step computed, and the tokens that somebody still wants; they are emitted already
    */
   complete(
@@ -302,14 +303,17 @@ export class Scheduler {
     predicted: readonly (readonly number[])[] = [],
     times?: StepTimes,
     checksums?: Uint8Array,
+    isCopied = true,
   ): StepResult {
     const plan = this.inFlight.shift();
     if (plan === undefined) throw new Error('a result came for no step');
     const { slices } = plan;
     if (plan.checksums !== undefined && checksums !== undefined) {
       const { checksums: planned } = plan;
-      const isCopied = planned.saveAt !== undefined;
-      const damaged = (isCopied ? this.saving : this.checksums).returned(planned, checksums);
+      const isSaving = planned.saveAt !== undefined;
+      const damaged = isSaving
+        ? this.saving.returned(planned, checksums, isCopied)
+        : this.checksums.returned(planned, checksums);
       this.counters.damagedBlocks += damaged;
       if (planned.restoreAt !== undefined) this.counters.restoredBlocks += blocksOf(planned) - damaged;
     }
@@ -391,7 +395,7 @@ export class Scheduler {
   suspend(): void {
     this.inFlight = [];
     this.checksums.abandon();
-    this.saving.cancel();
+    this.saving.abandon();
     this.cache.reset();
     for (const sequence of this.ending) this.release(sequence);
     this.ending.clear();

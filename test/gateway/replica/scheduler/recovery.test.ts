@@ -118,12 +118,60 @@ describe('the scheduler, after an executor has ended', () => {
     after.drain();
     expect(next.emitted).toEqual(expectedTokens(next));
     expect(after.scheduler.counters).toMatchObject({ cachedTokens: 64, damagedBlocks: 0 });
-    // Of less memory the last ones have it.
+    // The last ones are kept if there is less memory.
     expect(after.scheduler.counters.restoredBlocks).toBe(Math.min(kvBlocks - 1, before.scheduler.blocks.cachedCount));
     // New content is not taken for what was there before.
     const other = sequenceOf(ids(90, 9), 5);
     after.add(other, 99);
     after.drain();
     expect(other.emitted).toEqual(expectedTokens(other));
+  });
+
+  it.each([
+    ['a window', { windowed: { window: 48, blocks: 60 } }],
+    ['states', { isRecurrent: true, snapshots: 20, snapshotRule: { least: 16, every: 64, ending: 1 } }],
+  ])('takes nothing for what was saved though it is for another executor: %s', (_, more) => {
+    const options = { maxSequences: 4, maxStepTokens: 64, kvBlocks: 60, ...more };
+    const mixed = (seed: number, length: number) =>
+      Array.from({ length }, (_, i) => (seed * 13 + i * i * 3 + i * seed) % VOCABULARY);
+    for (const kvBlocks of [24, 40, 61]) {
+      for (let most = 20; most < 120; most += 20) {
+        const before = new World(options, 2);
+        before.add(sequenceOf(mixed(1, 300), 4), 99);
+        before.drain();
+        before.scheduler.saving.begin(SAVED_BYTES, most);
+        before.drain();
+        const after = new World({ ...options, kvBlocks }, 2);
+        Object.assign(after.executor, { saved: before.executor.saved });
+        after.scheduler.restoreContents(before.scheduler.saving.contents as SavedContents);
+        for (let length = 20; length < 300; length += 40) {
+          const next = sequenceOf(mixed(2 + length, length), 2);
+          after.add(next, 99);
+          after.drain();
+          expect(next.emitted).toEqual(expectedTokens(next));
+        }
+      }
+    }
+  });
+
+  it('saves states with the blocks before them, if there is not room for all', () => {
+    const options = { ...roomy, isRecurrent: true, snapshots: 20, snapshotRule: { least: 16, every: 64, ending: 1 } };
+    const world = new World(options, 1);
+    for (const seed of [1, 2, 3]) {
+      world.add(sequenceOf(ids(200, seed), 4), 99);
+      world.drain();
+    }
+    const all = world.scheduler.blocks.cachedCount + world.scheduler.snapshots.keptCount;
+    world.scheduler.saving.begin(SAVED_BYTES, 4 * Math.floor(all / 2));
+    world.drain();
+    const { contents } = world.scheduler.saving;
+    world.executor.crash();
+    world.scheduler.suspend();
+    world.scheduler.restoreContents(contents as SavedContents);
+    const next = sequenceOf([...ids(200, 3), 5], 3);
+    world.add(next, 99);
+    world.drain();
+    expect(next.emitted).toEqual(expectedTokens(next));
+    expect(world.scheduler.counters.cachedTokens).toBeGreaterThanOrEqual(192);
   });
 });

@@ -17,7 +17,8 @@ const MOST_BODY_BYTES = 64 << 10;
  */
 export async function loadModel(exchange: Exchange, context: HttpContext): Promise<void> {
   const model = await modelOf(exchange, context);
-  if (model.isUnloaded()) model.wake().catch(() => undefined);
+  // A loaded model may be about to be unloaded.
+  model.wake().catch(() => undefined);
   exchange.json({ success: true });
 }
 
