@@ -161,7 +161,7 @@ export const REQUEST_METRICS = {
   ),
   recovery: histogram(
     'executor_recovery_seconds',
-    'From an executor’s loss until another serves and all that it interrupted has made a step',
+    'From an executor’s loss until another serves and all that it interrupted has made a step, ended or moved',
     LATENCY_BUCKETS,
     'model_name?',
   ),

@@ -124,7 +124,7 @@ export function queueFull(
   { sequences, tokens }: Waiting,
   { requests, tokens: most, isOwn }: QueueLimit,
 ): RocmForgeError {
-  const waiting = `${sequences} sequences${isOwn ? ' of this client' : ''} wait already, with ${tokens} prompt tokens`;
+  const waiting = `${sequences} ${sequences === 1 ? 'sequence waits' : 'sequences wait'} already${isOwn ? ' of this client' : ''}, with ${tokens} prompt tokens`;
   const option = isOwn ? 'max-queued-requests-per-peer' : 'max-queued-requests';
   const allowed = `${requests} sequences (--${option}) and ${most} prompt tokens`;
   const metadata = { limit: option, retry_delay_ms: String(QUEUE_RETRY_MS) };

@@ -24,7 +24,7 @@ export function schemaGrammar(
   const root = isEmpty ? values.anyObject() : values.value([{ node: document.root, isNegated: false }]);
   const made = values.grammar.rulesFrom(around(root, values.grammar));
   if (made === undefined)
-    throw invalid('json_schema', { at: '', keyword: '' }, 'nothing satisfies it; loosen what contradicts');
+    throw invalid('json_schema', { at: '', keyword: '' }, 'no value satisfies the schema; loosen what contradicts');
   return made;
 }
 
