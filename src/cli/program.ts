@@ -82,7 +82,7 @@ addOptions(program.command('verify'), VERIFY_OPTIONS)
   });
 
 addOptions(program.command('synth'), SYNTH_OPTIONS)
-  .description('write a GGUF file with the shape of a real model and random weights')
+  .description('write a GGUF file with the shape of a real model and random weights, without a chat template')
   .action(async (options: OptionValues<typeof SYNTH_OPTIONS>) => {
     const { synth } = await import('./synth/synth.js');
     const bytes = synth(options);

@@ -223,7 +223,7 @@ export class ChatTemplate {
     if (source !== undefined) return source;
     throw new RocmForgeError(
       'CHAT_TEMPLATE_MISSING',
-      'the model file has no "tokenizer.chat_template"; send the prompt as text instead',
+      'the model file has no "tokenizer.chat_template"; send the prompt as text, or start the gateway with --chat-template',
     );
   }
 
