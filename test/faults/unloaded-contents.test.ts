@@ -194,6 +194,19 @@ describe('the memory of the host', () => {
     expect([server.gateway.executorState(), counts().executors]).toEqual(['serving', 1]);
   });
 
+  it('has all of it though copies were begun before, and steps of these were under way', async () => {
+    await start('llama', { stepDelayMs: 50 });
+    const [, after] = await turns(async () => {
+      server.gateway.replica.unloadModel();
+      server.gateway.replica.loadModel();
+      expect(server.gateway.replica.isSaving).toBe(false);
+      await unload();
+      expect(savedMemory().bytes).toBe(counts().savedBytes);
+    });
+    expect(cached(after as Generated)).toBeGreaterThan(256);
+    expect([counts().executors, counts().damagedBlocks]).toEqual([2, 0]);
+  });
+
   it('serves what comes while it is copied to', async () => {
     await start('llama');
     const [, expected] = await turns(async () => undefined);

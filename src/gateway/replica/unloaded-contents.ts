@@ -42,6 +42,8 @@ export class UnloadedContents {
     if (this.most === 0 || !model.savesBlocks || this.isGivenUp) return true;
     if (!checksums.isComparing && !saving.isUnderWay && !saving.isComplete) {
       saving.begin(blockBytesOf(model), this.most);
+      // It is written anew.
+      this.isStale = false;
     }
     return saving.isComplete;
   }

@@ -619,7 +619,7 @@ export class Supervisor {
     if (this.state === 'stopped' && this.cause === undefined) return;
     if (this.isReplaced && current) {
       this.session?.close();
-      if (this.state === 'unloading') void this.allFreed().then(() => this.gone(exit));
+      if (this.state === 'unloading') void this.allFreed().then(() => this.state === 'unloading' && this.gone(exit));
       else this.gone(exit);
       return;
     }
