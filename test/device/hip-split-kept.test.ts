@@ -15,6 +15,14 @@ const message = request({
   stop: { maxTokens: 80, ignoreEos: true },
 });
 
+const limits = {
+  maxSequences: 4,
+  maxStepTokens: 64,
+  maxContext: 256,
+  kvCacheType: 'f16',
+  hasSpare: false,
+} as const;
+
 /** Takes the place of a chunk, of another size, as soon as there is a keeper: as if it had no room for the one asked for. */
 async function takeChunk(device: number, name: string): Promise<void> {
   for (;;) {
@@ -36,13 +44,6 @@ it.skipIf(missing !== undefined).each([true, false])(
   async (isKept) => {
     new HipDouble({ memoryBytes: 2 ** 33, devices: 2 }).install();
     const model = writeRandomModel({ type: 'F16', hidden: 128, contextLength: 256 });
-    const limits = {
-      maxSequences: 4,
-      maxStepTokens: 64,
-      maxContext: 256,
-      kvCacheType: 'f16',
-      hasSpare: false,
-    } as const;
     const starting = startTestGateway(model, {
       executor: { spawn: { device: 'hip', gpus: [0, 1], split: 'layer' } },
       ...limits,
@@ -71,8 +72,8 @@ it.skipIf(missing !== undefined).each(['layer', 'tensor'] as const)(
     const model = writeRandomModel({ type: 'F16', hidden: 128, contextLength: 256 });
     const { gateway, client, stop } = await startTestGateway(model, {
       executor: { spawn: { device: 'hip', gpus: [0, 1], split } },
-      ...{ maxSequences: 4, maxStepTokens: 64, maxContext: 256, kvCacheType: 'f16' },
-      ...{ hasSpare: false, kvHostBytes: 1 << 30 },
+      ...limits,
+      kvHostBytes: 1 << 30,
     });
     try {
       const first = await generate(client, message);

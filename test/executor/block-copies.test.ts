@@ -11,6 +11,8 @@ afterEach(() => {
   for (const scope of memory.splice(0)) scope.release();
 });
 
+const NONE = { windowBlocks: new Int32Array(0), states: new Int32Array(0) };
+
 /** A store that is as large as what is written there. */
 class Store implements BlockStore {
   readonly bytes = new Uint8Array(32 << 20);
@@ -27,7 +29,7 @@ class Store implements BlockStore {
 }
 
 /** Stages whose blocks have parts of these sizes, in words. */
-function stagesOf(stages: readonly (readonly number[])[], blockCount: number) {
+function stagesOf(stages: readonly (readonly number[])[], blockCount: number, store: Store) {
   const random = new Random(3);
   const scopes = stages.map(() => new DeviceScope(device));
   memory.push(...scopes);
@@ -40,7 +42,7 @@ function stagesOf(stages: readonly (readonly number[])[], blockCount: number) {
     }),
   );
   const loaded = parts.map((blocks) => ({ forward: { blockParts: { blocks, windowBlocks: [], states: [] } } }));
-  return { copies: new BlockCopies(loaded as unknown as Stage[], scopes), parts: parts.flat() };
+  return { copies: new BlockCopies(loaded as unknown as Stage[], scopes, store), parts: parts.flat() };
 }
 
 it.each([
@@ -48,15 +50,15 @@ it.each([
   ['more words than go over the bus at once', 7, [[300_000, 7, 800_001, 16_384]]],
   ['two devices', 7, [[5, 16], [1_100_000]]],
 ] as const)('copies blocks with %s, and no others', async (_, blockCount, stages) => {
-  const { copies, parts } = stagesOf(stages, blockCount);
+  const store = new Store();
+  const { copies, parts } = stagesOf(stages, blockCount, store);
   const words = parts.reduce((sum, { bytes }) => sum + bytes / 4, 0);
   expect(copies.bytes).toEqual({ blocks: 4 * words, windowBlocks: 0, states: 0 });
   // Not in order, and not all.
   const saved = Int32Array.from({ length: blockCount - 2 }, (_, i) => (i * 11 + 3) % blockCount);
   const count = saved.length;
-  const store = new Store();
   const AT = 100;
-  await copies.save('blocks', saved, store, AT);
+  await copies.save({ ...NONE, blocks: saved }, AT);
   expect(store.end).toBe(AT + 4 * words * count);
   // A block's parts lie one behind the other.
   for (const [i, block] of saved.entries()) {
@@ -69,7 +71,7 @@ it.each([
   }
   // To other blocks, of which those that are not named stay as they are.
   const targets = saved.toReversed();
-  await copies.restore('blocks', targets, store, AT);
+  await copies.restore({ ...NONE, blocks: targets }, AT);
   for (const { address, bytes, content } of parts) {
     const expected = content.slice();
     const part = bytes / 4;
@@ -83,10 +85,10 @@ it.each([
 });
 
 it('reports a store that fails, once', async () => {
-  const { copies } = stagesOf([[600_000]], 7);
   const store = new Store();
+  const { copies } = stagesOf([[600_000]], 7, store);
   store.write = () => {
     throw new Error('no room');
   };
-  await expect(copies.save('blocks', Int32Array.of(1, 2, 3, 4, 5), store, 0)).rejects.toThrow('no room');
+  await expect(copies.save({ ...NONE, blocks: Int32Array.of(1, 2, 3, 4, 5) }, 0)).rejects.toThrow('no room');
 });

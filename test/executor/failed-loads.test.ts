@@ -14,10 +14,10 @@ const load = (device: Device, path: string): Promise<LoadedModel> =>
   loadModel(device, { path, kvCacheType: 'f16', fingerprint: '', ...LIMITS }, () => undefined);
 
 /** The methods of a native device that a load calls; each may be made to throw at its n-th call over all. */
-/** Plans of a loaded model: the whole, its two parts for steps whose rows are masked, and those of blocks' checksums and copies. */
-const PLANS = 6;
+/** Plans of a loaded model: the whole, its two parts for steps whose rows are masked, and that of blocks' checksums. */
+const PLANS = 4;
 /** And on a GPU that of weights' checksums. */
-const GPU_PLANS = 7;
+const GPU_PLANS = 5;
 
 const STAGES = ['kernel', 'allocate', 'write', 'read', 'createPlan', 'run'] as const;
 

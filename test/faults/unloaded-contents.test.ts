@@ -48,7 +48,7 @@ function seal(file: string): void {
   execFileSync('python3', ['-c', python]);
 }
 
-/** A conversation's first turn, and a second that goes on from it. */
+/** A conversation's first turn, and a second that continues it. */
 async function turns(between: () => Promise<unknown>): Promise<readonly Generated[]> {
   const first = await greedy(PROMPT);
   await between();

@@ -180,6 +180,9 @@ export async function launchedKernels(types: 'all' | 'families'): Promise<Readon
     const native = new RecordingDevice(sizes);
     const device = new Device(native, kind, target);
     const options = { maxContext: 512, maxSequences: 2, maxStepTokens: 160, kvMemoryBytes: 0, fingerprint: '' };
+    // Copies of KV blocks are the same kernels for every model.
+    const saving = { ...options, path: shards, kvCacheType: 'f16', savedMemory: 0 } as const;
+    (await loadModel(device, saving, () => undefined)).release();
     for (const file of files) {
       for (const kvCacheType of KV_CACHE_TYPES) {
         for (const attention of ['fused', 'unfused'] as const) {

@@ -10,6 +10,12 @@ const BLOCK_BYTES = { blocks: 4, windowBlocks: 4, snapshots: 4, mostCompared: 10
 /** Token ids of the world. */
 export const VOCABULARY = 50;
 
+/** Limits with which nothing runs out. */
+export const roomy = { maxSequences: 8, maxStepTokens: 64, kvBlocks: 200, prefixCache: true };
+
+/** A prompt of rising token ids. */
+export const ids = (length: number, from = 0): number[] => Array.from({ length }, (_, i) => (from + i) % VOCABULARY);
+
 /** In place of a lookup: up to three draft tokens, of which the first ones are right; how many of each, the position decides. */
 class Drafter {
   constructor(private readonly sequence: Sequence) {}

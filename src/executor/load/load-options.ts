@@ -50,6 +50,8 @@ export interface LoadOptions {
   readonly shares?: readonly number[] | undefined;
   /** True if a second executor is to fit on the devices. */
   readonly hasSpare?: boolean | undefined;
+  /** Descriptor of memory of the host, which outlives this process, for copies of KV blocks; absent: no frame may ask for copies. */
+  readonly savedMemory?: number | undefined;
   /** For tests and measurements: what crosses between devices goes through the host's memory, even where they reach each other. */
   readonly throughHost?: boolean | undefined;
   /** For tests: fusions that are not used. */

@@ -56,7 +56,8 @@ export interface LoadedModel {
   /** Kept because the plan's pointers lead into their mapping. */
   readonly weights: Weights;
   readonly checksums: BlockChecksums;
-  readonly copies: BlockCopies;
+  /** Undefined: no frame may ask for copies. */
+  readonly copies: BlockCopies | undefined;
   /** Empty on the host. */
   readonly graphs: StepGraphs;
   /** Milliseconds in which the load captured all graphs; undefined if it left them to later. */

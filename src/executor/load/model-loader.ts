@@ -4,6 +4,7 @@ import type { GgufModel, GgufTensor } from '../../shared/gguf/reader.js';
 import { canReplay } from '../../shared/gguf/recurrent.js';
 import { readServableModel, type ServableModel } from '../../shared/gguf/servable-model.js';
 import type { Device, DeviceScope } from '../device/device.js';
+import { SavedMemory } from '../device/saved-memory.js';
 import type { KvCacheType } from '../kernels/index.js';
 import type { RankPlace } from '../layers/all-reduce.js';
 import { ForwardPass } from '../layers/forward-pass.js';
@@ -151,7 +152,9 @@ export class ModelLoader {
     const links = running.length === 1 || isSharded ? undefined : linkStages(running, memory);
     const pipeline = isSharded ? new Ranks(running) : new Pipeline(running, links);
     const checksums = new BlockChecksums(running, memory);
-    const copies = new BlockCopies(running, memory);
+    const { savedMemory } = options;
+    const copies =
+      savedMemory === undefined ? undefined : new BlockCopies(running, memory, new SavedMemory(savedMemory));
     const graphs = new StepGraphs(isHost ? [] : running, new GraphBuckets(limits, splits));
     // Steps of several devices wait for each other, and a driver may let the memory of a graph wait for them.
     const mayWait = this.takesOver && running.length === 1;

@@ -3,7 +3,7 @@ import type { Device, DeviceBuffer, DeviceScope } from '../device/device.js';
 import { gatherBlocks, SUMMED_PART_WORDS, scatterBlocks } from '../kernels/index.js';
 import { LaunchPlanRecorder } from '../kernels/launch-plan.js';
 import { type BlockKind, KINDS } from './block-checksums.js';
-import { type PartTable, tableOf } from './block-parts.js';
+import { blockBytes, type PartTable, tableOf } from './block-parts.js';
 import { NO_BYTES, type Stage } from './model-devices.js';
 
 /** Words of blocks that go over the bus at once. */
@@ -21,6 +21,9 @@ export interface BlockStore {
   /** @throws StoreError */
   write(bytes: Uint8Array, at: number): void;
 }
+
+/** Numbers of blocks of each kind. */
+type BlockNumbers = Readonly<Record<BlockKind, Int32Array>>;
 
 /** Copies of some of a device's parts of blocks of one kind. */
 class PartCopies {
@@ -153,7 +156,11 @@ export class BlockCopies {
   private readonly parts: Readonly<Record<BlockKind, readonly PartCopies[]>>;
 
   /** @param memory the scope of each stage's device */
-  constructor(stages: readonly Stage[], memory: readonly DeviceScope[]) {
+  constructor(
+    stages: readonly Stage[],
+    memory: readonly DeviceScope[],
+    private readonly store: BlockStore,
+  ) {
     const ends = { blocks: 0, windowBlocks: 0, states: 0 };
     const parts: Record<BlockKind, PartCopies[]> = { blocks: [], windowBlocks: [], states: [] };
     for (const [i, { forward }] of stages.entries()) {
@@ -168,18 +175,33 @@ export class BlockCopies {
       }
     }
     this.parts = parts;
-    this.bytes = ends;
+    this.bytes = blockBytes(stages);
   }
 
-  /** Queues copies to the store behind the steps that were queued before: block i goes to `at + i * bytes[kind]`. */
-  async save(kind: BlockKind, blocks: Int32Array, store: BlockStore, at: number): Promise<void> {
-    const place = (index: number): number => at + index * this.bytes[kind];
-    for (const parts of this.parts[kind]) await parts.save(blocks, store, place);
+  /**
+   * Queues copies to the store behind the steps that were queued before: of each kind one block behind the other, from `at` on.
+   *
+   * @throws StoreError
+   */
+  async save(blocks: BlockNumbers, at: number): Promise<void> {
+    await this.each(blocks, at, (parts, of, place) => parts.save(of, this.store, place));
   }
 
   /** Queues copies from the store. */
-  async restore(kind: BlockKind, blocks: Int32Array, store: BlockStore, at: number): Promise<void> {
-    const place = (index: number): number => at + index * this.bytes[kind];
-    for (const parts of this.parts[kind]) await parts.restore(blocks, store, place);
+  async restore(blocks: BlockNumbers, at: number): Promise<void> {
+    await this.each(blocks, at, (parts, of, place) => parts.restore(of, this.store, place));
+  }
+
+  private async each(
+    blocks: BlockNumbers,
+    at: number,
+    copy: (parts: PartCopies, of: Int32Array, place: (index: number) => number) => Promise<void>,
+  ): Promise<void> {
+    let from = at;
+    for (const kind of KINDS) {
+      const [first, size] = [from, this.bytes[kind]];
+      for (const parts of this.parts[kind]) await copy(parts, blocks[kind], (index) => first + index * size);
+      from += blocks[kind].length * size;
+    }
   }
 }

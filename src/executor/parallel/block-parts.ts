@@ -1,6 +1,8 @@
 import { SUMMED_PART_WORDS } from '../kernels/index.js';
 import { writePartRow } from '../model/device-sums.js';
 import type { BlockPart } from '../model/kv-cache.js';
+import type { BlockKind } from './block-checksums.js';
+import type { Stage } from './model-devices.js';
 
 /** Words of a part that one block of threads takes: large parts are cut. */
 const MOST_PART_WORDS = 1 << 14;
@@ -26,4 +28,11 @@ export function tableOf(parts: readonly BlockPart[]): PartTable {
   const rows = new Int32Array(SUMMED_PART_WORDS * cut.length);
   for (const [row, { from, stride, words }] of cut.entries()) writePartRow(rows, row, from, stride, words);
   return { rows, words: cut.map(({ words }) => words) };
+}
+
+/** Bytes of a block of each kind over all devices. */
+export function blockBytes(stages: readonly Pick<Stage, 'forward'>[]): Readonly<Record<BlockKind, number>> {
+  const parts = stages.map(({ forward }) => forward.blockParts);
+  const of = (kind: BlockKind): number => parts.flatMap((own) => own[kind]).reduce((sum, { bytes }) => sum + bytes, 0);
+  return { blocks: of('blocks'), windowBlocks: of('windowBlocks'), states: of('states') };
 }

@@ -2,6 +2,7 @@ import { LoadedModel as LoadedModelMessage } from '../../shared/generated/rocmfo
 import type { Device } from '../device/device.js';
 import { KV_BLOCK_TOKENS } from '../kernels/index.js';
 import type { LoadedModel } from '../load/loaded-model.js';
+import { blockBytes } from '../parallel/block-parts.js';
 import { Ranks } from '../parallel/tensor-parallel.js';
 import { maskIdsFor } from '../steps/mask-table.js';
 import { numericsOf } from './numerics-fingerprint.js';
@@ -10,6 +11,7 @@ import { numericsOf } from './numerics-fingerprint.js';
 export function describeModel(model: LoadedModel, device: Device): LoadedModelMessage {
   const { limits, model: parameters } = model.forward;
   const { stages } = model.pipeline;
+  const bytes = blockBytes(stages);
   const isTensorSplit = model.pipeline instanceof Ranks;
   return LoadedModelMessage.fromPartial({
     architecture: model.architecture,
@@ -37,9 +39,10 @@ export function describeModel(model: LoadedModel, device: Device): LoadedModelMe
     contentChecksum: model.contentChecksum,
     restoredWeights: model.restoredWeights,
     kvOutlives: device.kept !== undefined,
-    blockBytes: BigInt(model.copies.bytes.blocks),
-    windowBlockBytes: BigInt(model.copies.bytes.windowBlocks),
-    snapshotBytes: BigInt(model.copies.bytes.states),
+    blockBytes: BigInt(bytes.blocks),
+    windowBlockBytes: BigInt(bytes.windowBlocks),
+    snapshotBytes: BigInt(bytes.states),
+    savesBlocks: model.copies !== undefined,
     hasRoomForSpare: model.hasRoomForSpare,
     tensorShards: isTensorSplit ? stages.length : 1,
     pipelineStages: isTensorSplit ? 1 : stages.length,

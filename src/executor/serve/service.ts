@@ -22,7 +22,6 @@ import { loadAddon } from '../device/addon.js';
 import type { Device } from '../device/device.js';
 import { describeDevices, statsOf } from '../device/device-group.js';
 import { randomIdentity } from '../device/kept-memory.js';
-import { SavedMemory } from '../device/saved-memory.js';
 import type { LoadOptions } from '../load/load-options.js';
 import { type LoadedModel, loadModel } from '../load/loaded-model.js';
 import { selfTest } from '../load/self-test.js';
@@ -139,9 +138,9 @@ export class ExecutorService {
     try {
       const request = wellFormed(call.request);
       checkRelease(request.version);
-      const { attention, split, shares, modelDescriptors, hasSpare } = this.options;
+      const { attention, split, shares, modelDescriptors, hasSpare, savedMemory } = this.options;
       const openPaths = modelDescriptors?.map((descriptor) => `/proc/self/fd/${descriptor}`);
-      const load = { ...loadOptions(request), attention, split, shares, openPaths, hasSpare };
+      const load = { ...loadOptions(request), attention, split, shares, openPaths, hasSpare, savedMemory };
       this.refuseOther(load);
       isNewHolder = this.lease.take(request.gateway);
       this.health.setServing(false);
@@ -160,21 +159,15 @@ export class ExecutorService {
       const isSame = !isNewHolder && this.model !== undefined;
       if (!isSame) this.kvMemory = this.keptIdentity();
       this.model = model;
-      const { savedMemory } = this.options;
-      const store = savedMemory === undefined ? undefined : new SavedMemory(savedMemory);
-      const isKept = isSame || store !== undefined || this.devices.every(({ kept }) => kept?.isFound);
-      this.runner = new StepRunner(this.first, model, request.epoch, this.watch.clock, isKept, store);
+      const isKept = isSame || savedMemory !== undefined || this.devices.every(({ kept }) => kept?.isFound);
+      this.runner = new StepRunner(this.first, model, request.epoch, this.watch.clock, isKept);
       this.lease.heard();
       this.stamp('serving');
       this.health.setServing(true);
       this.log.info({ architecture: model.architecture }, 'model ready');
       this.captureWhileIdle(model);
       // A caller that knows the epoch may send steps of it: it is sent to nobody else.
-      const described = describeModel(model, this.first);
-      const loaded = {
-        ...described,
-        ...{ epoch: request.epoch, kvMemory: this.kvMemory, savesBlocks: store !== undefined },
-      };
+      const loaded = { ...describeModel(model, this.first), epoch: request.epoch, kvMemory: this.kvMemory };
       call.write(LoadModelResponse.fromPartial({ event: { $case: 'loaded', value: loaded } }));
       call.end();
     } catch (error) {

@@ -3,7 +3,6 @@ import { StoreError } from '../device/saved-memory.js';
 import type { LoadedModel } from '../load/loaded-model.js';
 import { snapshotState } from '../model/slot-layout.js';
 import { KINDS } from '../parallel/block-checksums.js';
-import type { BlockStore } from '../parallel/block-copies.js';
 import { protocolError } from './protocol-error.js';
 import { words } from './words.js';
 
@@ -31,13 +30,11 @@ export function hasSlotWork({ closes, opens, appends, slices }: ExecuteRequest):
 /**
  * Queues the checksums that a frame asks for, and the copies of these blocks to and from the host's memory.
  *
- * @param store memory of the host that outlives this process; undefined: there is none
  * @throws RocmForgeError `EXECUTOR_PROTOCOL` for a block that there is not
  */
 export async function queueChecksums(
   step: ExecuteRequest,
   { checksums, copies, forward }: LoadedModel,
-  store: BlockStore | undefined,
 ): Promise<StepChecksums> {
   if (!asksForChecksums(step)) return NONE;
   const { limits } = forward;
@@ -47,21 +44,15 @@ export async function queueChecksums(
     windowBlocks: numbers(step.checksumWindowBlocks, 'KV block of a window', (limits.windowed?.blocks ?? 1) - 1),
     states: snapshots.map((id) => snapshotState(limits, id)),
   };
-  const copy = async (kindOf: 'save' | 'restore', from: bigint | undefined): Promise<void> => {
-    if (from === undefined) return;
-    if (store === undefined || step.slices.length > 0)
-      throw protocolError(`${kindOf}_at with slices or without memory`);
-    let at = Number(from);
-    for (const kind of KINDS) {
-      await copies[kindOf](kind, asked[kind], store, at);
-      at += asked[kind].length * copies.bytes[kind];
-    }
-  };
-  if (step.restoreAt !== undefined) await copy('restore', step.restoreAt);
+  if ((step.restoreAt ?? step.saveAt) !== undefined && (copies === undefined || step.slices.length > 0))
+    throw protocolError('restore_at or save_at with slices, or without memory for them');
+  if (step.restoreAt !== undefined) await copies?.restore(asked, Number(step.restoreAt));
   const summing = Promise.all(KINDS.map((kind) => checksums.of(kind, asked[kind])));
+  // If copying fails, too, that is reported.
+  summing.catch(() => undefined);
   let notCopied = false;
   try {
-    await copy('save', step.saveAt);
+    if (step.saveAt !== undefined) await copies?.save(asked, Number(step.saveAt));
   } catch (error) {
     if (!(error instanceof StoreError)) throw error;
     notCopied = true;

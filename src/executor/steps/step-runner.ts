@@ -20,7 +20,6 @@ import {
   STEP_COUNTS,
 } from '../model/step-counts.js';
 import { OUTPUT_HEADER } from '../model/step-tables.js';
-import type { BlockStore } from '../parallel/block-copies.js';
 import type { Pass } from '../parallel/model-devices.js';
 import { headerOf } from '../parallel/pipeline.js';
 import { MaskTable, maskIdsFor, writeMasks } from './mask-table.js';
@@ -71,17 +70,13 @@ export class StepRunner {
   /** Rows of logits that the device holds of the step submitted last: those of its last part. */
   heldLogits = 0;
 
-  /**
-   * @param hasSnapshots whether an epoch before this one has written snapshots that are still there, or can be copied there
-   * @param store memory of the host that outlives this process
-   */
+  /** @param hasSnapshots whether an epoch before this one has written snapshots that are still there, or can be copied there */
   constructor(
     private readonly device: Device,
     private readonly model: LoadedModel,
     readonly epoch: bigint,
     clock = new StallTolerantClock(Number.POSITIVE_INFINITY),
     hasSnapshots = false,
-    private readonly store?: BlockStore | undefined,
   ) {
     this.watch = new StepWatch(new StepDeadline(), clock);
     const { limits, tables, masks } = model.forward;
@@ -183,7 +178,7 @@ export class StepRunner {
         tell: this.filler.slots.sampledBy(slot),
       }));
       // Queued before the slices, which may write to these blocks for another sequence.
-      const summing = queueChecksums(step, this.model, this.store);
+      const summing = queueChecksums(step, this.model);
       // A failure is reported with the step's.
       summing.catch(() => undefined);
       this.watch.begin(this.filler.counts[COUNT_TOKENS] as number);

@@ -10,6 +10,7 @@ import { strftime } from './jinja/globals.js';
 import { toJson } from './jinja/json.js';
 import { Template } from './jinja/template.js';
 import { Dict, list, Sequence, UNPRINTABLE_NONE, type Value } from './jinja/values.js';
+import { missingChatTemplate } from './missing-chat-template.js';
 import { continuedPrompt, markedEnd } from './prefill.js';
 import { withKnownEffort } from './template-effort.js';
 import {
@@ -221,10 +222,7 @@ export class ChatTemplate {
     const { tools = [] } = conversation;
     const source = (tools.length > 0 ? this.toolSource : undefined) ?? this.source ?? this.toolSource;
     if (source !== undefined) return source;
-    throw new RocmForgeError(
-      'CHAT_TEMPLATE_MISSING',
-      'the model file has no "tokenizer.chat_template"; send the prompt as text, or start the gateway with --chat-template',
-    );
+    throw missingChatTemplate();
   }
 
   private run(

@@ -10,6 +10,9 @@ type SavingModel = Pick<
   'savesBlocks' | 'blockBytes' | 'windowBlockBytes' | 'snapshotBytes' | 'arithmetic'
 >;
 
+/** Memory of the host that copies leave to others, in bytes. */
+const LEFT_BYTES = 256 << 20;
+
 /** Bytes of a block of each kind. */
 export function blockBytesOf(model: SavingModel): Omit<BlockBytes, 'mostCompared'> {
   const { blockBytes, windowBlockBytes, snapshotBytes } = model;
@@ -41,7 +44,8 @@ export class UnloadedContents {
   save({ saving, checksums }: Scheduler, model: SavingModel): boolean {
     if (this.most === 0 || !model.savesBlocks || this.isGivenUp) return true;
     if (!checksums.isComparing && !saving.isUnderWay && !saving.isComplete) {
-      saving.begin(blockBytesOf(model), this.most);
+      const available = Math.max(0, process.availableMemory() - LEFT_BYTES);
+      saving.begin(blockBytesOf(model), Math.min(this.most, available));
       // It is written anew.
       this.isStale = false;
     }

@@ -1,6 +1,6 @@
-import { RocmForgeError } from '../../../shared/errors.js';
 import { EventLoopBudget } from '../../../shared/event-loop-budget.js';
 import type { TemplateSettings } from '../../chat/chat-template.js';
+import { missingChatTemplate } from '../../chat/missing-chat-template.js';
 import { type DetokenizerOptions, detokenize } from '../../tokenizer/detokenizer.js';
 import { encodeInput, type PromptInput } from '../../tokenizer/prompt.js';
 import type { Tokenizer } from '../../tokenizer/tokenizer.js';
@@ -103,10 +103,7 @@ export class EncodeService {
 
   private checkChatTemplate(): void {
     if (this.options.hasChatTemplate) return;
-    throw new RocmForgeError(
-      'CHAT_TEMPLATE_MISSING',
-      'the model file has no "tokenizer.chat_template"; send the prompt as text, or start the gateway with --chat-template',
-    );
+    throw missingChatTemplate();
   }
 
   /** The text of ids below the vocabulary's size. */

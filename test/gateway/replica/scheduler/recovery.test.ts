@@ -1,10 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { SavedContents } from '../../../../src/gateway/replica/scheduler/saved-blocks.js';
 import { SAVED_BYTES } from '../../../support/saved-model.js';
-import { expectedTokens, sequenceOf, VOCABULARY, World } from '../../../support/scheduler-world.js';
-
-const roomy = { maxSequences: 8, maxStepTokens: 64, kvBlocks: 200, prefixCache: true };
-const ids = (length: number, from = 0) => Array.from({ length }, (_, i) => (from + i) % VOCABULARY);
+import { expectedTokens, ids, roomy, sequenceOf, VOCABULARY, World } from '../../../support/scheduler-world.js';
 
 describe('the scheduler, after an executor has ended', () => {
   it('continues after a kill with all positions that had returned, whatever the steps under way had written', () => {

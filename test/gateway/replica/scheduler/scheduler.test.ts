@@ -3,10 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { Sequence } from '../../../../src/gateway/request/sequence.js';
 import { operations, play, ScheduleTotals, worldLimits } from '../../../support/any-schedule.js';
 import { byTier, runs, scaled, seed } from '../../../support/run-size.js';
-import { expectedTokens, sequenceOf, VOCABULARY, World } from '../../../support/scheduler-world.js';
-
-const roomy = { maxSequences: 8, maxStepTokens: 64, kvBlocks: 200, prefixCache: true };
-const ids = (length: number, from = 0) => Array.from({ length }, (_, i) => (from + i) % VOCABULARY);
+import { expectedTokens, ids, roomy, sequenceOf, World } from '../../../support/scheduler-world.js';
 
 describe('the scheduler', () => {
   it('computes a prompt in chunks of the budget and samples at its end', () => {
