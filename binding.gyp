@@ -14,6 +14,7 @@
         "native/device_thread.cc",
         "native/driver.cc",
         "native/fault_record.cc",
+        "native/file_ranges.cc",
         "native/gpu_device.cc",
         "native/gpu_passage.cc",
         "native/host_device.cc",

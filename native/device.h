@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "file_ranges.h"
+
 namespace rocmforge {
 
 // A failure of the device or its driver. `sticky`: nothing on this device can be trusted any more in this process.
@@ -58,6 +60,8 @@ struct StepWork {
   void* device_input = nullptr;
   const uint8_t* input = nullptr;
   size_t input_bytes = 0;
+  // Goes to the device behind the input.
+  FileRanges file;
   const void* device_output = nullptr;
   uint8_t* output = nullptr;
   size_t output_bytes = 0;

@@ -370,6 +370,14 @@ Napi::Value DeviceObject::run(const Napi::CallbackInfo& info) {
   step->work.device_output = pointer(job.Get("deviceOutput"));
   step->work.input = input.Data();
   step->work.input_bytes = input.ByteLength();
+  if (job.Has("file")) {
+    const Napi::Object file = job.Get("file").As<Napi::Object>();
+    const Napi::Float64Array ranges = file.Get("ranges").As<Napi::Float64Array>();
+    step->work.file.descriptor = file.Get("descriptor").As<Napi::Number>();
+    for (size_t i = 0; i + 1 < ranges.ElementLength(); i += 2) {
+      step->work.file.ranges.push_back({static_cast<int64_t>(ranges[i]), static_cast<size_t>(ranges[i + 1])});
+    }
+  }
   step->work.output = output.Data();
   step->work.output_bytes = output.ByteLength();
   step->work.receives = transfer(job.Get("receives"), &step->receives);

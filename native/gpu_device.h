@@ -80,6 +80,7 @@ class GpuDevice : public Device {
   // The calling thread was bound to a device by other means.
   static void forget_binding();
   void hold(uint8_t** pinned, size_t* have, size_t need);
+  ThreadPool& readers();
   void to_device(void* device, const void* pinned, size_t bytes);
   void to_host(void* pinned, const void* device, size_t bytes);
   // The same within a step, by a launch where bytes are few.
@@ -117,6 +118,8 @@ class GpuDevice : public Device {
   std::map<int, DriverHandle> marks_;  // events
 
   Flight flights_[STEPS_IN_FLIGHT];
+  // Those of steps that have a file; null before the first.
+  std::unique_ptr<ThreadPool> readers_;
   std::mutex flight_mutex_;
   std::condition_variable flight_free_;
   uint64_t steps_begun_ = 0, steps_finished_ = 0;

@@ -124,6 +124,7 @@ void HostDevice::launch(const Kernel* kernel, Dim3 grid, void* const* params) {
 // The processor is the device: a step has run when it has begun.
 void HostDevice::begin_step(const StepWork& work) {
   std::memcpy(work.device_input, work.input, work.input_bytes);
+  if (work.file.bytes() > 0) work.file.read(static_cast<uint8_t*>(work.device_input) + work.input_bytes, pool_);
   work.receives.receive();
   const auto start = Clock::now();
   work.plan->run(*this, work.counts, 0, work.plan->launches.size());

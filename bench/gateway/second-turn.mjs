@@ -6,7 +6,7 @@
 //     node bench/gateway/second-turn.mjs --model build/qwen35.gguf [--device host] [--history 1000] [--rounds 5] [--unload]
 //
 // With --unload the model is unloaded between the two turns, and the first of the gateways has --kv-host-memory. Times are those
-// after the load, which both wait for; with it: the last line.
+// after the load, which both wait for: since the answer to a request of one token that comes with the turn. With it: the last line.
 //
 // Ends with code 1 when the two give different tokens.
 import { spawn } from 'node:child_process';
@@ -57,28 +57,32 @@ async function serve(options) {
 
 const prompt = (seed, count) => Array.from({ length: count }, (_, i) => 300 + ((seed * 7919 + i * 104_729) % 90_000));
 
+const request = (ids, maxTokens) => ({
+  input: { $case: 'tokens', value: { ids } },
+  sampling: { temperature: 0 },
+  stop: { maxTokens, ignoreEos: true },
+});
+
+/** @returns when a request of one token has been answered: the model is loaded */
+async function loadedAt({ client }, began) {
+  for await (const _ of client.generateStream(request([300], 1)));
+  return performance.now() - began;
+}
+
 /** @returns the answer's tokens, milliseconds to the first of them, and tokens found in the cache */
-async function turn({ client }, ids) {
+async function turn(gateway, ids) {
   const began = performance.now();
+  const loading = values.unload ? loadedAt(gateway, began) : 0;
   let first;
   let cached = 0;
-  let queuedMs = 0;
   const tokens = [];
-  const request = {
-    input: { $case: 'tokens', value: { ids } },
-    sampling: { temperature: 0 },
-    stop: { maxTokens: ANSWER, ignoreEos: true },
-  };
-  for await (const event of client.generateStream(request)) {
-    if (event.$case === 'complete') {
-      cached = event.value.usage?.cachedTokens ?? 0;
-      queuedMs = Number(event.value.usage?.queuedUs ?? 0) / 1000;
-    }
+  for await (const event of gateway.client.generateStream(request(ids, ANSWER))) {
+    if (event.$case === 'complete') cached = event.value.usage?.cachedTokens ?? 0;
     if (event.$case !== 'chunk') continue;
     if (event.value.tokenIds.length > 0) first ??= performance.now() - began;
     tokens.push(...event.value.tokenIds);
   }
-  return { tokens, ms: first - queuedMs, withLoadMs: first, cached };
+  return { tokens, ms: first - (await loading), withLoadMs: first, cached };
 }
 
 const median = (numbers) => numbers.toSorted((a, b) => a - b)[Math.floor(numbers.length / 2)];

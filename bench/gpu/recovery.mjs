@@ -140,7 +140,7 @@ async function killAtIntervals(mode, server, undisturbed) {
   await all;
   const lost = runs.filter(({ error }) => error !== undefined).length;
   const changed = runs.filter(({ ids }, i) => ids.join() !== undisturbed.runs[i].ids.join()).length;
-  const longest = Math.max(...runs.flatMap(({ at }) => at.slice(1).map((time, i) => time - at[i])));
+  const longest = runs.reduce((most, { at }) => Math.max(most, ...at.slice(1).map((time, i) => time - at[i])), 0);
   const { signal, interval } = values;
   console.log(
     JSON.stringify({ mode, signal, interval, kills: killed, lost, changed, longestPauseMs: Math.round(longest) }),

@@ -1,29 +1,42 @@
+import { closeSync, ftruncateSync, readSync } from 'node:fs';
 import { afterEach, expect, it } from 'vitest';
 import { DeviceScope } from '../../src/executor/device/device.js';
+import { SavedMemory } from '../../src/executor/device/saved-memory.js';
 import { openDevice } from '../../src/executor/load/open-device.js';
 import { BlockCopies, type BlockStore } from '../../src/executor/parallel/block-copies.js';
 import type { Stage } from '../../src/executor/parallel/model-devices.js';
+import { loadNativeAddon } from '../../src/shared/native-addon.js';
 import { Random } from '../kernels/support/values.js';
 
 const device = openDevice({ kind: 'host' });
+const addon = loadNativeAddon<{ createSharedMemory(name: string): number }>();
 const memory: DeviceScope[] = [];
+const stores: Store[] = [];
 afterEach(() => {
   for (const scope of memory.splice(0)) scope.release();
+  for (const { descriptor } of stores.splice(0)) closeSync(descriptor);
 });
 
 const NONE = { windowBlocks: new Int32Array(0), states: new Int32Array(0) };
 
 /** A store that is as large as what is written there. */
 class Store implements BlockStore {
-  readonly bytes = new Uint8Array(32 << 20);
+  readonly descriptor = addon.createSharedMemory('block-copies-test');
+  private readonly memory = new SavedMemory(this.descriptor);
   end = 0;
 
-  read(bytes: Uint8Array, at: number): void {
-    bytes.set(this.bytes.subarray(at, at + bytes.length));
+  constructor() {
+    stores.push(this);
+  }
+
+  get bytes(): Buffer {
+    const bytes = Buffer.alloc(this.end);
+    expect(readSync(this.descriptor, bytes, 0, this.end, 0)).toBe(this.end);
+    return bytes;
   }
 
   write(bytes: Uint8Array, at: number): void {
-    this.bytes.set(bytes, at);
+    this.memory.write(bytes, at);
     this.end = Math.max(this.end, at + bytes.length);
   }
 }
@@ -47,7 +60,7 @@ function stagesOf(stages: readonly (readonly number[])[], blockCount: number, st
 
 it.each([
   ['many small parts', 600, [Array.from({ length: 64 }, (_, i) => 1 + i)]],
-  ['more words than go over the bus at once', 7, [[300_000, 7, 800_001, 16_384]]],
+  ['more words than go over the bus at once', 7, [[300_000, 7, 4_800_001, 16_384]]],
   ['two devices', 7, [[5, 16], [1_100_000]]],
 ] as const)('copies blocks with %s, and no others', async (_, blockCount, stages) => {
   const store = new Store();
@@ -61,11 +74,12 @@ it.each([
   await copies.save({ ...NONE, blocks: saved }, AT);
   expect(store.end).toBe(AT + 4 * words * count);
   // A block's parts lie one behind the other.
+  const stored = store.bytes;
   for (const [i, block] of saved.entries()) {
     let at = AT + 4 * words * i;
     for (const { bytes, content } of parts) {
       const expected = new Uint8Array(content.buffer, block * bytes, bytes);
-      expect(Buffer.compare(store.bytes.subarray(at, at + bytes), expected)).toBe(0);
+      expect(Buffer.compare(stored.subarray(at, at + bytes), expected)).toBe(0);
       at += bytes;
     }
   }
@@ -91,4 +105,13 @@ it('reports a store that fails, once', async () => {
     throw new Error('no room');
   };
   await expect(copies.save({ ...NONE, blocks: Int32Array.of(1, 2, 3, 4, 5) }, 0)).rejects.toThrow('no room');
+});
+
+it('reports a store that ends too soon', async () => {
+  const store = new Store();
+  const { copies } = stagesOf([[600_000]], 7, store);
+  const blocks = { ...NONE, blocks: Int32Array.of(1, 2, 3) };
+  await copies.save(blocks, 0);
+  ftruncateSync(store.descriptor, store.end - 4);
+  await expect(copies.restore(blocks, 0)).rejects.toThrow('it ends before what is to be read');
 });

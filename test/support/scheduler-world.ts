@@ -60,6 +60,9 @@ interface SequenceWishes {
   readonly isConstrained?: boolean;
 }
 
+/** Bytes that a step copies to or from the host's memory: few blocks, so that sequences begin while others are still copied. */
+const STEP_BYTES = 3 * SAVED_BYTES.blocks;
+
 /** A scheduler and an executor that checks it, driven by hand. */
 export class World {
   readonly scheduler: Scheduler;
@@ -132,7 +135,7 @@ export class World {
     this.drain();
     const { scheduler, executor } = this;
     if (scheduler.waitingCount + scheduler.runningCount > 0) return false;
-    scheduler.saving.begin(SAVED_BYTES, most);
+    scheduler.saving.begin(SAVED_BYTES, most, STEP_BYTES);
     this.drain();
     const { contents } = scheduler.saving;
     if (contents === undefined) throw new Error('the copies do not end');

@@ -240,6 +240,8 @@ export interface NativeStep {
   /** These counts come again: a GPU runs the graph that was captured for them, where there is one. */
   readonly recurring: boolean;
   readonly input: Uint8Array;
+  /** Pairs of an offset and a number of bytes of a file, which go to the device behind it. Read by a thread of the device. */
+  readonly file?: { readonly descriptor: number; readonly ranges: Float64Array };
   readonly deviceInput: number;
   readonly output: Uint8Array;
   readonly deviceOutput: number;

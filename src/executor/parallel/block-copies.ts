@@ -7,17 +7,18 @@ import { blockBytes, type PartTable, tableOf } from './block-parts.js';
 import { NO_BYTES, type Stage } from './model-devices.js';
 
 /** Words of blocks that go over the bus at once. */
-const STAGING_WORDS = 1 << 20;
+const STAGING_WORDS = 1 << 22;
 /** The most blocks at once. */
 const MOST_BLOCKS = 256;
-/** Copies queued at once: one is on its way while the other's bytes are read or written here. */
+/** Copies to the store that are queued at once: one is on its way while the other's bytes are written here. */
 const QUEUED = 2;
 
 const WORD = Int32Array.BYTES_PER_ELEMENT;
 
 /** Memory of the host in which blocks lie one behind the other. */
 export interface BlockStore {
-  read(bytes: Uint8Array, at: number): void;
+  /** The descriptor of a file from which it can be read. */
+  readonly descriptor: number;
   /** @throws StoreError */
   write(bytes: Uint8Array, at: number): void;
 }
@@ -72,60 +73,61 @@ class PartCopies {
 
   /** @param place of a block by its index, in the store */
   async save(blocks: Int32Array, store: BlockStore, place: (index: number) => number): Promise<void> {
-    await this.each(blocks, async (some, first) => {
-      const copied = new Uint8Array(WORD * this.words * some.length);
-      await this.run(this.gather, some.length, bytesOf(some), copied);
-      this.eachRun(some.length, first, place, (from, to, at) => store.write(copied.subarray(from, to), at));
-    });
-  }
-
-  /** The same the other way round. */
-  async restore(blocks: Int32Array, store: BlockStore, place: (index: number) => number): Promise<void> {
-    await this.each(blocks, async (some, first) => {
-      const input = new Uint8Array(WORD * (MOST_BLOCKS + this.words * some.length));
-      input.set(bytesOf(some));
-      const copied = input.subarray(WORD * MOST_BLOCKS);
-      this.eachRun(some.length, first, place, (from, to, at) => store.read(copied.subarray(from, to), at));
-      await this.run(this.scatter, some.length, input, NO_BYTES);
-    });
-  }
-
-  /** Calls with as many blocks as fit, the next while the one before is under way. */
-  private async each(blocks: Int32Array, copy: (some: Int32Array, first: number) => Promise<void>): Promise<void> {
     const queued: Promise<void>[] = [];
     for (let first = 0; first < blocks.length; first += this.most) {
       if (queued.length === QUEUED) await queued.shift();
-      const copying = copy(blocks.subarray(first, first + this.most), first);
+      const saving = this.saveSome(blocks.subarray(first, first + this.most), store, (i) => place(first + i));
       // The first of several failures is reported.
-      copying.catch(() => undefined);
-      queued.push(copying);
+      saving.catch(() => undefined);
+      queued.push(saving);
     }
     await Promise.all(queued);
   }
 
+  /** The same the other way round. Everything is queued when it returns: no later step comes in between. */
+  async restore(blocks: Int32Array, { descriptor }: BlockStore, place: (index: number) => number): Promise<void> {
+    const queued: Promise<number>[] = [];
+    for (let first = 0; first < blocks.length; first += this.most) {
+      const some = blocks.subarray(first, first + this.most);
+      const numbers = new Uint8Array(WORD * MOST_BLOCKS);
+      numbers.set(bytesOf(some));
+      const pieces: number[] = [];
+      this.eachPiece(
+        some.length,
+        (i) => place(first + i),
+        (from, to, at) => pieces.push(at, to - from),
+      );
+      const file = { descriptor, ranges: Float64Array.from(pieces) };
+      queued.push(this.run(this.scatter, some.length, { input: numbers, file, output: NO_BYTES }));
+    }
+    await Promise.all(queued);
+  }
+
+  private async saveSome(some: Int32Array, store: BlockStore, place: (index: number) => number): Promise<void> {
+    const output = new Uint8Array(WORD * this.words * some.length);
+    await this.run(this.gather, some.length, { input: bytesOf(some), output });
+    this.eachPiece(some.length, place, (from, to, at) => store.write(output.subarray(from, to), at));
+  }
+
   /** Calls with each range of the copied bytes that is one piece in the store. */
-  private eachRun(
+  private eachPiece(
     count: number,
-    first: number,
     place: (index: number) => number,
     call: (from: number, to: number, at: number) => void,
   ): void {
     const bytes = WORD * this.words;
     let begin = 0;
     for (let i = 1; i <= count; i++) {
-      if (i < count && place(first + i) === place(first + begin) + bytes * (i - begin)) continue;
-      call(bytes * begin, bytes * i, place(first + begin) + this.at);
+      if (i < count && place(i) === place(begin) + bytes * (i - begin)) continue;
+      call(bytes * begin, bytes * i, place(begin) + this.at);
       begin = i;
     }
   }
 
-  private async run(plan: number, count: number, input: Uint8Array, output: Uint8Array): Promise<void> {
+  private run(plan: number, count: number, transfers: Pick<NativeStep, 'input' | 'file' | 'output'>): Promise<number> {
     const { address } = this.staging;
-    const step: NativeStep = {
-      ...{ plan, counts: Int32Array.of(count), recurring: false },
-      ...{ input, deviceInput: address, output, deviceOutput: address + WORD * MOST_BLOCKS },
-    };
-    await this.device.native.run(step);
+    const fixed = { plan, counts: Int32Array.of(count), recurring: false, deviceInput: address };
+    return this.device.native.run({ ...fixed, ...transfers, deviceOutput: address + WORD * MOST_BLOCKS });
   }
 }
 
@@ -166,6 +168,8 @@ export class BlockCopies {
     for (const [i, { forward }] of stages.entries()) {
       const scope = memory[i] as DeviceScope;
       const staging = scope.allocate('i32', MOST_BLOCKS + STAGING_WORDS);
+      // The first request after a load waits for blocks: not for pinned memory, too.
+      scope.device.native.reserve(WORD * (MOST_BLOCKS + STAGING_WORDS), 0);
       for (const kind of KINDS) {
         for (const group of groupsOf(tableOf(forward.blockParts[kind]))) {
           const words = group.words.reduce((sum, count) => sum + count, 0);
@@ -184,24 +188,22 @@ export class BlockCopies {
    * @throws StoreError
    */
   async save(blocks: BlockNumbers, at: number): Promise<void> {
-    await this.each(blocks, at, (parts, of, place) => parts.save(of, this.store, place));
+    for (const { parts, numbers, place } of this.copiesOf(blocks, at)) await parts.save(numbers, this.store, place);
   }
 
-  /** Queues copies from the store. */
+  /** Queues copies from the store: all of them when it returns. */
   async restore(blocks: BlockNumbers, at: number): Promise<void> {
-    await this.each(blocks, at, (parts, of, place) => parts.restore(of, this.store, place));
+    const copies = this.copiesOf(blocks, at);
+    await Promise.all(copies.map(({ parts, numbers, place }) => parts.restore(numbers, this.store, place)));
   }
 
-  private async each(
-    blocks: BlockNumbers,
-    at: number,
-    copy: (parts: PartCopies, of: Int32Array, place: (index: number) => number) => Promise<void>,
-  ): Promise<void> {
+  private copiesOf(blocks: BlockNumbers, at: number) {
     let from = at;
-    for (const kind of KINDS) {
-      const [first, size] = [from, this.bytes[kind]];
-      for (const parts of this.parts[kind]) await copy(parts, blocks[kind], (index) => first + index * size);
-      from += blocks[kind].length * size;
-    }
+    return KINDS.flatMap((kind) => {
+      const [first, size, numbers] = [from, this.bytes[kind], blocks[kind]];
+      from += numbers.length * size;
+      const place = (index: number): number => first + index * size;
+      return this.parts[kind].map((parts) => ({ parts, numbers, place }));
+    });
   }
 }

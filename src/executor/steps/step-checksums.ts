@@ -46,8 +46,9 @@ export async function queueChecksums(
   };
   if ((step.restoreAt ?? step.saveAt) !== undefined && (copies === undefined || step.slices.length > 0))
     throw protocolError('restore_at or save_at with slices, or without memory for them');
-  if (step.restoreAt !== undefined) await copies?.restore(asked, Number(step.restoreAt));
-  const summing = Promise.all(KINDS.map((kind) => checksums.of(kind, asked[kind])));
+  // Everything is queued before this returns: steps that come meanwhile may compute what these blocks hold after them.
+  const restoring = step.restoreAt === undefined ? undefined : copies?.restore(asked, Number(step.restoreAt));
+  const summing = Promise.all([restoring, ...KINDS.map((kind) => checksums.of(kind, asked[kind]))]);
   // If copying fails, too, that is reported.
   summing.catch(() => undefined);
   let notCopied = false;
@@ -57,7 +58,8 @@ export async function queueChecksums(
     if (!(error instanceof StoreError)) throw error;
     notCopied = true;
   }
-  return { checksums: Buffer.concat(await summing), notCopied };
+  const [, ...sums] = await summing;
+  return { checksums: Buffer.concat(sums), notCopied };
 }
 
 /** @throws RocmForgeError `EXECUTOR_PROTOCOL` unless all are from 1 to `most` */

@@ -28,6 +28,6 @@ export interface EngineListener {
   hasRoom(): void;
   /** Everything has been copied that {@link Engine.saveContents} was called for. */
   saved(): void;
-  /** The copies are not needed any more. */
-  savedReleased(): void;
+  /** The copies are not needed any more. Resolves when their memory has been given back; until then nothing is copied there. */
+  savedReleased(): Promise<void>;
 }

@@ -370,7 +370,7 @@ export class Engine implements Backend {
 
   /** True while KV blocks are copied before the model is unloaded. */
   get isSaving(): boolean {
-    return this.scheduler?.saving.isUnderWay ?? false;
+    return this.scheduler !== undefined && this.unloaded.isSaving(this.scheduler);
   }
 
   /** Bytes of the host's memory with KV blocks and snapshots of an unloaded model. */
@@ -510,7 +510,7 @@ export class Engine implements Backend {
     const resultAt = performance.now();
     checkAnswer(scheduler.oldestStep, response, session.model);
     countSaturated(this.counters, response.saturatedActivations, this.log);
-    const isSaving = scheduler.saving.isUnderWay;
+    const wasSaving = scheduler.saving.isUnderWay;
     const { slices, tokens } = this.complete(scheduler, response);
     if (slices.length > 0) this.listener.stepCompleted();
     for (const { sequence } of slices) {
@@ -541,7 +541,7 @@ export class Engine implements Backend {
     } else this.pump();
     this.busySince = scheduler.stepsInFlight > 0 ? resultAt : undefined;
     if (this.freeSlots > 0 && this.sequences === scheduler.runningCount) this.listener.hasRoom();
-    this.unloaded.stepReturned(scheduler, isSaving);
+    this.unloaded.stepReturned(scheduler, wasSaving);
   }
 
   /** Slots that sequences could have now; 0 where no executor serves. */

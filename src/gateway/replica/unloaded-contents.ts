@@ -23,6 +23,9 @@ export function blockBytesOf(model: SavingModel): Omit<BlockBytes, 'mostCompared
 export class UnloadedContents {
   private saved: (SavedContents & { readonly numerics: string }) | undefined;
   private isRestoring = false;
+  /** The model is to be unloaded, once what the host's memory still holds is back or given up. */
+  private isToSave = false;
+  private releases = 0;
   /** An executor was lost while it copied; others would be, too, and the model never unloaded. */
   private isGivenUp = false;
   /** The host's memory has copies that are not needed, or that a step is still writing. */
@@ -40,28 +43,42 @@ export class UnloadedContents {
     return saved?.runs.reduce((sum, { kind, blocks }) => sum + saved.bytes[kind] * blocks.length, 0) ?? 0;
   }
 
-  /** Copies what can be found. Continues with the next steps. @returns true if there is nothing left to copy */
-  save({ saving, checksums }: Scheduler, model: SavingModel): boolean {
+  /** True from {@link save} on, until everything is copied or something is to be computed. */
+  isSaving({ saving }: Scheduler): boolean {
+    return this.isToSave || saving.isUnderWay;
+  }
+
+  /**
+   * Copies what can be found. Continues with the next steps.
+   *
+   * @returns true if there is nothing left to copy; else `saved` follows, and then it is to be called again
+   */
+  save({ saving, checksums, restores }: Scheduler, model: SavingModel): boolean {
     if (this.most === 0 || !model.savesBlocks || this.isGivenUp) return true;
-    if (!checksums.isComparing && !saving.isUnderWay && !saving.isComplete) {
+    this.isToSave = checksums.isComparing || restores.isUnderWay || this.releases > 0;
+    if (this.isToSave) return false;
+    if (!saving.isUnderWay && !saving.isComplete) {
       const available = Math.max(0, process.availableMemory() - LEFT_BYTES);
       saving.begin(blockBytesOf(model), Math.min(this.most, available));
       // It is written anew.
       this.isStale = false;
+      this.isRestoring = false;
     }
     return saving.isComplete;
   }
 
   /** A step has returned. */
-  stepReturned({ saving, checksums }: Scheduler, isSaving: boolean): void {
-    if (isSaving && saving.isComplete) this.listener.saved();
-    const isRestored = this.isRestoring && !checksums.isComparing;
+  stepReturned({ saving, checksums, restores }: Scheduler, wasSaving: boolean): void {
+    const isRestored = this.isRestoring && !restores.isUnderWay;
     if (isRestored || (this.isStale && !saving.isWriting)) this.release();
+    const maySave = this.isToSave && !checksums.isComparing && !restores.isUnderWay && this.releases === 0;
+    if (maySave || (wasSaving && saving.isComplete)) this.listener.saved();
   }
 
   /** Something is to be computed: copies would be too old. */
   cancel({ saving }: Scheduler): void {
     this.isGivenUp = false;
+    this.isToSave = false;
     if (!saving.isUnderWay && !saving.isComplete) return;
     saving.cancel();
     this.isStale = true;
@@ -71,6 +88,7 @@ export class UnloadedContents {
   /** The executor has ended. Called before the scheduler forgets what it has copied. */
   executorLost({ saving }: Scheduler, numerics: string): void {
     this.isGivenUp ||= saving.isUnderWay;
+    this.isToSave = false;
     this.isStale ||= this.isRestoring || saving.isUnderWay;
     this.isRestoring = false;
     const { contents } = saving;
@@ -92,7 +110,7 @@ export class UnloadedContents {
     const isFor = !isKept && model.savesBlocks && model.arithmetic === saved.numerics;
     const fits = isFor && KINDS.every((kind: BlockKind) => bytes[kind] === saved.bytes[kind]);
     if (fits) scheduler.restoreContents(saved);
-    this.isRestoring = fits && scheduler.checksums.isComparing;
+    this.isRestoring = fits && scheduler.restores.isUnderWay;
     if (!this.isRestoring) this.release();
     return fits;
   }
@@ -100,6 +118,10 @@ export class UnloadedContents {
   private release(): void {
     this.isRestoring = false;
     this.isStale = false;
-    this.listener.savedReleased();
+    this.releases += 1;
+    void this.listener.savedReleased().then(() => {
+      this.releases -= 1;
+      if (this.isToSave) this.listener.saved();
+    });
   }
 }

@@ -65,7 +65,7 @@ function engineFor(prompts: readonly number[], parameters: Partial<GenerationPar
       admitted: nothing,
       hasRoom: nothing,
       saved: nothing,
-      savedReleased: nothing,
+      savedReleased: async () => undefined,
     },
     resumed: () => resumed++,
   };

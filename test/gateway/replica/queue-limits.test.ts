@@ -284,7 +284,7 @@ describe('while there has been no executor yet', () => {
         admitted: () => undefined,
         hasRoom: () => undefined,
         saved: () => undefined,
-        savedReleased: () => undefined,
+        savedReleased: async () => undefined,
       },
       pino({ level: 'silent' }),
     );

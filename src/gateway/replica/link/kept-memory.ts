@@ -1,8 +1,11 @@
-import { closeSync, ftruncateSync } from 'node:fs';
+import { closeSync, ftruncate } from 'node:fs';
+import { promisify } from 'node:util';
 import type { Logger } from '../../../shared/log.js';
 import { loadNativeAddon } from '../../../shared/native-addon.js';
 import type { ExecutorProcessOptions } from './executor-process.js';
 import { KeeperProcess, mayHaveGpu } from './keeper-process.js';
+
+const empty = promisify(ftruncate);
 
 /**
  * Memory that outlives executors, which use it one after the other: of the host, which this process holds, for KV blocks and
@@ -11,6 +14,7 @@ import { KeeperProcess, mayHaveGpu } from './keeper-process.js';
 export class KeptMemory {
   private descriptor: number | undefined;
   private savedDescriptor: number | undefined;
+  private releasing = Promise.resolve();
   private keeper: KeeperProcess | undefined;
   /** No GPU is used, or its memory cannot be shared. */
   private isWithoutKeeper = false;
@@ -47,14 +51,21 @@ export class KeptMemory {
     return this.savedDescriptor;
   }
 
-  /** Gives back what is in it. */
-  releaseSaved(): void {
-    if (this.savedDescriptor !== undefined) ftruncateSync(this.savedDescriptor, 0);
+  /** Gives back what is in it: on another thread, as the system takes 0.1 s for each GB. */
+  async releaseSaved(): Promise<void> {
+    const { savedDescriptor } = this;
+    if (savedDescriptor === undefined) return;
+    const releasing = this.releasing
+      .then(() => empty(savedDescriptor, 0))
+      .catch((error) => this.log.warn({ err: error }, 'memory of KV blocks of an unloaded model is not given back'));
+    this.releasing = releasing;
+    await releasing;
   }
 
   /** Gives it up once no executor has it. */
   closeSaved(): void {
-    if (this.savedDescriptor !== undefined) closeSync(this.savedDescriptor);
+    const { savedDescriptor } = this;
+    if (savedDescriptor !== undefined) void this.releasing.then(() => closeSync(savedDescriptor));
     this.savedDescriptor = undefined;
   }
 

@@ -252,8 +252,8 @@ export class Supervisor {
   }
 
   /** The copies that executors have made for the next one are not needed any more. */
-  releaseSaved(): void {
-    this.memory.releaseSaved();
+  releaseSaved(): Promise<void> {
+    return this.memory.releaseSaved();
   }
 
   /** Starts an executor, or has one follow that is ending, where there is none: after {@link unload}, or from the start. */

@@ -92,13 +92,6 @@ export class BlockChecksums {
     this.isSuspect = this.isComparing;
   }
 
-  /** Blocks are copied from the host's memory, and compared there to what they were. Follows {@link reset}. */
-  restore(planned: readonly PlannedChecksums[]): void {
-    this.comparisons = [...planned];
-    // An executor that is lost meanwhile leaves some of them without their content.
-    this.isSuspect = this.isComparing;
-  }
-
   /** The next step's, while {@link isComparing}; undefined: all are under way. */
   nextComparison(): PlannedChecksums | undefined {
     const next = this.comparisons.shift();

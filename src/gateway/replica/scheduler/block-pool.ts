@@ -118,6 +118,11 @@ export class BlockPool {
     return this.keys[block] !== undefined;
   }
 
+  /** True if a block's content is still findable by what it was. */
+  has({ block, key }: NotedBlock): boolean {
+    return this.keys[block] === key;
+  }
+
   /** The block whose content was noted under a number. */
   noted(key: number): number | undefined {
     return this.byKey.get(key);

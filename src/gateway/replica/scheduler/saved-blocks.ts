@@ -2,9 +2,10 @@ import { NO_PREFIX } from '../../request/prefix.js';
 import { type BlockKind, eachChecksum, KINDS, NO_BLOCKS, type PlannedChecksums } from './block-checksums.js';
 import type { BlockManager, CachedBlock } from './block-manager.js';
 import type { BlockPool, NotedBlock } from './block-pool.js';
+import type { RestoredRun } from './block-restores.js';
 
-/** Bytes that a step copies: none is to miss its deadline. */
-const STEP_BYTES = 16 << 20;
+/** Bytes that a step copies: none is to miss its deadline, and sequences that run wait for it. */
+const STEP_BYTES = 32 << 20;
 /** The most blocks of such a step. */
 const STEP_BLOCKS = 4096;
 
@@ -79,8 +80,9 @@ export class BlockSaving {
    *
    * @param bytes of a block of each kind
    * @param most bytes of all
+   * @param mostStep bytes of a step
    */
-  begin(bytes: Readonly<Record<BlockKind, number>>, most: number): void {
+  begin(bytes: Readonly<Record<BlockKind, number>>, most: number, mostStep = STEP_BYTES): void {
     this.cancel();
     this.bytes = bytes;
     this.hasBegun = true;
@@ -88,7 +90,7 @@ export class BlockSaving {
     let at = 0;
     for (const kind of KINDS) {
       const kept = chosen[kind];
-      const size = Math.max(1, Math.min(STEP_BLOCKS, Math.floor(STEP_BYTES / Math.max(1, bytes[kind]))));
+      const size = Math.max(1, Math.min(STEP_BLOCKS, Math.floor(mostStep / Math.max(1, bytes[kind]))));
       for (let first = 0; first < kept.length; first += size) {
         const blocks = kept.slice(first, first + size);
         this.planned.push({ ...NO_BLOCKS, [kind]: blocks, isComparison: false, saveAt: at });
@@ -182,9 +184,9 @@ export class BlockSaving {
   /**
    * Makes copies findable, in pools where nothing is found yet.
    *
-   * @returns steps that bring them back; nothing may be found before they have returned, and their checksums agree
+   * @returns what is to be brought back to them, those first that were used last
    */
-  restore({ runs, lastPrefix }: SavedContents): PlannedChecksums[] {
+  restore({ runs, lastPrefix }: SavedContents): readonly RestoredRun[] {
     this.pools.blocks.beginAbove(lastPrefix);
     const room = { blocks: 0, windowBlocks: 0, snapshots: 0 };
     for (const kind of KINDS) room[kind] = this.pools[kind].freeCount;
@@ -193,19 +195,14 @@ export class BlockSaving {
       room[run.kind] -= blocks.length;
       return { ...run, blocks };
     });
-    const planned: PlannedChecksums[] = [];
+    const restored: RestoredRun[] = [];
     // Those that were used last are restored last.
-    for (const { kind, at, blocks } of fitting.reverse()) {
-      const restored: NotedBlock[] = [];
-      for (const { key, content, checksum } of [...blocks].reverse()) {
-        const block = content
-          ? this.pools.blocks.restoreContent(content, checksum)
-          : this.pools[kind].restore(key, checksum);
-        restored.push(block);
-      }
-      if (restored.length > 0)
-        planned.push({ ...NO_BLOCKS, [kind]: restored.reverse(), isComparison: true, restoreAt: at });
+    for (const { kind, at, blocks: saved } of fitting.reverse()) {
+      const blocks = [...saved].reverse().map(({ key, content, checksum }) => {
+        return content ? this.pools.blocks.restoreContent(content, checksum) : this.pools[kind].restore(key, checksum);
+      });
+      if (blocks.length > 0) restored.push({ kind, at, blocks: blocks.reverse() });
     }
-    return planned.reverse();
+    return restored.reverse();
   }
 }

@@ -3,8 +3,9 @@
 import type { TokenMask } from '../../matching/token-constraint.js';
 import type { DraftToken, Sequence } from '../../request/sequence.js';
 import { newSchedulerCounters } from '../replica-counts.js';
-import { type BlockBytes, BlockChecksums, blocksOf, type PlannedChecksums } from './block-checksums.js';
+import { type BlockBytes, BlockChecksums, type BlockKind, blocksOf, type PlannedChecksums } from './block-checksums.js';
 import { BLOCK_TOKENS, BlockManager, blocksFor } from './block-manager.js';
+import { BlockRestores } from './block-restores.js';
 import { DraftPolicy, type StepTimes } from './draft-policy.js';
 import { isPending } from './in-flight-prefixes.js';
 import { byPriority, PeerQueue } from './peer-queue.js';
@@ -66,6 +67,9 @@ export class Scheduler {
   readonly snapshots: StateSnapshots;
   readonly checksums: BlockChecksums;
   readonly saving: BlockSaving;
+  readonly restores: BlockRestores;
+  /** The last step brought blocks back. */
+  private restoredLast = false;
   /** Sequences that may be in the next step; see {@link Blame}. */
   mayRun: (sequence: Sequence) => boolean = () => true;
   readonly counters = newSchedulerCounters();
@@ -96,6 +100,7 @@ export class Scheduler {
     const pools = { blocks, windowBlocks: windows.pool, snapshots: this.snapshots.pool };
     this.checksums = new BlockChecksums(pools);
     this.saving = new BlockSaving(pools);
+    this.restores = new BlockRestores(pools);
     this.slots = new Slots(options.maxSequences);
   }
 
@@ -209,6 +214,10 @@ export class Scheduler {
   /** The next step, or nothing to do. The caller sends it; results come back in the order of plans. */
   plan(): StepPlan | undefined {
     if (this.checksums.isComparing) return this.planChecksums(this.checksums.nextComparison());
+    // Those that run have every other step meanwhile.
+    const mayRestore = this.running.length === 0 || !this.restoredLast;
+    if (this.restores.isAwaited && mayRestore) return this.planChecksums(this.restores.next());
+    this.restoredLast = false;
     const opens: PlannedOpen[] = [];
     const appends: PlannedAppend[] = [];
     const slices: PlannedSlice[] = [];
@@ -278,7 +287,10 @@ export class Scheduler {
       add(sequence, this.countOf(sequence, budget, extraLogits));
     }
 
-    if (slices.length === 0) return this.planChecksums(this.saving.next());
+    if (slices.length === 0) {
+      const isIdle = this.inFlight.every((plan) => plan.slices.length === 0);
+      return this.planChecksums(this.saving.next() ?? (isIdle ? this.restores.next() : undefined));
+    }
     const stepId = ++this.steps;
     const checksums = this.checksums.take();
     const plan: StepPlan = { stepId, closes: this.slots.takeCloses(), opens, appends, slices, checksums };
@@ -310,12 +322,14 @@ export class Scheduler {
     const { slices } = plan;
     if (plan.checksums !== undefined && checksums !== undefined) {
       const { checksums: planned } = plan;
-      const isSaving = planned.saveAt !== undefined;
-      const damaged = isSaving
-        ? this.saving.returned(planned, checksums, isCopied)
-        : this.checksums.returned(planned, checksums);
+      let damaged: number;
+      if (planned.saveAt !== undefined) damaged = this.saving.returned(planned, checksums, isCopied);
+      else if (planned.restoreAt === undefined) damaged = this.checksums.returned(planned, checksums);
+      else {
+        damaged = this.restores.returned(planned, checksums);
+        this.counters.restoredBlocks += blocksOf(planned) - damaged;
+      }
       this.counters.damagedBlocks += damaged;
-      if (planned.restoreAt !== undefined) this.counters.restoredBlocks += blocksOf(planned) - damaged;
     }
     if (times !== undefined && slices.length > 0 && slices.every((slice) => slice.count === outputsOf(slice))) {
       const rows = slices.reduce((sum, { count }) => sum + count, 0);
@@ -396,6 +410,7 @@ export class Scheduler {
     this.inFlight = [];
     this.checksums.abandon();
     this.saving.abandon();
+    this.restores.abandon();
     this.cache.reset();
     for (const sequence of this.ending) this.release(sequence);
     this.ending.clear();
@@ -421,7 +436,7 @@ export class Scheduler {
   /** As {@link forgetContents}, but for what the host's memory has copies of. */
   restoreContents(saved: SavedContents): void {
     this.forgetContents();
-    this.checksums.restore(this.saving.restore(saved));
+    this.restores.begin(saved.bytes, this.saving.restore(saved));
   }
 
   /**
@@ -447,13 +462,26 @@ export class Scheduler {
     if (checksums === undefined) return undefined;
     const plan: StepPlan = { stepId: ++this.steps, closes: [], opens: [], appends: [], slices: [], checksums };
     this.inFlight.push(plan);
+    this.restoredLast = checksums.restoreAt !== undefined;
     return plan;
+  }
+
+  /** Blocks that a sequence would begin with. */
+  private takenBy(sequence: Sequence): Readonly<Record<BlockKind, readonly number[]>> {
+    const { blocks, windowed, prefix, tail } = this.cache.find(sequence);
+    const state = this.snapshots.pool.noted(prefix);
+    return {
+      blocks: tail ? [...blocks, tail.block] : blocks,
+      windowBlocks: tail?.windowBlock === undefined ? windowed.blocks : [...windowed.blocks, tail.windowBlock],
+      snapshots: state === undefined ? [] : [state],
+    };
   }
 
   /** A completion waits for the first of its request to have computed their prompt, and then finds its blocks. */
   private mayStart(sequence: Sequence): boolean {
     const { leader } = sequence.options;
     if (sequence.paused || !this.mayRun(sequence)) return false;
+    if (this.restores.holdsUp(sequence, () => this.takenBy(sequence))) return false;
     const { waitsFor } = sequence;
     if (waitsFor !== undefined && isPending(waitsFor) && this.mayRun(waitsFor.producer)) return false;
     if (leader === undefined || leader.state === 'ended' || !this.cache.findsPrompt(sequence)) return true;

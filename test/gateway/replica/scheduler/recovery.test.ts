@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { SavedContents } from '../../../../src/gateway/replica/scheduler/saved-blocks.js';
+import type { Sequence } from '../../../../src/gateway/request/sequence.js';
 import { SAVED_BYTES } from '../../../support/saved-model.js';
 import { expectedTokens, ids, roomy, sequenceOf, VOCABULARY, World } from '../../../support/scheduler-world.js';
 
@@ -122,6 +123,33 @@ describe('the scheduler, after an executor has ended', () => {
     after.add(other, 99);
     after.drain();
     expect(other.emitted).toEqual(expectedTokens(other));
+  });
+
+  it('brings back first what is waited for, beside what runs, and nothing to blocks that were taken', () => {
+    const world = new World({ ...roomy, kvBlocks: 34 }, 2);
+    const conversations = [1, 2, 3, 4].map((seed) => sequenceOf(ids(100, seed), 12));
+    for (const sequence of conversations) {
+      world.add(sequence, 99);
+      world.drain();
+    }
+    expect(world.unload(1000, false)).toBe(true);
+    // It takes the blocks of the conversation that was used first, and some of the next one's, before these are back.
+    const other = sequenceOf(ids(220, 9), 30);
+    world.add(other, 99);
+    for (let i = 0; i < 6; i++) if (!world.plan()) world.complete();
+    const { counters } = world.scheduler;
+    expect(counters.restoredBlocks).toBe(0);
+    const [, second, , last] = conversations as [Sequence, Sequence, Sequence, Sequence];
+    const next = [last, second].map(({ options, emitted }) => sequenceOf([...options.promptIds, ...emitted, 7], 12));
+    for (const sequence of next) world.add(sequence, 99);
+    while (next.some(({ emitted }) => emitted.length === 0)) if (!world.plan()) world.complete();
+    // The rest, for which no sequence waits, is not back while these run.
+    expect(world.scheduler.restores.isUnderWay).toBe(true);
+    world.drain();
+    for (const sequence of [other, ...next]) expect(sequence.emitted).toEqual(expectedTokens(sequence));
+    expect(world.scheduler.restores.isUnderWay).toBe(false);
+    expect(counters).toMatchObject({ damagedBlocks: 0 });
+    expect(counters.cachedTokens).toBeGreaterThanOrEqual(96);
   });
 
   it.each([
