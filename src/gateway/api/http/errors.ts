@@ -60,6 +60,11 @@ function contextOf({ reason, metadata }: RocmForgeError): Readonly<Record<string
   return { type: 'exceed_context_size_error', n_prompt_tokens: Number(tokens), n_ctx: Number(context) };
 }
 
+/** In every form: the field, and the limit that was reached. */
+function placeOf({ metadata: { field, limit } }: RocmForgeError): Readonly<Record<string, string | null>> {
+  return { param: field ?? null, ...(limit === undefined ? {} : { limit }) };
+}
+
 /** The words that OpenAI's clients know. */
 const CODES: Readonly<Record<string, string>> = {
   MODEL_NOT_FOUND: 'model_not_found',
@@ -69,20 +74,19 @@ const CODES: Readonly<Record<string, string>> = {
 /** OpenAI's form; `code` is the reason, `param` the field. */
 export const openAiError: ErrorForm = (error) => {
   const status = statusOf(error);
-  const { message, reason, metadata } = error;
+  const { message, reason } = error;
   const code = CODES[reason] ?? reason;
-  const told = { message, type: typeOf(status), param: metadata.field ?? null, code };
-  return { status, body: { error: { ...told, ...contextOf(error) } } };
+  return { status, body: { error: { message, type: typeOf(status), ...placeOf(error), code, ...contextOf(error) } } };
 };
 
 /** llama.cpp's form: `code` is the HTTP status. */
 export const llamaError: ErrorForm = (error) => {
   const status = statusOf(error);
-  const { message, reason, metadata } = error;
+  const { message, reason } = error;
   const type = error.code === 'UNIMPLEMENTED' ? 'not_supported_error' : typeOf(status);
   return {
     status,
-    body: { error: { code: status, message, type, reason, param: metadata.field ?? null, ...contextOf(error) } },
+    body: { error: { code: status, message, type, reason, ...placeOf(error), ...contextOf(error) } },
   };
 };
 
@@ -97,15 +101,15 @@ const ANTHROPIC_TYPES: Readonly<Record<number, string>> = {
 /** Anthropic's form; `reason` and `param` are beside what it has. */
 export const anthropicError: ErrorForm = (error) => {
   const status = statusOf(error);
-  const { message, reason, metadata } = error;
+  const { message, reason } = error;
   const type = ANTHROPIC_TYPES[status] ?? (status < 500 ? 'invalid_request_error' : 'api_error');
-  return { status, body: { type: 'error', error: { type, message, reason, param: metadata.field ?? null } } };
+  return { status, body: { type: 'error', error: { type, message, reason, ...placeOf(error) } } };
 };
 
 /** Ollama's form; `reason` and `param` are additions. */
 export const ollamaError: ErrorForm = (error) => {
-  const { message, reason, metadata } = error;
-  return { status: statusOf(error), body: { error: message, reason, param: metadata.field ?? null } };
+  const { message, reason } = error;
+  return { status: statusOf(error), body: { error: message, reason, ...placeOf(error) } };
 };
 
 const TEI_TYPES: Readonly<Record<number, string>> = { 429: 'Overloaded', 503: 'Unhealthy' };
@@ -113,7 +117,7 @@ const TEI_TYPES: Readonly<Record<number, string>> = { 429: 'Overloaded', 503: 'U
 /** Text Embeddings Inference's form; `reason` and `param` are additions. */
 export const teiError: ErrorForm = (error) => {
   const status = statusOf(error);
-  const { message, reason, metadata } = error;
+  const { message, reason } = error;
   const type = TEI_TYPES[status] ?? (status < 500 ? 'Validation' : 'Backend');
-  return { status, body: { error: message, error_type: type, reason, param: metadata.field ?? null } };
+  return { status, body: { error: message, error_type: type, reason, ...placeOf(error) } };
 };

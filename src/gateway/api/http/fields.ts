@@ -198,7 +198,7 @@ export class Fields {
     return value;
   }
 
-  private nameOf(name: string): string {
+  nameOf(name: string): string {
     return this.place === '' ? name : `${this.place}.${name}`;
   }
 }

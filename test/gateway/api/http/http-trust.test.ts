@@ -179,6 +179,7 @@ it('a limit that is reached is told with 429 and when to try again', async () =>
   for (let i = 0; i < 2; i++) expect((await ask(server.gateway, '/v1/completions', completion)).status).toBe(200);
   const { status, headers, json } = await ask(server.gateway, '/v1/completions', completion);
   expect([status, json.error.code, json.error.type]).toEqual([429, 'RATE_LIMITED', 'rate_limit_error']);
+  expect(json.error.limit).toBe('requests_per_minute');
   expect(Number(headers.get('retry-after'))).toBeGreaterThan(0);
 });
 

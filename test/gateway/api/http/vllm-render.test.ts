@@ -137,7 +137,8 @@ describe('vLLM’s derender', () => {
   it.each<[object, string]>([
     [{ stream: true, generate_chunk: {} }, 'stream'],
     [{}, 'generate_response'],
-    [{ generate_response: { choices: [{ token_ids: [1e6] }] } }, 'choices[0].token_ids'],
+    [{ generate_response: { choices: [{ token_ids: [1e6] }] } }, 'generate_response.choices[0].token_ids'],
+    [{ generate_response: { choices: [] }, chat_request: { messages, top_p: 3 } }, 'chat_request.top_p'],
     [{ generate_response: { choices: [{ token_ids: 'x' }] } }, 'generate_response.choices[0].token_ids'],
     [{ generate_response: { output_mode: 'text', choices: [] } }, 'generate_response.output_mode'],
   ])('refuses %j by name', async (body, param) => {

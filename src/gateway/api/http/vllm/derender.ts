@@ -1,4 +1,4 @@
-import { RocmForgeError } from '../../../../shared/errors.js';
+import { asRocmForgeError, RocmForgeError } from '../../../../shared/errors.js';
 import {
   Completion as CompletionMessage,
   type GenerateStreamRequest,
@@ -11,6 +11,7 @@ import { checkGeneration } from '../../../request/validate.js';
 import { checkTokenIds, encodeInput } from '../../../tokenizer/prompt.js';
 import { StopStrings } from '../../../tokenizer/stop-matcher.js';
 import { addParts } from '../../messages.js';
+import { inTermsOf, renamed } from '../field-names.js';
 import type { FieldPolicy } from '../field-policy.js';
 import { Fields } from '../fields.js';
 import { chatRequest } from '../openai/chat-request.js';
@@ -52,7 +53,10 @@ export function derenderedChat(body: unknown, policy: FieldPolicy, tools: Render
   // The template says how an answer begins; its request is rendered again.
   fields.ids('prompt_token_ids');
   const given = fields.any('chat_request');
-  const request = given === undefined ? undefined : requestOf(chatRequest(given, policy, { verbose: false }), tools);
+  const request =
+    given === undefined
+      ? undefined
+      : within('chat_request', policy, () => requestOf(chatRequest(given, policy, { verbose: false }), tools));
   const model = fields.string('model') || request?.model || tools.facts.modelName;
   fields.end();
   const names = namesOf(tools);
@@ -86,7 +90,11 @@ export function derenderedCompletions(body: unknown, policy: FieldPolicy, tools:
   fields.list('prompt_token_ids');
   const given = fields.any('completion_request');
   const request =
-    given === undefined ? undefined : requestOf(completionRequest(given, policy, { verbose: false }), tools);
+    given === undefined
+      ? undefined
+      : within('completion_request', policy, () =>
+          requestOf(completionRequest(given, policy, { verbose: false }), tools),
+        );
   const model = fields.string('model') || request?.model || tools.facts.modelName;
   fields.end();
   const names = namesOf(tools);
@@ -112,6 +120,17 @@ function refuseStreams(fields: Fields): void {
   }
 }
 
+/** Runs what reads a request in a field of this one. @throws RocmForgeError that names its fields with that one's name before them */
+function within<T>(name: string, { fieldNames }: FieldPolicy, read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    const own = inTermsOf(asRocmForgeError(error), fieldNames);
+    const { field } = own.metadata;
+    throw renamed(own, (word) => (word === field ? `${name}.${field}` : undefined));
+  }
+}
+
 /** The request that was rendered. */
 function requestOf({ messages }: JsonGeneration, { facts }: RenderTools): GenerateStreamRequest {
   const [message] = messages;
@@ -128,7 +147,7 @@ function generatedOf(fields: Fields, tools: RenderTools): Generated {
     created: fields.integer('created', 0, Number.MAX_SAFE_INTEGER),
     choices: (fields.objects('choices') ?? fields.refuse('choices', 'is missing')).map((choice, i) => {
       const ids = choice.ids('token_ids') ?? [];
-      checkTokenIds(ids, tools.facts.vocabularySize, `choices[${i}].token_ids`);
+      checkTokenIds(ids, tools.facts.vocabularySize, choice.nameOf('token_ids'));
       if (ids.length > tools.facts.contextLength) choice.refuse('token_ids', 'has more tokens than the context');
       const read = {
         index: choice.integer('index', 0, MOST_INTEGER) ?? i,
