@@ -22,6 +22,16 @@ describe('rocmforge', () => {
     expect(client.timeToFirstTokenMs).toBeGreaterThan(0);
   });
 
+  it('bench measures several lengths of the prompt, a row each', async () => {
+    const args = ['--model', model, '--device', 'host', '--repeats', '1', '--tokens', '2', '--prompt-tokens', '8,40'];
+    const { code, stdout, stderr } = await rocmforge('bench', ...args);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    const rows = stdout.split('\n').map((line) => line.trim().split(/\s+/));
+    expect(rows.filter((row) => Number(row[1]) > 0).map(([prompt]) => prompt)).toEqual(['8', '40']);
+    const { stdout: json } = await rocmforge('bench', ...args, '--json');
+    expect(JSON.parse(json).map(({ promptTokens }: { promptTokens: number }) => promptTokens)).toEqual([8, 40]);
+  });
+
   it('generate writes the text alone to stdout', async () => {
     const { code, stdout, stderr } = await rocmforge(
       'generate',

@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import { MEMORY_OPTIONS } from '../../gateway/option-table.js';
 import { DEVICE_OPTIONS } from '../../shared/executor-options.js';
 import { flagOrFalse, grouped, option, preset, required } from '../../shared/option-table.js';
-import { address, positive, range, text, wholeNumber, wholeNumbers } from '../../shared/option-types.js';
+import { address, listOf, positive, range, text, wholeNumber, wholeNumbers } from '../../shared/option-types.js';
 import { addOptions, CLIENT_OPTIONS, TOKEN_HELP } from '../common/options.js';
 import { writeJson, writeText } from '../common/output.js';
 
@@ -13,7 +13,13 @@ export const BENCH_OPTIONS = {
   ...DEVICE_OPTIONS,
   ...grouped('Benchmark:', {
     model: option('<file>', text, 'GGUF file (required)'),
-    promptTokens: preset('<count>', wholeNumber(1), 128, 'tokens of the prompt'),
+    promptTokens: preset(
+      '<counts>',
+      listOf(wholeNumber(1)),
+      [128],
+      'tokens of the prompt; with several, such as 512,4096,16384, one row each',
+      { defaultText: '128' },
+    ),
     tokens: preset('<count>', wholeNumber(1), 64, 'tokens to generate'),
     repeats: preset('<count>', wholeNumber(1), 3, 'runs, of which the median is reported'),
     profile: flagOrFalse('print the time of each kernel in one decode step'),

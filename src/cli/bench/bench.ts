@@ -12,6 +12,8 @@ export interface BenchOptions extends OptionValues<typeof BENCH_OPTIONS> {
 }
 
 const CLIENT_WARM_UP_MS = 2000;
+/** Numbers of runs with prompts of another length are so far apart: no prompt is the beginning of another. */
+const RUNS_APART = 1e6;
 /** Tokens that the executor generates before it is measured. */
 const WARM_UP_TOKENS = 4;
 
@@ -55,14 +57,17 @@ export interface BenchReport {
  * the machine does falls on both.
  */
 export async function bench(options: BenchOptions): Promise<void> {
-  const report = await measure(options);
-  if (options.json) writeJson(report, 2);
-  else writeText(formatBenchReport(report));
+  const reports = await measure(options);
+  const [first] = reports as [BenchReport];
+  if (options.json) writeJson(reports.length === 1 ? first : reports, 2);
+  else if (reports.length === 1) writeText(formatBenchReport(first));
+  else writeText(formatBenchReports(reports));
 }
 
-export async function measure(options: BenchOptions): Promise<BenchReport> {
-  const { model, promptTokens, tokens, repeats } = options;
-  const context = promptTokens + tokens + 1;
+/** @returns the report of each length of the prompt */
+export async function measure(options: BenchOptions): Promise<readonly BenchReport[]> {
+  const { model, promptTokens, tokens } = options;
+  const context = Math.max(...promptTokens) + tokens + 1;
   const loop = await ExecutorLoop.open(model, context, {
     kind: options.device,
     gpu: options.gpu,
@@ -71,10 +76,6 @@ export async function measure(options: BenchOptions): Promise<BenchReport> {
     attention: options.attention,
     kvCacheType: options.kvCacheType,
   });
-  // A prompt of its own for each run, or the prefix cache would answer for the prefill.
-  const vocabulary = loop.model.forward.model.vocabularySize;
-  const promptOf = (run: number) =>
-    Array.from({ length: promptTokens }, (_, i) => (run * 7919 + i * 104_729) % Math.min(vocabulary - 2, 1 << 15));
   const connection = await connectToProcess({
     ...options,
     maxContext: context,
@@ -82,56 +83,102 @@ export async function measure(options: BenchOptions): Promise<BenchReport> {
     maxStepTokens: context,
   });
   try {
-    const [loopRuns, clientRuns, bandwidths]: [LoopRun[], ClientRun[], number[]] = [[], [], []];
-    await loop.run(promptOf(repeats), Math.min(WARM_UP_TOKENS, tokens));
-    // The gateway is to be one that has served for a while, whose code is compiled.
-    const warm = performance.now() + CLIENT_WARM_UP_MS;
-    for (let run = repeats; run === repeats || performance.now() < warm; run++) {
-      await runClient(connection, promptOf(run), tokens);
+    const reports: BenchReport[] = [];
+    for (const count of promptTokens) {
+      reports.push(await measureLength(options, count, RUNS_APART * reports.length, loop, connection));
     }
-    const stats = [loop.stats()];
-    for (let run = 0; run < repeats; run++) {
-      bandwidths.push(await loop.readBandwidth());
-      loopRuns.push(await loop.run(promptOf(run), tokens));
-      stats.push(loop.stats());
-      clientRuns.push(await runClient(connection, promptOf(run), tokens));
-    }
-    const tokenMs = loopRuns.flatMap((run) => run.tokenMs);
-    const decode = median(loopRuns.map((run) => tokenRate(run.tokenMs)));
-    const prefillMs = median(loopRuns.map((run) => run.prefillMs));
-    const read = Math.max(...bandwidths);
-    const clientRates = clientRuns.flatMap((run) => run.tokensPerSecond ?? []);
-    return {
-      model,
-      device: loop.description,
-      weightBytes: loop.weightBytes,
-      promptTokens,
-      tokens,
-      readBytesPerSecond: read,
-      executor: {
-        prefillTokensPerSecond: (1000 * promptTokens) / prefillMs,
-        decodeTokensPerSecond: decode,
-        decodeBytesPerSecond: decode * loop.weightBytes,
-        percentOfRead: (100 * decode * loop.weightBytes) / read,
-        timeToFirstTokenMs: prefillMs,
-        tokenMsP50: quantile(tokenMs, 0.5),
-        tokenMsP99: quantile(tokenMs, 0.99),
-        logitsHash: loop.logitsHash(),
-      },
-      before: stats[0] as DeviceStats,
-      after: stats.at(-1) as DeviceStats,
-      ...(stats.some(({ throttled }) => throttled !== undefined) && {
-        throttled: stats.some(({ throttled }) => throttled === true),
-      }),
-      ...(options.profile && { profile: await loop.profile(promptOf(repeats)) }),
-      client: {
-        ...(clientRates.length > 0 && { decodeTokensPerSecond: median(clientRates) }),
-        timeToFirstTokenMs: median(clientRuns.map((run) => run.firstTokenMs)),
-      },
-    };
+    return reports;
   } finally {
     await connection.close();
   }
+}
+
+async function measureLength(
+  { model, tokens, repeats, profile }: BenchOptions,
+  promptTokens: number,
+  firstRun: number,
+  loop: ExecutorLoop,
+  connection: Awaited<ReturnType<typeof connectToProcess>>,
+): Promise<BenchReport> {
+  // A prompt of its own for each run, or the prefix cache would answer for the prefill.
+  const vocabulary = loop.model.forward.model.vocabularySize;
+  const promptOf = (run: number) =>
+    Array.from(
+      { length: promptTokens },
+      (_, i) => ((firstRun + run) * 7919 + i * 104_729) % Math.min(vocabulary - 2, 1 << 15),
+    );
+  const [loopRuns, clientRuns, bandwidths]: [LoopRun[], ClientRun[], number[]] = [[], [], []];
+  await loop.run(promptOf(repeats), Math.min(WARM_UP_TOKENS, tokens));
+  // The gateway is to be one that has served for a while, whose code is compiled.
+  const warm = performance.now() + CLIENT_WARM_UP_MS;
+  for (let run = repeats; run === repeats || performance.now() < warm; run++) {
+    await runClient(connection, promptOf(run), tokens);
+  }
+  const stats = [loop.stats()];
+  for (let run = 0; run < repeats; run++) {
+    bandwidths.push(await loop.readBandwidth());
+    loopRuns.push(await loop.run(promptOf(run), tokens));
+    stats.push(loop.stats());
+    clientRuns.push(await runClient(connection, promptOf(run), tokens));
+  }
+  const tokenMs = loopRuns.flatMap((run) => run.tokenMs);
+  const decode = median(loopRuns.map((run) => tokenRate(run.tokenMs)));
+  const prefillMs = median(loopRuns.map((run) => run.prefillMs));
+  const read = Math.max(...bandwidths);
+  const clientRates = clientRuns.flatMap((run) => run.tokensPerSecond ?? []);
+  return {
+    model,
+    device: loop.description,
+    weightBytes: loop.weightBytes,
+    promptTokens,
+    tokens,
+    readBytesPerSecond: read,
+    executor: {
+      prefillTokensPerSecond: (1000 * promptTokens) / prefillMs,
+      decodeTokensPerSecond: decode,
+      decodeBytesPerSecond: decode * loop.weightBytes,
+      percentOfRead: (100 * decode * loop.weightBytes) / read,
+      timeToFirstTokenMs: prefillMs,
+      tokenMsP50: quantile(tokenMs, 0.5),
+      tokenMsP99: quantile(tokenMs, 0.99),
+      logitsHash: loop.logitsHash(),
+    },
+    before: stats[0] as DeviceStats,
+    after: stats.at(-1) as DeviceStats,
+    ...(stats.some(({ throttled }) => throttled !== undefined) && {
+      throttled: stats.some(({ throttled }) => throttled === true),
+    }),
+    ...(profile && { profile: await loop.profile(promptOf(repeats)) }),
+    client: {
+      ...(clientRates.length > 0 && { decodeTokensPerSecond: median(clientRates) }),
+      timeToFirstTokenMs: median(clientRuns.map((run) => run.firstTokenMs)),
+    },
+  };
+}
+
+/** Several lengths of the prompt as a row each. */
+export function formatBenchReports(reports: readonly BenchReport[]): string {
+  const [{ model, weightBytes, device, tokens, readBytesPerSecond }] = reports as [BenchReport];
+  const giga = (bytes: number): string => (bytes / 1e9).toFixed(1);
+  const row = (cells: readonly string[]): string => `${cells.map((cell) => cell.padStart(12)).join('')}\n`;
+  return [
+    `${model}: ${giga(weightBytes)} GB of weights on ${device}\n`,
+    `${tokens} tokens generated behind each prompt; plain reads reach ${giga(readBytesPerSecond)} GB/s\n\n`,
+    row(['prompt', 'prefill', 'decode', 'of reads', 'p99', 'TTFT', 'by gRPC', 'TTFT']),
+    row(['tokens', 'tok/s', 'tok/s', '%', 'ms/tok', 'ms', 'tok/s', 'ms']),
+    ...reports.map(({ promptTokens, executor, client }) =>
+      row([
+        String(promptTokens),
+        executor.prefillTokensPerSecond.toFixed(1),
+        executor.decodeTokensPerSecond.toFixed(2),
+        executor.percentOfRead.toFixed(0),
+        executor.tokenMsP99.toFixed(1),
+        executor.timeToFirstTokenMs.toFixed(0),
+        client.decodeTokensPerSecond?.toFixed(2) ?? '-',
+        client.timeToFirstTokenMs.toFixed(0),
+      ]),
+    ),
+  ].join('');
 }
 
 /** The report as two rows for people. */
