@@ -17,6 +17,8 @@ export class BlockPool {
   private readonly byKey = new Map<number, number>();
   /** By block, the checksum of its findable content, as far as an executor has computed it. */
   private readonly checksums: (bigint | undefined)[];
+  /** By block, what {@link restore} returned, if it has that content. */
+  private readonly restored: (NotedBlock | undefined)[];
   /** Blocks whose content became findable, and whose checksum has not been requested. */
   private unsummed: number[] = [];
   // The free blocks as a doubly linked ring through entry 0: taken at the head, given back at the tail.
@@ -29,6 +31,7 @@ export class BlockPool {
     this.references = new Int32Array(count);
     this.keys = new Array<number | undefined>(count).fill(undefined);
     this.checksums = new Array<bigint | undefined>(count).fill(undefined);
+    this.restored = new Array<NotedBlock | undefined>(count).fill(undefined);
     this.next = new Int32Array(count);
     this.previous = new Int32Array(count);
     this.reset();
@@ -54,6 +57,7 @@ export class BlockPool {
     this.references.fill(0);
     this.keys.fill(undefined);
     this.checksums.fill(undefined);
+    this.restored.fill(undefined);
     this.unsummed = [];
     this.byKey.clear();
     for (let block = 0; block < this.count; block++) {
@@ -118,9 +122,9 @@ export class BlockPool {
     return this.keys[block] !== undefined;
   }
 
-  /** True if a block's content is still findable by what it was. */
-  has({ block, key }: NotedBlock): boolean {
-    return this.keys[block] === key;
+  /** True if a block still has the content that {@link restore} took in, and not other content since, under whatever number. */
+  isRestored(restored: NotedBlock): boolean {
+    return this.restored[restored.block] === restored;
   }
 
   /** The block whose content was noted under a number. */
@@ -192,7 +196,9 @@ export class BlockPool {
     this.byKey.set(key, block);
     this.keys[block] = key;
     this.checksums[block] = checksum;
-    return { block, key };
+    const restored = { block, key };
+    this.restored[block] = restored;
+    return restored;
   }
 
   /** No content is findable any more. */
@@ -252,6 +258,7 @@ export class BlockPool {
     this.byKey.delete(key);
     this.keys[block] = undefined;
     this.checksums[block] = undefined;
+    this.restored[block] = undefined;
   }
 
   private unlink(block: number): void {

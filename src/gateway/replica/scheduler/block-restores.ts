@@ -82,7 +82,7 @@ export class BlockRestores {
     for (const kind of KINDS) {
       for (const block of blocks[kind]) {
         const pending = this.pending[kind].get(block);
-        if (pending !== undefined && this.pools[kind].has(pending.noted)) lacking.add(pending.run);
+        if (pending !== undefined && this.pools[kind].isRestored(pending.noted)) lacking.add(pending.run);
       }
     }
     if (lacking.size === 0) return false;
@@ -98,7 +98,7 @@ export class BlockRestores {
     for (let run = this.runs[0]; run !== undefined; run = this.runs[0]) {
       const { kind, at, blocks } = run;
       // Blocks that were taken for something else meanwhile are left out.
-      const isWanted = (noted: NotedBlock) => this.pools[kind].has(noted);
+      const isWanted = (noted: NotedBlock) => this.pools[kind].isRestored(noted);
       const from = blocks.findIndex((noted, i) => i >= (run as PendingRun).next && isWanted(noted));
       const end = from < 0 ? -1 : blocks.findIndex((noted, i) => i > from && !isWanted(noted));
       run.next = end < 0 ? blocks.length : end;
@@ -131,7 +131,7 @@ export class BlockRestores {
     run.steps -= 1;
     let damaged = 0;
     eachChecksum(planned, checksums, (kind, block, checksum) => {
-      if (!this.pools[kind].verify(block, checksum)) damaged += 1;
+      if (this.pools[kind].isRestored(block) && !this.pools[kind].verify(block, checksum)) damaged += 1;
     });
     this.settle(run);
     return damaged;
@@ -141,7 +141,7 @@ export class BlockRestores {
   abandon(): void {
     for (const kind of KINDS) {
       for (const { noted } of this.pending[kind].values()) {
-        if (this.pools[kind].has(noted)) this.pools[kind].forget(noted.block);
+        if (this.pools[kind].isRestored(noted)) this.pools[kind].forget(noted.block);
       }
       this.pending[kind].clear();
     }

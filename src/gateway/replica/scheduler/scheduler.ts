@@ -214,9 +214,8 @@ export class Scheduler {
   /** The next step, or nothing to do. The caller sends it; results come back in the order of plans. */
   plan(): StepPlan | undefined {
     if (this.checksums.isComparing) return this.planChecksums(this.checksums.nextComparison());
-    // Those that run have every other step meanwhile.
-    const mayRestore = this.running.length === 0 || !this.restoredLast;
-    if (this.restores.isAwaited && mayRestore) return this.planChecksums(this.restores.next());
+    // Those that wait for nothing have every other step meanwhile.
+    if (this.restores.isAwaited && !this.restoredLast) return this.planChecksums(this.restores.next());
     this.restoredLast = false;
     const opens: PlannedOpen[] = [];
     const appends: PlannedAppend[] = [];

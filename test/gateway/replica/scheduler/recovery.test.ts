@@ -125,6 +125,25 @@ describe('the scheduler, after an executor has ended', () => {
     expect(other.emitted).toEqual(expectedTokens(other));
   });
 
+  it('begins what needs nothing of it while others wait for what is brought back', () => {
+    const world = new World({ ...roomy, kvBlocks: 80 }, 2);
+    const long = sequenceOf(ids(600, 1), 4);
+    world.add(long, 99);
+    world.drain();
+    expect(world.unload(1000, false)).toBe(true);
+    const next = sequenceOf([...ids(600, 1), ...long.emitted, 7], 4);
+    world.add(next, 99);
+    for (let i = 0; i < 4; i++) if (!world.plan()) world.complete();
+    const other = sequenceOf(ids(30, 9), 4);
+    world.add(other, 99);
+    while (other.emitted.length === 0) if (!world.plan()) world.complete();
+    expect(next.emitted).toEqual([]);
+    expect(world.scheduler.restores.isAwaited).toBe(true);
+    world.drain();
+    for (const sequence of [next, other]) expect(sequence.emitted).toEqual(expectedTokens(sequence));
+    expect(world.scheduler.counters.cachedTokens).toBe(592);
+  });
+
   it('brings back first what is waited for, beside what runs, and nothing to blocks that were taken', () => {
     const world = new World({ ...roomy, kvBlocks: 34 }, 2);
     const conversations = [1, 2, 3, 4].map((seed) => sequenceOf(ids(100, seed), 12));
