@@ -162,7 +162,7 @@ for (const mode of values.modes.split(',')) {
   }
   const begun = Math.max(...undisturbed.runs.map(({ at }) => at[0]));
   const late = undisturbed.runs.flatMap(({ at }) => at.filter((time) => time > begun));
-  const perSecond = (1000 * late.length) / (Math.max(...late) - begun);
+  const perSecond = (1000 * late.length) / (late.reduce((a, b) => Math.max(a, b)) - begun);
   const [gaps, pauses] = [[], []];
   let steady = [];
   for (let kill = 0; kill < kills; kill++) {

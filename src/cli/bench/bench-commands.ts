@@ -17,7 +17,7 @@ export const BENCH_OPTIONS = {
       '<counts>',
       listOf(wholeNumber(1)),
       [128],
-      'tokens of the prompt; with several, such as 512,4096,16384, one row each',
+      'tokens of the prompt, which is one step; with several, such as 512,4096, one row each',
       { defaultText: '128' },
     ),
     tokens: preset('<count>', wholeNumber(1), 64, 'tokens to generate'),

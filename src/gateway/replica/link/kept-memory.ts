@@ -51,7 +51,7 @@ export class KeptMemory {
     return this.savedDescriptor;
   }
 
-  /** Gives back what is in it: on another thread, as the system takes 0.1 s for each GB. */
+  /** Gives back what is in it: on another thread, as the system takes some 0.2 s for each GB. */
   async releaseSaved(): Promise<void> {
     const { savedDescriptor } = this;
     if (savedDescriptor === undefined) return;
