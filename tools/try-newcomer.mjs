@@ -1,12 +1,13 @@
 // Does what the README tells a newcomer, each of its commands where the README says it runs. Ends with 1 when one fails, when one is
 // in the README that this script does not know, or when installing and the demo take more than 30 s of processor time.
 //
-//   node tools/try-newcomer.mjs [--root FOLDER] [--package FILE.tgz] [--clone]
+//   node tools/try-newcomer.mjs [--root FOLDER] [--package FILE.tgz] [--clone] [--list]
 //
 //   --root     a Debian system without a compiler, which gets Node.js and the package; default: one that debootstrap makes (as root)
 //   --package  default: packed from this tree, whose build must be there
 //   --clone    commands of a checkout run in a clone of HEAD, in a second Debian that gets Node.js and the packages that the README
 //              names: minutes of processor time. Without it they run here, where CI has run `npm ci`
+//   --list     only say whether each command is known
 //
 // Commands of the package run in the first system, by chroot; those of a GPU run against the HIP device of the tests
 // (tools/build-double.mjs, and its kernels, of this tree).
@@ -18,10 +19,16 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { freePort } from './free-port.mjs';
 import { childSeconds } from './kernel-objects.mjs';
+import { commandsOfReadme } from './readme-commands.mjs';
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const { values: options } = parseArgs({
-  options: { root: { type: 'string' }, package: { type: 'string' }, clone: { type: 'boolean', default: false } },
+  options: {
+    root: { type: 'string' },
+    package: { type: 'string' },
+    clone: { type: 'boolean', default: false },
+    list: { type: 'boolean', default: false },
+  },
 });
 const MOST_SECONDS = 30;
 const COMPILERS = ['g++', 'gcc', 'cc', 'clang', 'make', 'python3'];
@@ -50,35 +57,6 @@ function fail(message) {
   process.exit(1);
 }
 const say = (message) => console.log(`try-newcomer: ${message}`);
-
-/** Every command in the README's fenced blocks, with the section it is in. */
-function commandsOfReadme() {
-  const found = [];
-  let section = '';
-  /** @type {string[] | undefined} */
-  let block;
-  for (const line of readFileSync(path.join(root, 'README.md'), 'utf8').split('\n')) {
-    if (line.startsWith('## ')) section = line.slice(3);
-    if (!line.startsWith('```')) {
-      block?.push(line);
-    } else if (block === undefined) {
-      block = [];
-    } else {
-      found.push(...commandsOf(block).map((command) => ({ section, command })));
-      block = undefined;
-    }
-  }
-  return found;
-}
-
-/** Lines that end in a backslash go on; a comment is none of the command. Drawings are no commands. */
-function commandsOf(lines) {
-  const joined = lines
-    .join('\n')
-    .replaceAll(/\\\n\s*/g, '')
-    .split('\n');
-  return joined.map((line) => line.replace(/\s+# .*$/, '').trim()).filter((line) => /^(npm|npx|node|curl) /.test(line));
-}
 
 /** Runs a command of a shell to its end. @returns what it printed */
 function run(command, { cwd = root, env = process.env, input = '', program = '/bin/sh', args = ['-c', command] } = {}) {
@@ -336,15 +314,30 @@ const TRIALS = [
       stop(await serve(at, double), 'SIGTERM');
     },
   ],
+  [
+    'Speed next to llama.cpp',
+    /rocmforge bench /,
+    (command) => {
+      // The demo model has no room for 4,096 tokens.
+      const short = command.replace('model.gguf', 'models/demo.gguf').replace('512,4096', '64,512');
+      if (!/^ +64 .*\n +512 /m.test(inCheckout(local(short)))) fail(`${short} prints no row for each prompt`);
+    },
+  ],
   ['Speed next to llama.cpp', /^node bench\/gpu/, () => 'on a GPU, next to a build of llama.cpp'],
   ['Speed next to llama.cpp', /^node bench\/peers\/compare/, () => 'by hand: it needs npm ci in bench/peers'],
   ['Speed next to llama.cpp', /^node bench\/peers\/served/, () => 'by hand: its load takes minutes on a CPU'],
 ];
 
-for (const { section, command } of commandsOfReadme()) {
+const planned = commandsOfReadme(root).map(({ section, command }) => {
   const trial = TRIALS.find(([of, pattern]) => of === section && pattern.test(command));
-  if (trial === undefined) fail(`nothing here tries "${command}" of "${section}"`);
-  const elsewhere = await trial[2](command);
+  return { command, attempt: trial?.[2] ?? fail(`nothing here tries "${command}" of "${section}"`) };
+});
+if (options.list) {
+  say(`knows ${planned.length} commands`);
+  process.exit();
+}
+for (const { command, attempt } of planned) {
+  const elsewhere = await attempt(command);
   say(`${elsewhere === undefined ? 'ok  ' : 'left'} ${command}${elsewhere === undefined ? '' : `: ${elsewhere}`}`);
 }
 if (gateway !== undefined) stop(gateway, 'SIGTERM');

@@ -1,5 +1,5 @@
 import { Argument, Command, CommanderError } from 'commander';
-import { asRocmForgeError } from '../shared/errors.js';
+import { asRocmForgeError, RocmForgeError } from '../shared/errors.js';
 import { logLevel, preferLevel } from '../shared/log-levels.js';
 import type { OptionValues } from '../shared/option-table.js';
 import { packageVersion } from '../shared/package.js';
@@ -13,7 +13,7 @@ import { writeJson, writeNotice, writeText } from './common/output.js';
 import { limitError } from './common/system-limits.js';
 import { checkUsage } from './common/usage.js';
 import { addExecutorCommands } from './executor-commands.js';
-import { addTextCommands, requireTarget } from './generate/text-commands.js';
+import { addTextCommands } from './generate/text-commands.js';
 import { addServeCommand } from './serve/serve-command.js';
 
 // Each command imports its own code: `inspect` needs no gRPC, and an executor no tokenizer.
@@ -57,10 +57,12 @@ addTextCommands(program);
 
 const benchCommand = addOptions(program.command('bench'), BENCH_OPTIONS)
   .description('benchmark a model on this machine: in the executor, and as a gRPC client sees it')
-  .action(async (options: OptionValues<typeof BENCH_OPTIONS>) => {
-    requireTarget(options);
+  .action(async ({ model, ...options }: OptionValues<typeof BENCH_OPTIONS>) => {
+    // Not by the parser, which would ask `bench serve` for it.
+    if (model === undefined) throw new RocmForgeError('INVALID_OPTION', '--model is required');
+    preferLevel('warn');
     const { bench } = await import('./bench/bench.js');
-    await bench({ ...options, model: options.model as string });
+    await bench({ ...options, model });
   });
 
 addBenchCommands(benchCommand);

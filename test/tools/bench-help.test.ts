@@ -33,3 +33,10 @@ it('a benchmark names an option that is missing', () => {
   const { status, stderr } = spawnSync(process.execPath, [grid, '--table'], { encoding: 'utf8' });
   expect([status, stderr.split('\n')[0]]).toEqual([2, 'grid.mjs: --out is missing']);
 });
+
+it('every command of the README is tried by the newcomer’s walkthrough', () => {
+  const walkthrough = path.join(packageRoot, 'tools/try-newcomer.mjs');
+  const { status, stdout, stderr } = spawnSync(process.execPath, [walkthrough, '--list'], { encoding: 'utf8' });
+  expect([status, stderr]).toEqual([0, '']);
+  expect(Number(/knows (\d+) commands/.exec(stdout)?.[1])).toBeGreaterThan(10);
+});

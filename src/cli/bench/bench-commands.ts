@@ -8,8 +8,13 @@ import { writeJson, writeText } from '../common/output.js';
 
 const JSON_OPTION = { json: flagOrFalse('print JSON') };
 
+// The prompt and what is generated decide the others.
+const { kvCacheType, cpuExperts, fit, deviceMemoryBytes } = MEMORY_OPTIONS;
 export const BENCH_OPTIONS = {
-  ...MEMORY_OPTIONS,
+  ...grouped('Memory and batching:', {
+    maxStepTokens: option('<count>', wholeNumber(1), 'batched tokens per step (default: those of the longest prompt)'),
+    ...{ kvCacheType, cpuExperts, fit, deviceMemoryBytes },
+  }),
   ...DEVICE_OPTIONS,
   ...grouped('Benchmark:', {
     model: option('<file>', text, 'GGUF file (required)'),
@@ -17,7 +22,7 @@ export const BENCH_OPTIONS = {
       '<counts>',
       listOf(wholeNumber(1)),
       [128],
-      'tokens of the prompt, which is one step; with several, such as 512,4096, one row each',
+      'tokens of the prompt; with several, such as 512,4096, one row each',
       { defaultText: '128' },
     ),
     tokens: preset('<count>', wholeNumber(1), 64, 'tokens to generate'),

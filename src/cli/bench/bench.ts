@@ -1,4 +1,7 @@
 import type { DeviceStats } from '../../executor/device/device-stats.js';
+import { RocmForgeError } from '../../shared/errors.js';
+import { ModelFiles } from '../../shared/gguf/model-files.js';
+import { readModelParameters } from '../../shared/gguf/model-parameters.js';
 import type { OptionValues } from '../../shared/option-table.js';
 import { writeJson, writeText } from '../common/output.js';
 import type { BENCH_OPTIONS } from './bench-commands.js';
@@ -68,20 +71,14 @@ export async function bench(options: BenchOptions): Promise<void> {
 export async function measure(options: BenchOptions): Promise<readonly BenchReport[]> {
   const { model, promptTokens, tokens } = options;
   const context = Math.max(...promptTokens) + tokens + 1;
+  checkLengths(options, context);
+  const maxStepTokens = Math.min(options.maxStepTokens ?? context, context);
+  const { device: kind, gpu, threads, kernels, attention, kvCacheType, deviceMemoryBytes } = options;
+  const cpuExperts = options.cpuExperts ?? (options.fit === 'off' ? 0 : ('auto' as const));
   const loop = await ExecutorLoop.open(model, context, {
-    kind: options.device,
-    gpu: options.gpu,
-    threads: options.threads,
-    kernels: options.kernels,
-    attention: options.attention,
-    kvCacheType: options.kvCacheType,
+    ...{ kind, gpu, threads, kernels, attention, kvCacheType, deviceMemoryBytes, maxStepTokens, cpuExperts },
   });
-  const connection = await connectToProcess({
-    ...options,
-    maxContext: context,
-    maxSequences: 1,
-    maxStepTokens: context,
-  });
+  const connection = await connectToProcess({ ...options, maxContext: context, maxSequences: 1, maxStepTokens });
   try {
     const reports: BenchReport[] = [];
     for (const count of promptTokens) {
@@ -90,6 +87,21 @@ export async function measure(options: BenchOptions): Promise<readonly BenchRepo
     return reports;
   } finally {
     await connection.close();
+  }
+}
+
+/** @throws RocmForgeError the model's context has no room for prompt and generated tokens; errors of the file */
+function checkLengths({ model, promptTokens, tokens }: BenchOptions, context: number): void {
+  const files = new ModelFiles(model);
+  try {
+    const { contextLength } = readModelParameters(files.model);
+    if (context <= contextLength) return;
+    throw new RocmForgeError(
+      'INVALID_OPTION',
+      `--prompt-tokens ${Math.max(...promptTokens)} and --tokens ${tokens} need a context of ${context}; the model's is ${contextLength}`,
+    );
+  } finally {
+    files.close();
   }
 }
 

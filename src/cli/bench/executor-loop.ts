@@ -27,6 +27,9 @@ export interface LoopRun {
   readonly tokenMs: readonly number[];
 }
 
+type LoopLoad = Pick<LoadOptions, 'attention' | 'kvCacheType' | 'cpuExperts' | 'deviceMemoryBytes'> &
+  Partial<Pick<LoadOptions, 'maxStepTokens'>>;
+
 /** The executor without a gateway: one sequence, a step at a time, in this process. */
 export class ExecutorLoop {
   private readonly runner: StepRunner;
@@ -44,16 +47,19 @@ export class ExecutorLoop {
     this.windowed = new WindowedBlocks(model.forward.limits.windowed);
   }
 
-  /** @param tokens positions the one sequence may have */
+  /**
+   * @param tokens positions the one sequence may have
+   * @param options `maxStepTokens`: default: a prompt is one step
+   */
   static async open(
     path: string,
     tokens: number,
-    { attention, kvCacheType, ...options }: DeviceOptions & Pick<LoadOptions, 'attention' | 'kvCacheType'>,
+    { kind, gpu, threads, kernels, maxStepTokens = tokens, ...load }: DeviceOptions & LoopLoad,
   ): Promise<ExecutorLoop> {
-    const device = openDevice(options);
-    const limits = { maxContext: tokens, maxSequences: 1, maxStepTokens: tokens, kvMemoryBytes: 0, stateSnapshots: 0 };
-    const load = { path, kvCacheType, fingerprint: '', attention, ...limits };
-    return new ExecutorLoop(device, await loadModel(device, load, () => undefined));
+    const device = openDevice({ kind, gpu, threads, kernels });
+    const limits = { maxContext: tokens, maxSequences: 1, maxStepTokens, kvMemoryBytes: 0, stateSnapshots: 0 };
+    const options = { path, ...limits, ...load, fingerprint: '' };
+    return new ExecutorLoop(device, await loadModel(device, options, () => undefined));
   }
 
   /** Bytes of weights that a token's step reads. */
@@ -96,19 +102,27 @@ export class ExecutorLoop {
     return { prefillMs, tokenMs };
   }
 
-  /** Opens the one sequence and runs its prompt. */
+  /** Opens the one sequence and runs its prompt, in as few steps as the load allows. */
   private async begin(prompt: readonly number[]): Promise<void> {
-    const limits = this.model.forward.limits;
+    const { maxContext, maxStepTokens } = this.model.forward.limits;
     const open = {
       ...SlotOpen.create(),
       slot: 0,
       tokenIds: Buffer.from(Uint32Array.from(prompt).buffer),
       promptTokens: prompt.length,
-      blockIds: Buffer.from(Uint32Array.from({ length: blocksFor(limits.maxContext) }, (_, i) => i + 1).buffer),
+      blockIds: Buffer.from(Uint32Array.from({ length: blocksFor(maxContext) }, (_, i) => i + 1).buffer),
       sampling: encodeSampling(this.sampling),
     };
     this.windowed.open(0);
-    await this.step(sliceOf(0, prompt.length), { opens: [open] });
+    let previous: Promise<void> | undefined;
+    for (let at = 0; at < prompt.length; at += maxStepTokens) {
+      const count = Math.min(maxStepTokens, prompt.length - at);
+      const slice = { ...sliceOf(at, count), sample: at + count === prompt.length };
+      const current = this.step(slice, at === 0 ? { opens: [open] } : {});
+      await previous;
+      previous = current;
+    }
+    await previous;
   }
 
   /** A hash of the last step's logits: the same model on the same device level always has the same. */

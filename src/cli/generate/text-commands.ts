@@ -111,7 +111,7 @@ function promptOf(argument: string | undefined, option: string | undefined): str
 }
 
 /** @throws RocmForgeError `INVALID_OPTION` unless a command is given a model or a gateway's address */
-export function requireTarget(options: GivenValues<typeof TARGET_OPTIONS>): void {
+function requireTarget(options: GivenValues<typeof TARGET_OPTIONS>): void {
   if (options.model === undefined && options.address === undefined) {
     throw new RocmForgeError(
       'INVALID_OPTION',
