@@ -16,25 +16,12 @@ DEVICE void attention_paged(Dim3 block, const float* __restrict qkv, const T* __
                             int heads, int kv_heads, int window, float scale, float softcap,
                             const float* __restrict sinks = nullptr) {
   const int head = block.x, row = block.y;
-  const int length = row_position[row] + 1, begin = window_begin(length - 1, window);
   const float* q = qkv + (static_cast<size_t>(row) * (heads + 2 * kv_heads) + head) * HEAD_DIM;
   const PagedHead<T> cache{k_cache, v_cache, block_table_of(slots, row_slot[row], slot_words), kv_heads,
                            head / (heads / kv_heads)};
 
-  Partial<lane_elements(HEAD_DIM)> total;
-  clear(total);
-  for (int split = begin / SPLIT * SPLIT; split < length; split += SPLIT) {
-    const int first = max_of(split, begin), end = min_of(length, split + SPLIT);
-    combine(total, attend_split<HEAD_DIM>(cache, q, split, first, end, {scale, softcap, window}));
-  }
-  // A key that is everywhere, whose value is zero: it takes its part of the weights.
-  if (sinks != nullptr) {
-    Partial<lane_elements(HEAD_DIM)> sink;
-    clear(sink);
-    sink.largest = sinks[head];
-    sink.sum = 1.0f;
-    combine(total, sink);
-  }
+  auto total = attend_context<HEAD_DIM>(cache, q, row_position[row], {scale, softcap, window});
+  if (sinks != nullptr) add_sink(total, sinks[head]);
   if (wave_id() == 0) write_result<HEAD_DIM>(total, out + (static_cast<size_t>(row) * heads + head) * HEAD_DIM);
 }
 }  // namespace

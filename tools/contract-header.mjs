@@ -183,6 +183,11 @@ export function contractHeader(kernels, slotWords) {
       'FORGE_TILE_HEAD_DIMS',
       kernels.TILE_HEAD_DIMS.map((d) => `macro(${d})`),
     ),
+    '// The same of neighbouring rows on a CPU.',
+    ...macro(
+      'FORGE_ROWS_HEAD_DIMS',
+      kernels.ROWS_HEAD_DIMS.map((d) => `macro(${d})`),
+    ),
     '// The same of tiles of an encoder.',
     ...macro(
       'FORGE_ENCODER_TILE_HEAD_DIMS',

@@ -105,16 +105,16 @@ export const MUTATIONS = [
   },
   {
     name: 'causal off by one: sees the next token',
-    file: 'attention_paged.hip',
-    from: 'row_position[row] + 1,',
-    to: 'row_position[row] + 2,',
+    file: 'forge/attention.h',
+    from: 'length = position + 1,',
+    to: 'length = position + 2,',
     test: 'attention_paged',
   },
   {
     name: 'causal off by one: misses itself',
-    file: 'attention_paged.hip',
-    from: 'row_position[row] + 1,',
-    to: 'row_position[row] + (row_position[row] == 0),',
+    file: 'forge/attention.h',
+    from: 'length = position + 1,',
+    to: 'length = position + (position == 0),',
     test: 'attention_paged',
   },
   {
@@ -478,6 +478,34 @@ export const MUTATIONS = [
     with: ['attention_tile_split', 'attention_combine', 'attention_tile_q8_0', 'attention_tile_split_q8_0'],
   },
   {
+    name: 'attention rows: tokens behind the row seen',
+    file: 'attention_rows.hip',
+    from: 'min_of(KV_BLOCK_TOKENS, ends[i] - block)',
+    to: 'KV_BLOCK_TOKENS + 0 * ends[i]',
+    test: 'attention_rows',
+  },
+  {
+    name: 'attention rows: a window that begins with its block',
+    file: 'attention_rows.hip',
+    from: 'max_of(0, begins[i] - block)',
+    to: '0 * begins[i]',
+    test: 'attention_rows',
+  },
+  {
+    name: 'attention rows: products of keys in another order',
+    file: 'forge/attention_rows.h',
+    from: 'STRIDE == 1 ? 2 : STRIDE == 2 ? 1 :',
+    to: 'STRIDE == 1 ? 1 : STRIDE == 2 ? 2 :',
+    test: 'attention_rows',
+  },
+  {
+    name: 'attention rows: earlier weights not scaled',
+    file: 'forge/attention_rows.h',
+    from: 'sums[i] = parts[i].sum * corrections[i];',
+    to: 'sums[i] = parts[i].sum;',
+    test: 'attention_rows',
+  },
+  {
     name: 'attention: values of a q8_0 cache by the scale of their first group',
     file: 'forge/kv_q8.h',
     from: 'broadcast(weight * to_float(scales[i / KV_Q8_GROUP]))',
@@ -720,7 +748,7 @@ export const MUTATIONS = [
   },
   {
     name: 'sinks: no part of the sum',
-    file: 'attention_paged.hip',
+    file: 'forge/attention.h',
     from: 'sink.sum = 1.0f;',
     to: 'sink.sum = 0.0f;',
     test: 'attention_paged',
@@ -728,8 +756,8 @@ export const MUTATIONS = [
   {
     name: "sinks: the first head's for all",
     file: 'attention_paged.hip',
-    from: 'sink.largest = sinks[head];',
-    to: 'sink.largest = sinks[0];',
+    from: 'add_sink(total, sinks[head])',
+    to: 'add_sink(total, sinks[0])',
     test: 'attention_paged',
   },
   {

@@ -9,7 +9,7 @@
 // memory. --layers: the model's layers in turn, so many. --without: rules of src/executor/layers/fusions.ts that are left out.
 import path from 'node:path';
 import { WindowedBlocks } from '../../dist/cli/common/windowed-blocks.js';
-import { ATTENTION_SPLIT, KV_BLOCK_TOKENS, tileRows } from '../../dist/executor/kernels/index.js';
+import { ATTENTION_SPLIT, hostTileRows, KV_BLOCK_TOKENS, tileRows } from '../../dist/executor/kernels/index.js';
 import * as fusions from '../../dist/executor/layers/fusions.js';
 import { countsOf } from '../../dist/executor/load/graph-buckets.js';
 import { openDevices } from '../../dist/executor/load/open-device.js';
@@ -205,7 +205,8 @@ for (const length of prefills) {
   const counts = countsOf({ rows, splits: 0, mode: 'largest' });
   counts[COUNT_SAMPLES] = 1;
   settle(counts);
-  counts[COUNT_TILES] = Math.ceil(rows / (tileRows(model.forward.model, 'f16') ?? 1));
+  const rowsOfTile = device.isHost ? hostTileRows : tileRows;
+  counts[COUNT_TILES] = Math.ceil(rows / (rowsOfTile(model.forward.model, 'f16') ?? 1));
   // Before the sequence is closed: launches go by the rows of the last step.
   profile(`prefill ${length}`, counts);
   await close(only);

@@ -36,7 +36,9 @@ const contextSize = promptTokens + tokens + 1;
 async function openLlama() {
   const llama = await getLlama({ gpu: false, build: 'never', logLevel: LlamaLogLevel.error, maxThreads: threads });
   const model = await llama.loadModel({ modelPath: options.model });
-  const context = await model.createContext({ sequences: 1, threads, contextSize, batchSize: contextSize });
+  // Flash attention, as llama.cpp's own programs choose it.
+  const sizes = { contextSize, batchSize: contextSize, flashAttention: true };
+  const context = await model.createContext({ sequences: 1, threads, ...sizes });
   const sequence = context.getSequence();
   const next = { generateNext: { token: true } };
   return async (prompt, count) => {

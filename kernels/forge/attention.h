@@ -155,6 +155,31 @@ DEVICE Partial<lane_elements(HEAD_DIM)> attend_split(const PagedHead<T>& cache, 
   return part;
 }
 
+// Attention over all positions up to the row's own, or the last `window` of them: the splits in order, all threads of a
+// block together.
+template <int HEAD_DIM, class T>
+DEVICE Partial<lane_elements(HEAD_DIM)> attend_context(const PagedHead<T>& cache, const float* q, int position,
+                                                       Scoring scoring) {
+  const int length = position + 1, begin = window_begin(position, scoring.window);
+  Partial<lane_elements(HEAD_DIM)> total;
+  clear(total);
+  for (int split = begin / SPLIT * SPLIT; split < length; split += SPLIT) {
+    const int first = max_of(split, begin), end = min_of(length, split + SPLIT);
+    combine(total, attend_split<HEAD_DIM>(cache, q, split, first, end, scoring));
+  }
+  return total;
+}
+
+// Adds a key that is everywhere, whose value is zero: it takes its part of the weights. LOWEST is none.
+template <int E>
+DEVICE void add_sink(Partial<E>& total, float score) {
+  Partial<E> sink;
+  clear(sink);
+  sink.largest = score;
+  sink.sum = 1.0f;
+  combine(total, sink);
+}
+
 // Writes one head's result, each lane its own elements.
 template <int HEAD_DIM, int E>
 DEVICE void write_result(const Partial<E>& p, float* out) {

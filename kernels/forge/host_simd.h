@@ -25,6 +25,7 @@ DEVICE Vector load_vector(const int8_t* p) {
 }
 DEVICE Vector multiply_add(Vector a, Vector b, Vector c) { return _mm512_fmadd_ps(a, b, c); }
 DEVICE Vector add(Vector a, Vector b) { return _mm512_add_ps(a, b); }
+DEVICE Vector multiply(Vector a, Vector b) { return _mm512_mul_ps(a, b); }
 DEVICE Vector broadcast(float f) { return _mm512_set1_ps(f); }
 DEVICE void store_vector(float* p, Vector v) { _mm512_storeu_ps(p, v); }
 DEVICE float horizontal_sum(Vector v) { return _mm512_reduce_add_ps(v); }
@@ -45,6 +46,7 @@ DEVICE Vector load_vector(const int8_t* p) {
 }
 DEVICE Vector multiply_add(Vector a, Vector b, Vector c) { return _mm256_fmadd_ps(a, b, c); }
 DEVICE Vector add(Vector a, Vector b) { return _mm256_add_ps(a, b); }
+DEVICE Vector multiply(Vector a, Vector b) { return _mm256_mul_ps(a, b); }
 DEVICE Vector broadcast(float f) { return _mm256_set1_ps(f); }
 DEVICE void store_vector(float* p, Vector v) { _mm256_storeu_ps(p, v); }
 DEVICE float horizontal_sum(Vector v) {

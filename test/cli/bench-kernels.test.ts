@@ -18,7 +18,7 @@ it('bench kernels times each fused kernel and the plain ones in its place', asyn
       : []),
     ['rope_kv_append_f16', 'rope + kv_append_f16'],
     [
-      'rope_kv_append_f16 + attention_paged_f16_d128',
+      'rope_kv_append_f16 + attention_rows_f16_d128',
       'rope + kv_append_f16 + qkt_matmul_paged_f16 + scale_f32 + mask_f32 + softmax_f32 + weighted_matmul_paged_f16',
     ],
   ]);

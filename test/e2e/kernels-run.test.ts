@@ -45,9 +45,10 @@ describe('kernels/*.hip is what runs', () => {
     writeFileSync(file, source);
   }
 
-  it('one line of attention_paged.hip changed changes the tokens', async () => {
-    const [text, replacement] = ['length = row_position[row] + 1,', 'length = max_of(1, row_position[row]),'];
-    await changed('attention_paged.hip', text, replacement, async () => {
+  it('one line of attention_rows.hip changed changes the tokens', async () => {
+    const text = 'return tile.position + query / tile.group;';
+    const replacement = 'return max_of(0, tile.position + query / tile.group - 1);';
+    await changed('attention_rows.hip', text, replacement, async () => {
       expect(await tokens('--kernels', output)).not.toEqual(await tokens());
     });
   });

@@ -10,6 +10,7 @@ import {
   COUNT_SAMPLES,
   COUNT_SPLIT_ROWS,
   COUNT_SPLITS,
+  COUNT_TILES,
   COUNT_TOKENS,
   STEP_COUNTS,
   settle,
@@ -150,7 +151,7 @@ export class ExecutorLoop {
     const counts = new Int32Array(STEP_COUNTS);
     counts[COUNT_TOKENS] = 1;
     counts[COUNT_SAMPLES] = 1;
-    counts[COUNT_SPLIT_ROWS] = 1;
+    counts[this.device.isHost ? COUNT_TILES : COUNT_SPLIT_ROWS] = 1;
     counts[COUNT_SPLITS] = Math.ceil((prompt.length + 1) / ATTENTION_SPLIT);
     settle(counts);
     const times = this.device.native.timeLaunches(plan, counts);

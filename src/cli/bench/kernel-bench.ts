@@ -110,7 +110,8 @@ class KernelBench {
     const step = new Int32Array(tables.words);
     step[tables.offsets.tokens] = rows;
     for (let row = 0; row < rows; row++) step[tables.offsets.rowPosition + row] = context - rows + row;
-    const perTile = kernels.tileRows(shape, cache.type) ?? 1;
+    const tileRows = device.isHost ? kernels.hostTileRows : kernels.tileRows;
+    const perTile = tileRows(shape, cache.type) ?? 1;
     const tiles = Math.ceil(rows / perTile);
     for (let tile = 0; tile < tiles; tile++) {
       const first = tile * perTile;
@@ -119,7 +120,8 @@ class KernelBench {
     device.native.write(tables.device.address, new Uint8Array(step.buffer));
     this.counts[COUNT_TOKENS] = rows;
     this.counts[COUNT_SPLITS] = Math.ceil(context / kernels.ATTENTION_SPLIT);
-    const isSplit = kernels.splitsContexts(rows, tiles, kernels.contextParts(shape, context, rows).rows);
+    const most = device.isHost ? 0 : kernels.contextParts(shape, context, rows).rows;
+    const isSplit = kernels.splitsContexts(rows, tiles, most);
     this.counts[COUNT_SPLIT_ROWS] = isSplit ? rows : 0;
     this.counts[COUNT_TILES] = isSplit ? 0 : tiles;
     settle(this.counts);

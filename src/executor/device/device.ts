@@ -132,6 +132,7 @@ export class Device implements Allocator {
    * @param target what its kernels were built for: `gfx1100`, `sm_90`, `x86-64-v4`
    * @param gpu which GPU it is
    * @param code digest of its code objects
+   * @param threads of the host device
    */
   constructor(
     readonly native: NativeDevice,
@@ -139,6 +140,7 @@ export class Device implements Allocator {
     readonly target: string,
     readonly gpu?: GpuProperties,
     readonly code = '',
+    readonly threads = 1,
   ) {
     const { description, wave, block } = native.properties;
     this.description = `${kind} (${description})`;

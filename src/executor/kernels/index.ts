@@ -4,6 +4,7 @@ import { attentionContracts } from './attention.js';
 import { attentionCombineContracts } from './attention-combine.js';
 import { attentionEncoderContracts } from './attention-encoder.js';
 import { attentionLargeContracts } from './attention-large.js';
+import { attentionRowsContracts } from './attention-rows.js';
 import { attentionSinksContracts } from './attention-sinks.js';
 import { attentionTileCombineContracts } from './attention-tile-combine.js';
 import { biasAddContracts } from './bias-add.js';
@@ -63,6 +64,7 @@ export * from './attention-combine.js';
 export * from './attention-encoder.js';
 export * from './attention-large.js';
 export * from './attention-rotated.js';
+export * from './attention-rows.js';
 export * from './attention-sinks.js';
 export * from './attention-tile-combine.js';
 export * from './bias-add.js';
@@ -164,6 +166,7 @@ export const operations: Readonly<Record<string, readonly KernelContract[]>> = {
     ...attentionLargeContracts,
     ...attentionTileCombineContracts,
     ...attentionSinksContracts,
+    ...attentionRowsContracts,
   ],
   'latent-attention': latentAttentionContracts,
   'flash-attention': flashAttentionContracts,

@@ -117,6 +117,8 @@ export class PagedAttention implements AttentionVariant {
 
   /** Combination of a row's splits without a launch of their own; undefined: none. */
   private readonly combining: kernels.Combining | undefined;
+  /** Rows of a tile on the host; undefined: row by row. */
+  private readonly hostTileRows: number | undefined;
   /** Attention with heads that tiles are too small for. */
   private readonly large: LargeAttention | undefined;
   /** `[heads]` f32, of layers without sinks. */
@@ -126,10 +128,15 @@ export class PagedAttention implements AttentionVariant {
     const { device, memory, shape, limits, cache } = site;
     this.tokens = { index: COUNT_TOKENS, max: limits.maxStepTokens };
     this.large = LargeAttention.of(site, shape);
-    if (device.isHost || kernels.tileRows(shape, cache.type) === undefined) return;
+    if (device.isHost) {
+      this.hostTileRows = kernels.hostTileRows(shape, cache.type);
+      if (this.hostTileRows !== undefined && !shape.hasSinks) this.noSinks = noSinksOf(memory, shape);
+      return;
+    }
+    if (kernels.tileRows(shape, cache.type) === undefined) return;
     const parts = kernels.contextParts(shape, limits.maxContext, limits.maxStepTokens);
     this.parts = { ...parts, buffer: memory.allocate('f32', parts.elements) };
-    if (!shape.hasSinks) this.noSinks = memory.upload(new Float32Array(shape.heads).fill(kernels.NO_SINK));
+    if (!shape.hasSinks) this.noSinks = noSinksOf(memory, shape);
     if (!site.fusions.has(COMBINED_SPLIT) || !this.isFused) return;
     this.combining = {
       arrivals: memory.upload(new Int32Array(shape.kvHeads * kernels.headTiles(shape.heads / shape.kvHeads))),
@@ -141,6 +148,7 @@ export class PagedAttention implements AttentionVariant {
   get splits(): AttentionSplits | undefined {
     const { shape, cache } = this.site;
     if (this.large !== undefined) return this.large.splits;
+    if (this.hostTileRows !== undefined) return { rows: 0, most: 1, tileRows: this.hostTileRows };
     const tileRows = kernels.tileRows(shape, cache.type) as number;
     return this.parts && { rows: this.parts.rows, most: this.parts.splits, tileRows };
   }
@@ -189,6 +197,15 @@ export class PagedAttention implements AttentionVariant {
       this.large.record({ ...values, softcap }, dims);
       return;
     }
+    const launch: Launch = (...launched) => plan.launch(...launched);
+    const tiles = { index: COUNT_TILES, max: limits.maxStepTokens };
+    const headSinks = sinks ?? (this.noSinks as DeviceBuffer);
+    const tileValues = { ...values, softcap, sinks: headSinks, tiles: tables.at('tiles') };
+    if (this.hostTileRows !== undefined) {
+      const on = { launch, threads: this.site.device.threads };
+      kernels.launchAttentionRows(on, shape, sinks !== undefined, { tokens, tiles }, tileValues, dims);
+      return;
+    }
     if (this.parts === undefined || cache.type === 'f32') {
       if (sinks === undefined)
         plan.launch(kernels.attentionPaged(cache.type, headDim), { ...values, softcap }, { ...dims, tokens });
@@ -199,12 +216,9 @@ export class PagedAttention implements AttentionVariant {
       tokens,
       splitRows: { index: COUNT_SPLIT_ROWS, max: this.parts.rows },
       splits: { index: COUNT_SPLITS, max: this.parts.splits },
-      tiles: { index: COUNT_TILES, max: limits.maxStepTokens },
+      tiles,
     };
-    const launch: Launch = (...launched) => plan.launch(...launched);
     const on = { launch, device: this.site.device.deviceClass };
-    const headSinks = sinks ?? (this.noSinks as DeviceBuffer);
-    const tileValues = { ...values, softcap, sinks: headSinks, tiles: tables.at('tiles') };
     kernels.launchAttentionTile(on, cache.type, shape, this.parts, counts, tileValues, dims, {
       attended,
       rotated: singleToken,
@@ -274,6 +288,10 @@ export class PagedAttention implements AttentionVariant {
     };
   }
 }
+
+/** `[heads]` f32, of layers without sinks. */
+const noSinksOf = (memory: Allocator, { heads }: Pick<Attention, 'heads'>): DeviceBuffer =>
+  memory.upload(new Float32Array(heads).fill(kernels.NO_SINK));
 
 /** Rotation tables of heads. */
 const anglesOf = ({ dimensions: rotary, pairing }: Rope, { cosine, sine }: RopeTables) => ({

@@ -280,7 +280,14 @@ function openHost(options: DeviceOptions): Device {
   const code = digestOf(files.filter(({ file }) => file === `${name}.so`));
   const threads = options.threads ?? usableProcessors();
   try {
-    return new Device(new addon.Device({ library, threads, ...numbered(options) }), 'host', name, undefined, code);
+    return new Device(
+      new addon.Device({ library, threads, ...numbered(options) }),
+      'host',
+      name,
+      undefined,
+      code,
+      threads,
+    );
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
     if (code !== 'EAGAIN') throw new RocmForgeError('KERNELS_INVALID', message, {}, { cause: error });

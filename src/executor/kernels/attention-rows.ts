@@ -1,0 +1,83 @@
+import { defineKernel, i32, input, type KernelContract, output } from '../device/contract.js';
+import { type AttentionShape, attentionPaged } from './attention.js';
+import { attentionSinks } from './attention-sinks.js';
+import type { Launch, StepCount, ValuesOf } from './launch-plan.js';
+import {
+  HEAD_DIMS,
+  type KvCacheType,
+  qkvOf,
+  readCache,
+  rowArguments,
+  scoringArguments,
+  sinksOf,
+} from './paged-cache.js';
+
+/** Head sizes that {@link attentionRows} is built for: of larger ones a block's keys and values leave the first-level cache. */
+export const ROWS_HEAD_DIMS: readonly number[] = HEAD_DIMS.filter((headDim) => headDim <= 256);
+
+/** Queries of a tile that is worth the conversion of keys and values. */
+const ROWS_QUERIES = 32;
+
+/**
+ * {@link attentionPaged} on the CPU, of tiles that share keys and values, with the same bits. Tiles: `[tiles, 2]`, first row and
+ * number of rows, which are consecutive positions of one slot. `sinks`: as {@link attentionSinks} has them, or NO_SINK.
+ */
+export const attentionRows = (headDim: number) => {
+  const { multiples, order, tolerance } = attentionPaged('f16', headDim);
+  return defineKernel({
+    name: `attention_rows_f16_d${headDim}`,
+    source: 'attention_rows.hip',
+    on: 'host',
+    summary: 'attention_paged of tiles of consecutive rows of one slot, with the same bits',
+    arguments: [
+      qkvOf(`${headDim}`),
+      readCache('k_cache', 'f16', `${headDim}`),
+      readCache('v_cache', 'f16', `${headDim}`),
+      output('out', 'f32', 'tokens', 'heads', `${headDim}`),
+      input('tiles', 'i32', 'tiles', '2'),
+      ...rowArguments,
+      sinksOf,
+      i32('heads'),
+      i32('kv_heads'),
+      ...scoringArguments,
+    ],
+    grid: [{ of: 'kv_heads' }, { of: 'tiles' }],
+    multiples: multiples!,
+    order: order!,
+    tolerance,
+  });
+};
+
+/** Rows of a tile of {@link attentionRows}; undefined where it is not built for heads or cache. */
+export function hostTileRows({ heads, kvHeads, headDim }: AttentionShape, cacheType: KvCacheType): number | undefined {
+  if (cacheType !== 'f16' || !ROWS_HEAD_DIMS.includes(headDim)) return undefined;
+  return Math.max(1, Math.floor(ROWS_QUERIES / (heads / kvHeads)));
+}
+
+/**
+ * Attention of a step's rows on the CPU: by tiles, where they occupy all threads, otherwise by row and head. A row's bits are the
+ * same in either form.
+ *
+ * @param hasSinks true if `values.sinks` are scores of the model
+ */
+export function launchAttentionRows(
+  { launch, threads }: { readonly launch: Launch; readonly threads: number },
+  { headDim, kvHeads }: AttentionShape,
+  hasSinks: boolean,
+  counts: { readonly tokens: StepCount; readonly tiles: StepCount },
+  { tiles, ...values }: ValuesOf<ReturnType<typeof attentionRows>>,
+  dims: { readonly slot_count: number; readonly blocks: number },
+): void {
+  const enough = Math.ceil(threads / kvHeads);
+  const own = { ...dims, tokens: counts.tokens };
+  if (enough > 1) {
+    const few = { count: counts.tiles, atMost: enough - 1 };
+    const { sinks, softcap, ...both } = values;
+    if (hasSinks) launch(attentionSinks('f16', headDim), { ...both, sinks }, own, few);
+    else launch(attentionPaged('f16', headDim), { ...both, softcap }, own, few);
+  }
+  const many = enough > 1 ? { count: counts.tiles, atLeast: enough } : undefined;
+  launch(attentionRows(headDim), { ...values, tiles }, { ...own, tiles: counts.tiles }, many);
+}
+
+export const attentionRowsContracts: readonly KernelContract[] = ROWS_HEAD_DIMS.map(attentionRows);
