@@ -13,10 +13,10 @@ import {
   PagedAttention,
   type QkNormValues,
   type RopeTables,
-  rotate,
 } from './paged-attention.js';
 import type { Activation, ActivationEncoding, Products } from './products.js';
 import type { RecordedModel } from './recorded-model.js';
+import { rotate } from './rotate-append.js';
 import { UnfusedAttention } from './unfused-attention.js';
 
 /** Norms of q and k by a launch of their own. */

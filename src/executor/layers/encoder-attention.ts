@@ -3,7 +3,8 @@ import type { DeviceBuffer } from '../device/device.js';
 import * as kernels from '../kernels/index.js';
 import { COUNT_TILES, COUNT_TOKENS } from '../model/step-counts.js';
 import type { Attention, EncoderSight } from '../model/values.js';
-import { type AttentionSite, type RopeTables, rotate } from './paged-attention.js';
+import type { AttentionSite, RopeTables } from './paged-attention.js';
+import { rotate } from './rotate-append.js';
 
 /** Attention of encoders: keys and values are read where the step's products are, and nothing is cached. */
 export class EncoderAttention {

@@ -1,4 +1,4 @@
-import { type Allocator, bufferFrom, type Device, type DeviceBuffer } from '../device/device.js';
+import type { Allocator, Device, DeviceBuffer } from '../device/device.js';
 import * as kernels from '../kernels/index.js';
 import type { Launch, LaunchCondition, LaunchPlanRecorder, StepCount } from '../kernels/launch-plan.js';
 import type { KvCache, LayerCache } from '../model/kv-cache.js';
@@ -22,7 +22,9 @@ import {
   ROTATED_PRODUCT,
   SINGLE_TOKEN,
 } from './fusions.js';
+import { HostAttention } from './host-attention.js';
 import { LargeAttention } from './large-attention.js';
+import { anglesOf, rotate, rotateAndAppend, slotsOf } from './rotate-append.js';
 
 /** Arguments with which attention is recorded, and its shape. */
 export interface AttentionSite {
@@ -117,10 +119,9 @@ export class PagedAttention implements AttentionVariant {
 
   /** Combination of a row's splits without a launch of their own; undefined: none. */
   private readonly combining: kernels.Combining | undefined;
-  /** Rows of a tile on the host; undefined: row by row. */
-  private readonly hostTileRows: number | undefined;
   /** Attention with heads that tiles are too small for. */
   private readonly large: LargeAttention | undefined;
+  private readonly host: HostAttention | undefined;
   /** `[heads]` f32, of layers without sinks. */
   private readonly noSinks: DeviceBuffer | undefined;
 
@@ -128,15 +129,11 @@ export class PagedAttention implements AttentionVariant {
     const { device, memory, shape, limits, cache } = site;
     this.tokens = { index: COUNT_TOKENS, max: limits.maxStepTokens };
     this.large = LargeAttention.of(site, shape);
-    if (device.isHost) {
-      this.hostTileRows = kernels.hostTileRows(shape, cache.type);
-      if (this.hostTileRows !== undefined && !shape.hasSinks) this.noSinks = noSinksOf(memory, shape);
-      return;
-    }
-    if (kernels.tileRows(shape, cache.type) === undefined) return;
+    this.host = HostAttention.of(site);
+    if (device.isHost || kernels.tileRows(shape, cache.type) === undefined) return;
     const parts = kernels.contextParts(shape, limits.maxContext, limits.maxStepTokens);
     this.parts = { ...parts, buffer: memory.allocate('f32', parts.elements) };
-    if (!shape.hasSinks) this.noSinks = noSinksOf(memory, shape);
+    if (!shape.hasSinks) this.noSinks = memory.upload(new Float32Array(shape.heads).fill(kernels.NO_SINK));
     if (!site.fusions.has(COMBINED_SPLIT) || !this.isFused) return;
     this.combining = {
       arrivals: memory.upload(new Int32Array(shape.kvHeads * kernels.headTiles(shape.heads / shape.kvHeads))),
@@ -148,7 +145,7 @@ export class PagedAttention implements AttentionVariant {
   get splits(): AttentionSplits | undefined {
     const { shape, cache } = this.site;
     if (this.large !== undefined) return this.large.splits;
-    if (this.hostTileRows !== undefined) return { rows: 0, most: 1, tileRows: this.hostTileRows };
+    if (this.host !== undefined) return this.host.splits;
     const tileRows = kernels.tileRows(shape, cache.type) as number;
     return this.parts && { rows: this.parts.rows, most: this.parts.splits, tileRows };
   }
@@ -197,13 +194,8 @@ export class PagedAttention implements AttentionVariant {
       this.large.record({ ...values, softcap }, dims);
       return;
     }
-    const launch: Launch = (...launched) => plan.launch(...launched);
-    const tiles = { index: COUNT_TILES, max: limits.maxStepTokens };
-    const headSinks = sinks ?? (this.noSinks as DeviceBuffer);
-    const tileValues = { ...values, softcap, sinks: headSinks, tiles: tables.at('tiles') };
-    if (this.hostTileRows !== undefined) {
-      const on = { launch, threads: this.site.device.threads };
-      kernels.launchAttentionRows(on, shape, sinks !== undefined, { tokens, tiles }, tileValues, dims);
+    if (this.host !== undefined) {
+      this.host.record({ ...values, softcap }, sinks, dims);
       return;
     }
     if (this.parts === undefined || cache.type === 'f32') {
@@ -216,9 +208,12 @@ export class PagedAttention implements AttentionVariant {
       tokens,
       splitRows: { index: COUNT_SPLIT_ROWS, max: this.parts.rows },
       splits: { index: COUNT_SPLITS, max: this.parts.splits },
-      tiles,
+      tiles: { index: COUNT_TILES, max: limits.maxStepTokens },
     };
+    const launch: Launch = (...launched) => plan.launch(...launched);
     const on = { launch, device: this.site.device.deviceClass };
+    const headSinks = sinks ?? (this.noSinks as DeviceBuffer);
+    const tileValues = { ...values, softcap, sinks: headSinks, tiles: tables.at('tiles') };
     kernels.launchAttentionTile(on, cache.type, shape, this.parts, counts, tileValues, dims, {
       attended,
       rotated: singleToken,
@@ -287,81 +282,4 @@ export class PagedAttention implements AttentionVariant {
       multiToken: { count: this.tokens, atLeast: 2 },
     };
   }
-}
-
-/** `[heads]` f32, of layers without sinks. */
-const noSinksOf = (memory: Allocator, { heads }: Pick<Attention, 'heads'>): DeviceBuffer =>
-  memory.upload(new Float32Array(heads).fill(kernels.NO_SINK));
-
-/** Rotation tables of heads. */
-const anglesOf = ({ dimensions: rotary, pairing }: Rope, { cosine, sine }: RopeTables) => ({
-  cosine,
-  sine,
-  rotary,
-  adjacent: pairing === 'interleaved' ? 1 : 0,
-});
-
-/** The slots as kernels of a layer see them: from where the block table they read is at its place. */
-function slotsOf({ buffer, arena }: Slots, { isSlidingWindow }: LayerCache): DeviceBuffer {
-  return isSlidingWindow ? bufferFrom(buffer, arena.windowTable) : buffer;
-}
-
-/** RoPE of the first heads of each row. */
-export function rotate(
-  { tables, plan, shape, limits }: AttentionSite,
-  rope: Rope,
-  ropes: RopeTables,
-  qkv: DeviceBuffer,
-  heads: number,
-): void {
-  const { kvHeads, headDim: head_dim } = shape;
-  plan.launch(
-    kernels.rope,
-    {
-      x: qkv,
-      ...anglesOf(rope, ropes),
-      row_position: tables.at('rowPosition'),
-      row_heads: shape.heads + 2 * kvHeads,
-      head_dim,
-    },
-    {
-      heads,
-      tokens: { index: COUNT_TOKENS, max: limits.maxStepTokens },
-      max_position: limits.maxContext,
-      half_rotary: rope.dimensions / 2,
-    },
-  );
-}
-
-/** RoPE and the append to the cache, a launch each. */
-export function rotateAndAppend(
-  site: AttentionSite,
-  layer: LayerCache,
-  rope: Rope,
-  ropes: RopeTables,
-  qkv: DeviceBuffer,
-): void {
-  const { tables, plan, shape, limits, cache, slots } = site;
-  const { heads, kvHeads, headDim } = shape;
-  rotate(site, rope, ropes, qkv, heads + kvHeads);
-  plan.launch(
-    kernels.kvAppend(cache.type),
-    {
-      qkv,
-      k_cache: layer.k,
-      v_cache: layer.v,
-      row_position: tables.at('rowPosition'),
-      row_slot: tables.at('rowSlot'),
-      slots: slotsOf(slots, layer),
-      slot_words: slots.arena.slotWords,
-      heads,
-      kv_heads: kvHeads,
-      head_dim: headDim,
-    },
-    {
-      slot_count: slots.arena.slots,
-      blocks: layer.blocks,
-      tokens: { index: COUNT_TOKENS, max: limits.maxStepTokens },
-    },
-  );
 }

@@ -3,14 +3,8 @@ import * as kernels from '../kernels/index.js';
 import type { LayerCache } from '../model/kv-cache.js';
 import { COUNT_TOKENS } from '../model/step-counts.js';
 import type { Rope } from '../model/values.js';
-import {
-  type AttentionExtras,
-  type AttentionSite,
-  type AttentionVariant,
-  type RopeTables,
-  rotate,
-  rotateAndAppend,
-} from './paged-attention.js';
+import type { AttentionExtras, AttentionSite, AttentionVariant, RopeTables } from './paged-attention.js';
+import { rotate, rotateAndAppend } from './rotate-append.js';
 
 /** Memory for the scores of a group of rows; groups take their turns in it. */
 const SCORE_BYTES = 64 << 20;
