@@ -1,4 +1,5 @@
-import { mkdtempSync } from 'node:fs';
+import { randomFillSync } from 'node:crypto';
+import { existsSync, mkdtempSync, statSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -90,6 +91,27 @@ describe('rocmforge synth', () => {
     expect(tokens).toHaveLength(size);
     expect(types).toHaveLength(size);
     expect(new Set(tokens).size).toBe(size);
+  });
+
+  it('has no file under its name before all of it is written, and the earlier one until then', () => {
+    const file = path.join(path.dirname(output), 'beside.gguf');
+    let seen: (number | undefined)[] = [];
+    const write = () =>
+      synth({
+        shape: 'tiny',
+        type: 'F16',
+        output: file,
+        random: (bytes) => {
+          seen.push(statSync(file, { throwIfNoEntry: false })?.size);
+          return randomFillSync(bytes);
+        },
+      });
+    const size = write();
+    expect(new Set(seen)).toEqual(new Set([undefined]));
+    seen = [];
+    write();
+    expect(new Set(seen)).toEqual(new Set([size]));
+    expect(existsSync(`${file}.part`)).toBe(false);
   });
 
   it('refuses a shape or type that it does not know, and says which there are', () => {

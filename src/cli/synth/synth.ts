@@ -1,3 +1,4 @@
+import { realpathSync, renameSync, statSync } from 'node:fs';
 import { RocmForgeError } from '../../shared/errors.js';
 import type { TensorTypeName } from '../../shared/gguf/tensor-types.js';
 import { type GgufValue, type TensorSource, writeGguf } from '../../shared/gguf/writer.js';
@@ -44,8 +45,21 @@ export function synth(options: SynthOptions): number {
     ...metadata(shape, name),
   };
   return outputOf(`--output ${options.output}`, () =>
-    writeGguf(options.output, keys, tensors(shape, type, new RandomWeights(options.random))),
+    writeBeside(options.output, (file) =>
+      writeGguf(file, keys, tensors(shape, type, new RandomWeights(options.random))),
+    ),
   );
+}
+
+/** Writes `<path>.part`, and renames it: a process that is ended leaves no half of a model under its name. */
+function writeBeside<T>(path: string, write: (file: string) => T): T {
+  const stats = statSync(path, { throwIfNoEntry: false });
+  if (stats !== undefined && !stats.isFile()) return write(path);
+  const target = stats === undefined ? path : realpathSync(path);
+  const beside = `${target}.part`;
+  const result = write(beside);
+  renameSync(beside, target);
+  return result;
 }
 
 /** Rows that a net's convolution sees; of so many blocks the last has attention. */
