@@ -1,64 +1,22 @@
 // attention_rows: attention_paged of tiles of consecutive rows of one slot, with the same bits
 //
-// For prompts on a CPU: the queries of a tile and of the heads that share a KV head take each KV block together.
+// For a CPU: the rows of a tile and the heads that share a KV head take each KV block together.
 #include "forge/attention_rows.h"
 
 namespace {
 using namespace forge;
 
-// Queries of a tile: of each of its rows, the heads that share a KV head.
-template <int HEAD_DIM>
-struct TileQueries {
-  const float* __restrict qkv;
-  float* __restrict out;
-  const float* __restrict sinks;
-  int heads, kv_heads;
-  int row = 0, position = 0, head = 0, group = 0;  // the first query's, and heads of a row
-};
-template <int HEAD_DIM>
-DEVICE int position_of(const TileQueries<HEAD_DIM>& tile, int query) {
-  return tile.position + query / tile.group;
-}
-template <int HEAD_DIM>
-DEVICE const float* query_of(const TileQueries<HEAD_DIM>& tile, int query) {
-  const size_t row = tile.row + query / tile.group, head = tile.head + query % tile.group;
-  return tile.qkv + (row * (tile.heads + 2 * tile.kv_heads) + head) * HEAD_DIM;
-}
+// Adds the head's sink, and writes the result.
 template <int HEAD_DIM, int E>
-DEVICE void finish(const TileQueries<HEAD_DIM>& tile, int query, Partial<E>& total) {
-  const size_t row = tile.row + query / tile.group, head = tile.head + query % tile.group;
-  add_sink(total, tile.sinks[head]);
-  if (wave_id() == 0) write_result<HEAD_DIM>(total, tile.out + (row * tile.heads + head) * HEAD_DIM);
-}
-
-#if WAVE == 1
-// Calls take(i, range, integral constant) for the queries from i on, four, two or one, that attend to the same tokens
-// of a block; not for those that attend to none.
-template <class RangeOf, class Take>
-DEVICE void for_alike(int count, const RangeOf& range_of, const Take& take) {
-  for (int i = 0; i < count;) {
-    const TokenRange range = range_of(i);
-    int alike = 1;
-    while (alike < 4 && i + alike < count && range_of(i + alike) == range) alike++;
-    if (range.first >= range.end) {
-      i += 1;
-    } else if (alike == 4) {
-      take(i, range, std::integral_constant<int, 4>());
-      i += 4;
-    } else if (alike > 1) {
-      take(i, range, std::integral_constant<int, 2>());
-      i += 2;
-    } else {
-      take(i, range, std::integral_constant<int, 1>());
-      i += 1;
-    }
-  }
+DEVICE void finish(const TileQueries<HEAD_DIM>& tile, int query, Partial<E>& total, const float* sinks) {
+  add_sink(total, sinks[head_of(tile, query)]);
+  write_result<HEAD_DIM>(total, result_of(tile, query));
 }
 
 // Queries from .. from + count - 1 of a tile.
 template <int HEAD_DIM, class T>
-void attend_together(const TileQueries<HEAD_DIM>& tile, const PagedHead<T>& cache, Scoring scoring, int from,
-                     int count) {
+void attend_together(const TileQueries<HEAD_DIM>& tile, const PagedHead<T>& cache, Scoring scoring, const float* sinks,
+                     int from, int count) {
   constexpr int MOST = tile_queries(HEAD_DIM);
   Partial<HEAD_DIM> totals[MOST], parts[MOST];
   FloatBlock<HEAD_DIM> floats;
@@ -72,6 +30,15 @@ void attend_together(const TileQueries<HEAD_DIM>& tile, const PagedHead<T>& cach
     begins[i] = window_begin(position_of(tile, from + i), scoring.window);
     ends[i] = position_of(tile, from + i) + 1;
   }
+  const auto score = [&](float* products, int) {
+    if (scoring.softcap == 0.0f) {
+      SIMD
+      for (int token = 0; token < KV_BLOCK_TOKENS; token++) products[token] *= scoring.scale;
+    } else {
+      SIMD
+      for (int token = 0; token < KV_BLOCK_TOKENS; token++) products[token] = score_of(products[token], scoring);
+    }
+  };
   // Positions never fall from one query to the next.
   const int begin = begins[0], end = ends[count - 1];
   for (int split = begin / SPLIT * SPLIT; split < end; split += SPLIT) {
@@ -85,7 +52,7 @@ void attend_together(const TileQueries<HEAD_DIM>& tile, const PagedHead<T>& cach
       load_block(floats, cache.k_cache + offset);
       for_alike(count, range_of, [&](int i, TokenRange range, auto together) {
         constexpr int Q = decltype(together)::value;
-        weigh<HEAD_DIM, Q>(weights + i, corrections + i, parts + i, floats, queries + i, range, scoring);
+        weigh<HEAD_DIM, Q>(weights + i, corrections + i, parts + i, floats, queries + i, range, score);
       });
       load_block(floats, cache.v_cache + offset);
       for_alike(count, range_of, [&](int i, TokenRange range, auto together) {
@@ -97,16 +64,16 @@ void attend_together(const TileQueries<HEAD_DIM>& tile, const PagedHead<T>& cach
       if (begins[i] < split + SPLIT && split < ends[i]) combine(totals[i], parts[i]);
     }
   }
-  for (int i = 0; i < count; i++) finish(tile, from + i, totals[i]);
+  for (int i = 0; i < count; i++) finish(tile, from + i, totals[i], sinks);
 }
-#endif
 
 // Grid: x = kv_heads, y = tiles.
 template <int HEAD_DIM, class T>
 DEVICE void attention_rows(Dim3 block, TileQueries<HEAD_DIM> tile, const T* __restrict k_cache,
                            const T* __restrict v_cache, const int32_t* __restrict tiles,
                            const int32_t* __restrict row_position, const int32_t* __restrict row_slot,
-                           const int32_t* __restrict slots, int slot_words, Scoring scoring) {
+                           const int32_t* __restrict slots, int slot_words, const float* __restrict sinks,
+                           Scoring scoring) {
   const int kv_head = block.x;
   tile.group = tile.heads / tile.kv_heads;
   tile.head = kv_head * tile.group;
@@ -115,36 +82,32 @@ DEVICE void attention_rows(Dim3 block, TileQueries<HEAD_DIM> tile, const T* __re
   const int queries = tiles[2 * block.y + 1] * tile.group;
   const int32_t* block_table = block_table_of(slots, row_slot[tile.row], slot_words);
   const PagedHead<T> cache{k_cache, v_cache, block_table, tile.kv_heads, kv_head};
-#if WAVE == 1
-  // One query shares its keys with none.
-  if (queries > 1) {
-    constexpr int MOST = tile_queries(HEAD_DIM);
-    for (int from = 0; from < queries; from += MOST) {
-      attend_together(tile, cache, scoring, from, min_of(MOST, queries - from));
-    }
+  if (queries == 1) {
+    // It shares its keys with none.
+    auto total = attend_context<HEAD_DIM>(cache, query_of(tile, 0), tile.position, scoring);
+    finish(tile, 0, total, sinks);
     return;
   }
-#endif
-  for (int i = 0; i < queries; i++) {
-    auto total = attend_context<HEAD_DIM>(cache, query_of(tile, i), position_of(tile, i), scoring);
-    finish(tile, i, total);
+  constexpr int MOST = tile_queries(HEAD_DIM);
+  for (int from = 0; from < queries; from += MOST) {
+    attend_together(tile, cache, scoring, sinks, from, min_of(MOST, queries - from));
   }
 }
 }  // namespace
 
-#define ATTENTION_ROWS(head_dim)                                                                                     \
-  KERNEL(attention_rows_f16_d##head_dim,                                                                             \
-         const float* __restrict qkv,             /* [tokens, heads + 2 * kv_heads, head_dim], q rotated */          \
-         const forge::half_t* __restrict k_cache, /* [blocks, kv_heads, KV_BLOCK_TOKENS, head_dim] */                \
-         const forge::half_t* __restrict v_cache, /* the same */                                                     \
-         float* __restrict out,                   /* [tokens, heads, head_dim] */                                    \
-         const int32_t* __restrict tiles,         /* [tiles, 2], first row and number of rows */                     \
-         const int32_t* __restrict row_position, const int32_t* __restrict row_slot, /* [tokens] */                  \
-         const int32_t* __restrict slots,                                            /* [slots, slot_words] */       \
-         int slot_words, const float* __restrict sinks,                              /* [heads] */                   \
-         int heads, int kv_heads, int window, float scale, float softcap) {                                          \
-    attention_rows<head_dim>(BLOCK_INDEX, {qkv, out, sinks, heads, kv_heads}, k_cache, v_cache, tiles, row_position, \
-                             row_slot, slots, slot_words, {scale, softcap, window});                                 \
+#define ATTENTION_ROWS(head_dim)                                                                               \
+  KERNEL(attention_rows_f16_d##head_dim,                                                                       \
+         const float* __restrict qkv,             /* [tokens, heads + 2 * kv_heads, head_dim], q rotated */    \
+         const forge::half_t* __restrict k_cache, /* [blocks, kv_heads, KV_BLOCK_TOKENS, head_dim] */          \
+         const forge::half_t* __restrict v_cache, /* the same */                                               \
+         float* __restrict out,                   /* [tokens, heads, head_dim] */                              \
+         const int32_t* __restrict tiles,         /* [tiles, 2], first row and number of rows */               \
+         const int32_t* __restrict row_position, const int32_t* __restrict row_slot, /* [tokens] */            \
+         const int32_t* __restrict slots,                                            /* [slots, slot_words] */ \
+         int slot_words, const float* __restrict sinks,                              /* [heads] */             \
+         int heads, int kv_heads, int window, float scale, float softcap) {                                    \
+    attention_rows<head_dim>(BLOCK_INDEX, {qkv, out, heads, kv_heads}, k_cache, v_cache, tiles, row_position,  \
+                             row_slot, slots, slot_words, sinks, {scale, softcap, window});                    \
   }
 
 FORGE_ROWS_HEAD_DIMS(ATTENTION_ROWS)

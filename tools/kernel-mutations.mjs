@@ -506,6 +506,20 @@ export const MUTATIONS = [
     test: 'attention_rows',
   },
   {
+    name: 'attention encoder rows: one row too few to the right',
+    file: 'attention_encoder_rows.hip',
+    from: 'position + sight.reach + 1)',
+    to: 'position + sight.reach)',
+    test: 'attention_encoder',
+  },
+  {
+    name: "attention encoder rows: the first head's slope for all",
+    file: 'attention_encoder_rows.hip',
+    from: 'sight.slopes[head_of(tile, from + first + i)]',
+    to: 'sight.slopes[head_of(tile, 0)]',
+    test: 'attention_encoder',
+  },
+  {
     name: 'attention: values of a q8_0 cache by the scale of their first group',
     file: 'forge/kv_q8.h',
     from: 'broadcast(weight * to_float(scales[i / KV_Q8_GROUP]))',

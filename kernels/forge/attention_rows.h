@@ -5,13 +5,39 @@
 
 #include "attention.h"
 
-#if WAVE == 1
 namespace forge {
+
+// Queries of a tile: of each of its rows, the heads that share a KV head.
+template <int HEAD_DIM>
+struct TileQueries {
+  const float* __restrict qkv;
+  float* __restrict out;
+  int heads, kv_heads;
+  int row = 0, position = 0, head = 0, group = 0;  // the first query's, and heads of a row
+};
+template <int HEAD_DIM>
+DEVICE int position_of(const TileQueries<HEAD_DIM>& tile, int query) {
+  return tile.position + query / tile.group;
+}
+template <int HEAD_DIM>
+DEVICE int head_of(const TileQueries<HEAD_DIM>& tile, int query) {
+  return tile.head + query % tile.group;
+}
+template <int HEAD_DIM>
+DEVICE const float* query_of(const TileQueries<HEAD_DIM>& tile, int query) {
+  const size_t row = tile.row + query / tile.group;
+  return tile.qkv + (row * (tile.heads + 2 * tile.kv_heads) + head_of(tile, query)) * HEAD_DIM;
+}
+template <int HEAD_DIM>
+DEVICE float* result_of(const TileQueries<HEAD_DIM>& tile, int query) {
+  const size_t row = tile.row + query / tile.group;
+  return tile.out + (row * tile.heads + head_of(tile, query)) * HEAD_DIM;
+}
 
 // Queries that share a converted block: their results stay in the first-level cache.
 constexpr int tile_queries(int head_dim) { return max_of(16, min_of(32, 4096 / head_dim)); }
 
-// Keys or values of a KV block of one head.
+// Keys or values of a KV block of one head, or of as many rows.
 template <int HEAD_DIM>
 struct FloatBlock {
   alignas(64) float tokens[KV_BLOCK_TOKENS][HEAD_DIM];
@@ -22,6 +48,14 @@ template <int HEAD_DIM, class T>
 DEVICE void load_block(FloatBlock<HEAD_DIM>& to, const T* block) {
   for (int i = 0; i < KV_BLOCK_TOKENS * HEAD_DIM; i += SIMD_WIDTH) {
     store_vector(to.tokens[0] + i, load_vector(block + i));
+  }
+}
+
+// The same of `count` rows that lie `stride` apart.
+template <int HEAD_DIM>
+DEVICE void load_rows(FloatBlock<HEAD_DIM>& to, const float* rows, size_t stride, int count) {
+  for (int token = 0; token < count; token++) {
+    std::memcpy(to.tokens[token], rows + token * stride, sizeof(to.tokens[token]));
   }
 }
 
@@ -155,24 +189,17 @@ DEVICE void add_values(Partial<HEAD_DIM>* parts, const FloatBlock<HEAD_DIM>& val
 }
 
 // The weights of a block's tokens for Q queries that attend to the same of them, and the factors of what the queries
-// have of earlier tokens: add_tokens up to its values.
-template <int HEAD_DIM, int Q>
+// have of earlier tokens: add_tokens up to its values. score(products, i) turns the products of query i into scores.
+template <int HEAD_DIM, int Q, class Score>
 DEVICE void weigh(float (*weights)[KV_BLOCK_TOKENS], float* corrections, Partial<HEAD_DIM>* parts,
-                  const FloatBlock<HEAD_DIM>& keys, const float* const* q, TokenRange range, Scoring scoring) {
+                  const FloatBlock<HEAD_DIM>& keys, const float* const* q, TokenRange range, const Score& score) {
   if constexpr (Q == 1) {
     key_products<HEAD_DIM, 1>(weights, keys, q);
   } else {
     for (int i = 0; i < Q; i += 2) key_products<HEAD_DIM, 2>(weights + i, keys, q + i);
   }
   float sums[Q];
-  float* all = weights[0];
-  if (scoring.softcap == 0.0f) {
-    SIMD
-    for (int i = 0; i < Q * KV_BLOCK_TOKENS; i++) all[i] *= scoring.scale;
-  } else {
-    SIMD
-    for (int i = 0; i < Q * KV_BLOCK_TOKENS; i++) all[i] = score_of(all[i], scoring);
-  }
+  for (int i = 0; i < Q; i++) score(weights[i], i);
   for (int i = 0; i < Q; i++) {
     const float* weight = weights[i];
     float largest = parts[i].largest;
@@ -200,5 +227,27 @@ DEVICE void weigh(float (*weights)[KV_BLOCK_TOKENS], float* corrections, Partial
   for (int i = 0; i < Q; i++) parts[i].sum = sums[i];
 }
 
+// Calls take(i, range, integral constant) for the queries from i on, four, two or one, that attend to the same tokens
+// of a block; not for those that attend to none.
+template <class RangeOf, class Take>
+DEVICE void for_alike(int count, const RangeOf& range_of, const Take& take) {
+  for (int i = 0; i < count;) {
+    const TokenRange range = range_of(i);
+    int alike = 1;
+    while (alike < 4 && i + alike < count && range_of(i + alike) == range) alike++;
+    if (range.first >= range.end) {
+      i += 1;
+    } else if (alike == 4) {
+      take(i, range, std::integral_constant<int, 4>());
+      i += 4;
+    } else if (alike > 1) {
+      take(i, range, std::integral_constant<int, 2>());
+      i += 2;
+    } else {
+      take(i, range, std::integral_constant<int, 1>());
+      i += 1;
+    }
+  }
+}
+
 }  // namespace forge
-#endif

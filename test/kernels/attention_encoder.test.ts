@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import {
+  attentionEncoderRows,
   attentionEncoderTile,
   ENCODER_TILE_HEAD_DIMS,
   ENCODER_TILE_ROWS,
@@ -137,6 +138,41 @@ onEachTarget('attention_encoder', (target) => {
     const none = await target.launch(rowWise(16), values, { tokens: 1 });
     expect([...(none.out as Float32Array)]).toEqual(Array(16).fill(0));
   });
+});
+
+onEachTarget('attention_encoder_rows', (target) => {
+  const shapes = fc.record({
+    lengths: fc.array(fc.integer({ min: 1, max: 160 }), { minLength: 1, maxLength: 3 }),
+    kvHeads: fc.integer({ min: 1, max: 2 }),
+    group: fc.integer({ min: 1, max: 3 }),
+    headDim: fc.constantFrom(...ENCODER_TILE_HEAD_DIMS),
+    most: fc.integer({ min: 1, max: ENCODER_TILE_ROWS }),
+  });
+
+  it('has the bits of attention_encoder, whatever the tiles', () =>
+    target.check(
+      fc.tuple(
+        shapes,
+        fills('normal', 'zeros', 'ones', 'denormal'),
+        fc.constantFrom(0, 1, 5, 15, 16, 64, 100),
+        fc.constantFrom(0, 0.25, 0.5),
+        seed,
+      ),
+      async ([{ group, most, ...shape }, kind, reach, slope, start]) => {
+        const one = { ...shape, heads: group * shape.kvHeads };
+        const scale = Math.fround(1 / Math.sqrt(one.headDim));
+        const slopes = Float32Array.from({ length: one.heads }, (_, head) => slope ** (1 + head));
+        const qkv = qkvOf(one, kind, new Random(start));
+        const places = placesOf(one.lengths);
+        const tiles = tilesOf(one.lengths, most);
+        const { out } = await target.launch(
+          attentionEncoderRows(one.headDim),
+          { qkv, ...places, slopes, heads: one.heads, kv_heads: one.kvHeads, reach, scale, tiles },
+          { tokens: places.row_position.length, tiles: tiles.length / 2 },
+        );
+        expect(out).toEqual(await run(target, one, qkv, { scale, reach, slopes }));
+      },
+    ));
 });
 
 onEachTarget('attention_encoder_tile', (target) => {

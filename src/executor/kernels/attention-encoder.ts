@@ -66,7 +66,28 @@ export const attentionEncoderTile = (headDim: number) =>
     tolerance,
   });
 
+/** attention_encoder on the CPU, of the same tiles, with the same bits. */
+export const attentionEncoderRows = (headDim: number) =>
+  defineKernel({
+    name: `attention_encoder_rows_d${headDim}`,
+    source: 'attention_encoder_rows.hip',
+    on: 'host',
+    isCpuOnly: true,
+    summary: 'attention_encoder of tiles of consecutive rows of one sequence, with the same bits',
+    arguments: [
+      qkvOf(`${headDim}`),
+      output('out', 'f32', 'tokens', 'heads', `${headDim}`),
+      input('tiles', 'i32', 'tiles', '2'),
+      ...sequenceArguments,
+    ],
+    grid: [{ of: 'kv_heads' }, { of: 'tiles' }],
+    multiples: [['heads', 'kv_heads']],
+    order: ORDER.sixteens,
+    tolerance,
+  });
+
 export const attentionEncoderContracts: readonly KernelContract[] = [
   ...HEAD_DIMS.map(attentionEncoder),
   ...ENCODER_TILE_HEAD_DIMS.map(attentionEncoderTile),
+  ...ENCODER_TILE_HEAD_DIMS.map(attentionEncoderRows),
 ];

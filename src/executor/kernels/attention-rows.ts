@@ -3,17 +3,14 @@ import { type AttentionShape, attentionPaged } from './attention.js';
 import { attentionSinks } from './attention-sinks.js';
 import type { Launch, StepCount, ValuesOf } from './launch-plan.js';
 import {
-  HEAD_DIMS,
   type KvCacheType,
   qkvOf,
+  ROWS_HEAD_DIMS,
   readCache,
   rowArguments,
   scoringArguments,
   sinksOf,
 } from './paged-cache.js';
-
-/** Head sizes that {@link attentionRows} is built for: of larger ones a block's keys and values leave the first-level cache. */
-export const ROWS_HEAD_DIMS: readonly number[] = HEAD_DIMS.filter((headDim) => headDim <= 256);
 
 /** Queries of a tile that is worth the conversion of keys and values. */
 const ROWS_QUERIES = 32;
@@ -28,6 +25,7 @@ export const attentionRows = (headDim: number) => {
     name: `attention_rows_f16_d${headDim}`,
     source: 'attention_rows.hip',
     on: 'host',
+    isCpuOnly: true,
     summary: 'attention_paged of tiles of consecutive rows of one slot, with the same bits',
     arguments: [
       qkvOf(`${headDim}`),

@@ -36,11 +36,21 @@ export class EncoderAttention {
       ...{ slopes: this.slopesOf(sight, heads), heads, kv_heads: kvHeads, reach: sight.reach ?? 0, scale },
     };
     const tokens = { index: COUNT_TOKENS, max: limits.maxStepTokens };
-    if (device.isHost || !kernels.ENCODER_TILE_HEAD_DIMS.includes(headDim)) {
+    const tiles = { index: COUNT_TILES, max: limits.maxStepTokens };
+    const [tiled, dims] = [
+      { ...values, tiles: tables.at('tiles') },
+      { tokens, tiles },
+    ];
+    if (!kernels.ENCODER_TILE_HEAD_DIMS.includes(headDim)) {
       plan.launch(kernels.attentionEncoder(headDim), values, { tokens });
+    } else if (device.isHost) {
+      // So many tiles occupy all threads.
+      const enough = Math.ceil(device.threads / kvHeads);
+      const few = { count: tiles, atMost: enough - 1 };
+      if (enough > 1) plan.launch(kernels.attentionEncoder(headDim), values, { tokens }, few);
+      plan.launch(kernels.attentionEncoderRows(headDim), tiled, dims, { count: tiles, atLeast: enough });
     } else {
-      const tiles = { index: COUNT_TILES, max: limits.maxStepTokens };
-      plan.launch(kernels.attentionEncoderTile(headDim), { ...values, tiles: tables.at('tiles') }, { tokens, tiles });
+      plan.launch(kernels.attentionEncoderTile(headDim), tiled, dims);
     }
   }
 
