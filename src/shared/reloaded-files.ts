@@ -25,12 +25,12 @@ export class ReloadedFiles<T> {
   private readonly timer: NodeJS.Timeout;
 
   /**
-   * @param parse says what the texts of the files, in their order, mean; throws RocmForgeError where they mean nothing
+   * @param parse content of the texts of the files, in their order; throws RocmForgeError for invalid ones. `isReload` is false at the start
    * @throws RocmForgeError `INVALID_OPTION` for a file that cannot be read, and what `parse` throws
    */
   constructor(
     private readonly files: readonly OptionFile[],
-    private readonly parse: (texts: readonly string[]) => T,
+    private readonly parse: (texts: readonly string[], isReload: boolean) => T,
     private readonly log: Logger,
   ) {
     const stats = files.map((file) => attempt(file, () => statSync(file.path, { bigint: true })));
@@ -38,7 +38,7 @@ export class ReloadedFiles<T> {
       checkReadable(files[i] as OptionFile, stats);
     });
     const texts = files.map((file) => attempt(file, () => readFileSync(file.path, 'utf8')));
-    this.value = parse(texts);
+    this.value = parse(texts, false);
     this.contents = JSON.stringify(texts);
     this.stamp = stampOf(stats);
     this.mayBeStale = isFresh(stats);
@@ -75,11 +75,13 @@ export class ReloadedFiles<T> {
         checkReadable(this.files[i] as OptionFile, stats);
       });
       const texts = await this.ofEach((path) => readFile(path, 'utf8'));
+      // It may be written next.
+      if (this.mayBeStale && texts.includes('')) return;
       const contents = JSON.stringify(texts);
       if (contents === this.contents) return;
       this.contents = contents;
-      this.value = this.parse(texts);
-      this.log.info({ files: this.paths }, 'files were read again');
+      this.value = this.parse(texts, true);
+      this.log.info({ files: this.paths }, 'files were reloaded');
       for (const listener of this.listeners) listener(this.value);
     } catch (error) {
       this.complain(error as Error);
@@ -108,7 +110,10 @@ export class ReloadedFiles<T> {
     const complaint = `${this.stamp} ${message}`;
     if (complaint === this.lastComplaint) return;
     this.lastComplaint = complaint;
-    this.log.warn({ files: this.paths, why: message }, 'files were not read again; what they said before holds');
+    this.log.warn(
+      { files: this.paths, why: message },
+      'files were not reloaded: their previous content stays in effect',
+    );
   }
 }
 

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, renameSync, rmSync, utimesSync, writeFileSync }
 import os from 'node:os';
 import path from 'node:path';
 import { pino } from 'pino';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { ReloadedFiles } from '../../src/shared/reloaded-files.js';
 
 let file: string;
@@ -51,6 +51,19 @@ it('sees a change within one tick of the file’s clock and of the same length',
     await files.check();
     expect(files.current()).toBe(`${text} 1`);
   }
+});
+
+it('waits a moment before it takes an empty file, which may be written next', async () => {
+  writeFileSync(file, '');
+  await files.check();
+  expect(files.current()).toBe('one 1');
+  vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 2000 });
+  try {
+    await files.check();
+  } finally {
+    vi.useRealTimers();
+  }
+  expect(files.current()).toBe(' 1');
 });
 
 it('tells nobody when a file was touched and says the same', async () => {

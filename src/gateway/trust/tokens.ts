@@ -15,8 +15,11 @@ export class BearerTokens {
   private readonly blind = randomBytes(TOKEN_BYTES);
   private readonly names = new Map<string, string>();
 
-  /** @throws RocmForgeError `INVALID_OPTION`, naming the first line that is not understood */
-  constructor(path: string, text: string) {
+  /**
+   * @param mayBeEmpty true where all tokens may have been revoked
+   * @throws RocmForgeError `INVALID_OPTION`, naming the first line that is not understood
+   */
+  constructor(path: string, text: string, mayBeEmpty = false) {
     const lines = text.split('\n');
     if (lines.at(-1) === '') lines.pop();
     lines.forEach((line, i) => {
@@ -31,7 +34,7 @@ export class BearerTokens {
       }
       this.names.set(key, name);
     });
-    if (lines.length === 0) {
+    if (lines.length === 0 && !mayBeEmpty) {
       throw new RocmForgeError('INVALID_OPTION', `${path} holds no token; rocmforge token NAME writes a line`);
     }
   }

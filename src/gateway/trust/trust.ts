@@ -56,9 +56,15 @@ export class Trust {
     if ((tlsCert === undefined) !== (tlsKey === undefined)) throw needs('--tls-cert and --tls-key need', 'each other');
     if (tlsClientCa !== undefined && tlsCert === undefined)
       throw needs('--tls-client-ca needs', '--tls-cert and --tls-key');
-    const read = <T>(option: string, path: string | undefined, parse: (path: string, text: string) => T) =>
-      path === undefined ? undefined : new ReloadedFiles([{ option, path }], ([text = '']) => parse(path, text), log);
-    this.tokens = read('token-file', tokenFile, (path, text) => new BearerTokens(path, text));
+    const read = <T>(
+      option: string,
+      path: string | undefined,
+      parse: (path: string, text: string, isReload: boolean) => T,
+    ) =>
+      path === undefined
+        ? undefined
+        : new ReloadedFiles([{ option, path }], ([text = ''], isReload) => parse(path, text, isReload), log);
+    this.tokens = read('token-file', tokenFile, (path, text, isReload) => new BearerTokens(path, text, isReload));
     this.jwts = read('jwks-file', jwksFile, (path, text) => new JwtVerifier(path, text, claims));
     this.limits = read('limits-file', limitsFile, readLimits);
     this.proxied = new ProxiedClients(new TrustedProxies(options.trustedProxies), (header) =>

@@ -40,6 +40,7 @@ it.each([
 
 it('refuses a file of no tokens', () => {
   expect(() => new BearerTokens('tokens', '')).toThrow('tokens holds no token');
+  expect(new BearerTokens('tokens', '', true).nameOf('one')).toBeUndefined();
 });
 
 it('makes tokens that its file knows, each another one', () => {
