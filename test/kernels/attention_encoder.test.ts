@@ -9,6 +9,7 @@ import {
   attentionEncoder as rowWise,
 } from '../../src/executor/kernels/index.js';
 import { attentionEncoder } from './reference/attention_encoder.js';
+import { attentionEncoderRows as rowsReference } from './reference/attention_encoder_rows.js';
 import { attentionEncoderTile as tileReference } from './reference/attention_encoder_tile.js';
 import { expectClose } from './support/compare.js';
 import { onEachTarget, type Target } from './support/targets.js';
@@ -171,6 +172,8 @@ onEachTarget('attention_encoder_rows', (target) => {
           { tokens: places.row_position.length, tiles: tiles.length / 2 },
         );
         expect(out).toEqual(await run(target, one, qkv, { scale, reach, slopes }));
+        const expected = rowsReference(qkv, one.lengths, one, scale, { reach, slopes });
+        expectClose(attentionEncoderRows(one.headDim), out as Float32Array, expected, {});
       },
     ));
 });

@@ -6,7 +6,7 @@ import {
   attentionRows as contractOf,
   ROWS_HEAD_DIMS,
 } from '../../src/executor/kernels/index.js';
-import { attentionPaged as reference } from './reference/attention_paged.js';
+import { attentionRows as reference } from './reference/attention_rows.js';
 import { expectClose } from './support/compare.js';
 import { PagedStep, type Row, tileCases, tilesOf } from './support/paged-cases.js';
 import { onEachTarget, type Target } from './support/targets.js';

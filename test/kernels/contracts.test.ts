@@ -30,6 +30,7 @@ const FORBIDDEN = /\b(?:__builtin_)?(?:sin|cos|tan|tanh|pow|erf)f?\s*\(/;
 
 /** Operations that a test of several has. */
 const TESTED_TOGETHER: Readonly<Record<string, string>> = {
+  attention_encoder_rows: 'attention_encoder',
   attention_encoder_tile: 'attention_encoder',
   min_p: 'probability_filters',
   top_p: 'probability_filters',

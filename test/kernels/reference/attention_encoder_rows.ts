@@ -1,0 +1,1 @@
+export { attentionEncoder as attentionEncoderRows } from './attention_encoder.js';

@@ -1,0 +1,1 @@
+export { attentionPaged as attentionRows } from './attention_paged.js';
