@@ -1,3 +1,4 @@
+import path from 'node:path';
 import type { EventLoopBudget } from '../shared/event-loop-budget.js';
 import type { Fault } from '../shared/fault-log.js';
 import { PREDICTION } from '../shared/gguf/harmless.js';
@@ -266,7 +267,8 @@ function supervisorOptions(options: GatewayOptions, model: ServedModel): Supervi
     stateFolder: options.stateFolder,
     onDemand: options.load === 'on-demand' || options.load === 'on-command',
     load: {
-      path: model.file.path,
+      // An executor elsewhere may run in another folder.
+      path: 'spawn' in executor ? model.file.path : path.resolve(model.file.path),
       kvCacheType: KV_CACHE_TYPES[options.kvCacheType],
       maxContext: model.contextLength,
       maxSequences: options.maxSequences,

@@ -98,12 +98,15 @@ export async function startGateway(given: GivenGatewayOptions): Promise<Gateway>
     }),
   );
   const trust = new Trust(options, metrics, log);
-  if (trust.demandsBearer && trust.tls === undefined && !isLocal(options.listen)) {
+  const { listen, httpListen, moreHttpListen = [] } = options;
+  const reachable = [listen, httpListen, ...moreHttpListen].filter((at) => at !== undefined && !isLocal(at));
+  if (reachable.length > 0 && !trust.demandsCredential)
     log.warn(
-      { listen: options.listen },
-      'tokens and prompts come here in clear; use --tls-cert, or what speaks TLS in front',
+      { listen: reachable },
+      'every client that reaches this address is served; use --token-file or --tls-client-ca',
     );
-  }
+  if (reachable.length > 0 && trust.demandsBearer && trust.tls === undefined)
+    log.warn({ listen: reachable }, 'tokens and prompts arrive unencrypted; use --tls-cert, or a TLS proxy in front');
   const models: HostedModels = new HostedModels(served, options, metrics.models, {
     ...{ trust, log },
     onState: () => showHealth(),

@@ -85,7 +85,7 @@ const REFUSALS: readonly (readonly [string, string])[] = [
   ],
   [
     `serve --model ${DEMO} --executor 127.0.0.1:1 --replicas 2`,
-    '--replicas and --gpus cannot be combined with --executor',
+    '--replicas and --gpus cannot be combined with --executor; give --gpus to rocmforge executor',
   ],
   [
     `serve --model ${DEMO} --executor 127.0.0.1:1 --standby 1`,
@@ -114,7 +114,10 @@ const REFUSALS: readonly (readonly [string, string])[] = [
   [`serve --model ${DEMO} --gpus 0,1 --split layer --replicas 2`, '--replicas cannot be combined with --split'],
   [`serve --model ${DEMO} --gpus 0,1 --replicas 3`, '--replicas is 3, but --gpus names 2; leave --replicas out'],
   [`serve --model ${DEMO} --gpus 0,1 --device host`, '--gpus cannot be combined with --device host'],
-  [`serve --model ${DEMO} --device host --max-context 100000`, "--max-context 100000 is more than the model's 1024"],
+  [
+    `serve --model ${DEMO} --device host --max-context 100000`,
+    `--max-context 100000 is more than the context of ${DEMO}, 1024`,
+  ],
   [`serve --model ${DEMO} --device host --max-sequences 5000`, '--max-sequences is 5000; it must be from 1 to 4096'],
   [
     `serve --model ${DEMO} --device host --max-step-tokens 2 --max-sequences 3 --max-context 16 --listen nonsense`,

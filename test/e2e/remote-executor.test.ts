@@ -103,6 +103,22 @@ it('a shared secret lets its gateway in and nobody else, and may change while th
   expect(answer).toBe(1);
 });
 
+it('a model file that is missing on the executor’s host is named with the executor', async () => {
+  const address = await startExecutor('--insecure');
+  // A path that is another one in each process.
+  const file = `/proc/self/cwd/${path.basename(model)}`;
+  const before = process.cwd();
+  process.chdir(path.dirname(model));
+  try {
+    await expect(startTestGateway(file, { executor: { address } })).rejects.toMatchObject({
+      reason: 'MODEL_FILE_UNREADABLE',
+      message: `${file} does not exist on the host of the executor at ${address}; the model file must be at the same path there`,
+    });
+  } finally {
+    process.chdir(before);
+  }
+});
+
 describe.skipIf(!hasOpenssl)('over TLS', () => {
   it('gateway and executor each demand the other’s certificate', async () => {
     const authority = makeAuthority('cluster');

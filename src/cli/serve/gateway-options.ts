@@ -98,7 +98,8 @@ function executorsOf(options: Options): readonly Executor[] {
     throw new RocmForgeError('INVALID_OPTION', why);
   };
   if (executors !== undefined) {
-    if (replicas > 1 || gpus) refuse('--replicas and --gpus cannot be combined with --executor');
+    if (replicas > 1 || gpus)
+      refuse('--replicas and --gpus cannot be combined with --executor; give --gpus to rocmforge executor');
     if (standby >= executors.length)
       refuse(`--standby is ${standby}; it must be less than the ${executors.length} of --executor`);
     if (new Set(executors).size < executors.length) refuse('--executor names an address twice; give each address once');

@@ -1,4 +1,5 @@
 // One file because load, stream of steps and end of an executor are one state, and each decides what the others may do.
+import path from 'node:path';
 import type { ServerDuplexStream, ServerUnaryCall, ServerWritableStream, sendUnaryData } from '@grpc/grpc-js';
 import { asRocmForgeError, RocmForgeError } from '../../shared/errors.js';
 import { FAULT_PHASES, type FaultPhase } from '../../shared/fault-record.js';
@@ -164,7 +165,7 @@ export class ExecutorService {
       this.lease.heard();
       this.stamp('serving');
       this.health.setServing(true);
-      this.log.info({ architecture: model.architecture }, 'model ready');
+      this.log.info({ file: path.basename(load.path), architecture: model.architecture }, 'model ready');
       this.captureWhileIdle(model);
       // A caller that knows the epoch may send steps of it: it is sent to nobody else.
       const loaded = { ...describeModel(model, this.first), epoch: request.epoch, kvMemory: this.kvMemory };

@@ -200,7 +200,8 @@ export function checkLimits(request: LimitedRequest, facts: LimitFacts): void {
     if (size <= atMost) continue;
     if (field === 'priority') {
       // In which direction it counts differs between the APIs.
-      throw new RocmForgeError(reason, 'priority is more urgent than the --max-priority of this gateway', { field });
+      const message = `priority is more urgent than ${atMost}, the --max-priority of this gateway`;
+      throw new RocmForgeError(reason, message, { field });
     }
     const what = counts === 'value' ? `is ${size}` : `has ${size} ${counts}`;
     throw new RocmForgeError(reason, `${field} ${what}, more than the ${atMost} allowed`, { field });

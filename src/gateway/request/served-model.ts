@@ -86,7 +86,7 @@ export function readServedModel(file: string, options: ServedModelOptions): Serv
     if (options.maxContext !== undefined && options.maxContext > parameters.contextLength) {
       throw new RocmForgeError(
         'INVALID_OPTION',
-        `--max-context ${options.maxContext} is more than the model's ${parameters.contextLength}`,
+        `--max-context ${options.maxContext} is more than the context of ${file}, ${parameters.contextLength}`,
       );
     }
     const tokenizer = createTokenizer(gguf.metadata);

@@ -20,11 +20,11 @@ export interface PromptEncoder {
  */
 export function encodeInput(input: PromptInput | undefined, encoder: PromptEncoder): Uint32Array {
   if (input === undefined) {
-    throw new RocmForgeError('INVALID_FIELD', 'input is missing: give text, tokens or chat', { field: 'input' });
+    throw new RocmForgeError('INVALID_FIELD', 'input is missing: give text, tokens, chat or mixed', { field: 'input' });
   }
   const ids = encodeKind(input, encoder);
   if (ids.length > 0) return ids;
-  throw new RocmForgeError('INVALID_FIELD', `${input.$case} is empty: there is nothing to continue`, {
+  throw new RocmForgeError('INVALID_FIELD', `${input.$case} is empty; it must have at least one token`, {
     field: input.$case === 'text' ? 'text.text' : input.$case,
   });
 }

@@ -81,6 +81,11 @@ export class Trust {
     this.demandsCertificate = tlsClientCa !== undefined;
   }
 
+  /** True if callers must show who they are. */
+  get demandsCredential(): boolean {
+    return this.demandsBearer || this.demandsCertificate;
+  }
+
   /** True if callers must show who they are by a bearer token. */
   get demandsBearer(): boolean {
     return this.tokens !== undefined || this.jwts !== undefined;

@@ -188,6 +188,8 @@ export class Exchange {
     const retryDelayMs = Number(error.metadata.retry_delay_ms ?? 0);
     if (statusOf(error) === UNAUTHORIZED) response.setHeader('www-authenticate', 'Bearer');
     if (retryDelayMs > 0) response.setHeader('retry-after', Math.ceil(retryDelayMs / 1000));
+    // OpenAI's and Anthropic's clients send every 5xx again unless this says otherwise.
+    response.setHeader('x-should-retry', String(error.retryable));
   }
 
   /** Answers with a whole body. */

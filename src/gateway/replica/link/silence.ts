@@ -31,6 +31,7 @@ export function watchSilence(
   const { address } = executor;
   let isOver = false;
   let logged: string | undefined;
+  let looks = 0;
   let found: ConnectionProblem | undefined;
   const look = async (): Promise<void> => {
     // Files that cannot be read are reported by the connection itself.
@@ -38,8 +39,12 @@ export function watchSilence(
     if (isOver) return;
     found = problem;
     const why = problem === undefined ? '' : `: ${problem.why}`;
-    if (why !== logged) log.warn({ address }, `no executor answers yet${why}; it is tried for ${waitMs / 1000} s`);
-    logged = why;
+    looks += 1;
+    // At the first look one without a problem is about to answer.
+    if (why !== logged && (problem !== undefined || looks > 1)) {
+      log.warn({ address }, `no executor answers yet${why}; it is tried for ${waitMs / 1000} s`);
+      logged = why;
+    }
     timer = setTimeout(() => void look(), LOOK_INTERVAL_MS);
     if (problem?.isMismatch) onMismatch(problem.why);
   };

@@ -407,7 +407,7 @@ export class Supervisor {
     } catch (thrown) {
       this.silence?.end();
       if (!this.isCurrent(epoch, process)) return;
-      const error = this.judgeFileChange(asRocmForgeError(thrown));
+      const error = this.judgeFileError(asRocmForgeError(thrown));
       if (error.reason === 'EXECUTOR_BUSY') {
         // A rejected gateway has started nothing.
         this.started -= 1;
@@ -589,10 +589,19 @@ export class Supervisor {
     this.log.warn(`--spare has no effect, there is no spare executor: ${why}`);
   }
 
-  /** An executor of this gateway has its file: where the content is what it was, somebody only touched it during the load. */
-  private judgeFileChange(error: RocmForgeError): RocmForgeError {
-    const isOwn = error.reason === 'MODEL_FILE_CHANGED' && 'spawn' in this.options.executor;
-    return isOwn && this.isFileTheSame() ? unavailable(`the model is loaded again: ${error.message}`) : error;
+  /**
+   * An executor of this gateway has its file: where the content is what it was, somebody only touched it during the load. One
+   * elsewhere reads a file of its own.
+   */
+  private judgeFileError(error: RocmForgeError): RocmForgeError {
+    const { executor } = this.options;
+    if ('spawn' in executor) {
+      const isTouched = error.reason === 'MODEL_FILE_CHANGED' && this.isFileTheSame();
+      return isTouched ? unavailable(`the model is loaded again: ${error.message}`) : error;
+    }
+    if (error.reason !== 'MODEL_FILE_UNREADABLE') return error;
+    const message = `${error.message} on the host of the executor at ${executor.address}; the model file must be at the same path there`;
+    return new RocmForgeError(error.reason, message, error.metadata, { cause: error });
   }
 
   private isFileTheSame(): boolean {

@@ -181,6 +181,9 @@ it('a limit that is reached is told with 429 and when to try again', async () =>
   expect([status, json.error.code, json.error.type]).toEqual([429, 'RATE_LIMITED', 'rate_limit_error']);
   expect(json.error.limit).toBe('requests_per_minute');
   expect(Number(headers.get('retry-after'))).toBeGreaterThan(0);
+  expect(headers.get('x-should-retry')).toBe('true');
+  const never = await ask(server.gateway, '/v1/nowhere', completion);
+  expect([never.status, never.headers.get('x-should-retry')]).toEqual([404, 'false']);
 });
 
 describe.skipIf(!hasOpenssl)('TLS', () => {
