@@ -60,7 +60,7 @@ const load = os.loadavg()[0];
 if (threads + load > os.availableParallelism() + 0.5) {
   console.error(
     `compare: the load average is ${load.toFixed(1)} on ${os.availableParallelism()} processors: with ${threads} threads the ` +
-      'rates of both are too low and the ratio varies; end other programs, or use fewer threads',
+      `rates of both are too low, llama.cpp's threads wait for each other, and the ratio says nothing; end other programs${threads > 1 ? ', or use fewer threads' : ''}`,
   );
 }
 

@@ -122,7 +122,7 @@ export const MODEL_METRICS = {
     '1 while the model is unloaded: until the next request, or until an operator loads it',
   ),
   waitsForLoad: ofModel('model_waits_for_load', '1 while the model waits for another to be unloaded'),
-  loads: totalOfModel('model_loads_total', 'Executors that loaded the model because a request came'),
+  loads: totalOfModel('model_loads_total', 'Executors that loaded the model for a request or by an operator'),
   unloads: totalOfModel('model_unloads_total', 'Executors ended because the model was idle, or by an admin request'),
 } satisfies MetricRows;
 
