@@ -176,8 +176,9 @@ async function build(target, { contracts, hash, output }, compiler, keys, symbol
 
 /** Kernels that take longest to compile, the longest first: they begin first, or one core would end with one alone. */
 const LONGEST = [
-  ...['matmul_quantized', 'matmul', 'attention_paged', 'attention_tile_combine_rotated', 'matmul_packed'],
-  ...['attention_tile_combine_q8_0', 'gate_up_normed', 'matmul_packed_tile', 'mamba_scan'],
+  ...['attention_rows', 'attention_encoder_rows', 'matmul_quantized', 'matmul', 'attention_paged'],
+  ...['attention_tile_combine_rotated', 'matmul_packed', 'attention_tile_combine_q8_0', 'gate_up_normed'],
+  ...['matmul_packed_tile', 'mamba_scan'],
 ];
 const longestFirst = (a, b) => {
   const rank = ({ source }) => {
