@@ -12,20 +12,9 @@ import { attentionTile } from './reference/attention_tile.js';
 import { quantizeCache } from './reference/kv_q8.js';
 import { expectClose } from './support/compare.js';
 import { encode } from './support/half.js';
-import { PagedStep, type Row, tileCases, tilesOf } from './support/paged-cases.js';
+import { chunks, PagedStep, tileCases, tilesOf } from './support/paged-cases.js';
 import { runSplits } from './support/split-runs.js';
 import { onEachTileTarget, type Target } from './support/targets.js';
-import type { Random } from './support/values.js';
-
-/** One chunk of each sequence: some rows up to its end, or up to somewhere before it. */
-const chunks =
-  (longest: number) =>
-  (lengths: readonly number[], random: Random): Row[] =>
-    lengths.flatMap((length, slot) => {
-      const end = random.next() < 0.5 ? length : 1 + random.below(length);
-      const count = Math.min(end, 1 + random.below(longest));
-      return Array.from({ length: count }, (_, i) => ({ slot, position: end - count + i }));
-    });
 
 async function run(target: Target, step: PagedStep, most: number): Promise<Float32Array> {
   const { cache, qkv, rows, scoring, sinks, placement, dimensions } = step;

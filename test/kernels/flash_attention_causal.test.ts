@@ -2,19 +2,8 @@ import { expect, it } from 'vitest';
 import { attentionPaged, flashAttentionCausal as contractOf, FLASH_QUERIES } from '../../src/executor/kernels/index.js';
 import { flashAttentionCausal } from './reference/flash_attention_causal.js';
 import { expectClose } from './support/compare.js';
-import { type PagedCase, PagedStep, pagedCases, type Row, tilesOf } from './support/paged-cases.js';
+import { chunks, type PagedCase, PagedStep, pagedCases, tilesOf } from './support/paged-cases.js';
 import { onEachTarget, type Target } from './support/targets.js';
-import type { Random } from './support/values.js';
-
-/** One chunk of each sequence: some rows up to its end, or up to somewhere before it. */
-const chunks =
-  (longest: number) =>
-  (lengths: readonly number[], random: Random): Row[] =>
-    lengths.flatMap((length, slot) => {
-      const end = random.next() < 0.5 ? length : 1 + random.below(length);
-      const count = Math.min(end, 1 + random.below(longest));
-      return Array.from({ length: count }, (_, i) => ({ slot, position: end - count + i }));
-    });
 
 /** Heads of 512 in f32 are more than the LDS of a block holds: this reference kernel has them on the host alone. */
 const fitsLds = ({ type, headDim }: PagedCase): boolean => type === 'f16' || headDim <= 256;

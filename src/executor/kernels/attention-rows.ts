@@ -1,7 +1,7 @@
 import { defineKernel, i32, input, type KernelContract, output } from '../device/contract.js';
 import { type AttentionShape, attentionPaged } from './attention.js';
 import { attentionSinks } from './attention-sinks.js';
-import type { Launch, StepCount, ValuesOf } from './launch-plan.js';
+import type { Launch, LaunchCondition, StepCount, ValuesOf } from './launch-plan.js';
 import {
   type KvCacheType,
   qkvOf,
@@ -52,6 +52,14 @@ export function hostTileRows({ heads, kvHeads, headDim }: AttentionShape, cacheT
   return Math.max(1, Math.floor(ROWS_QUERIES / (heads / kvHeads)));
 }
 
+/** Conditions of a launch by tiles and KV heads, where these occupy all threads, and of one by rows and heads instead; undefined: never. */
+export function tilesOrRows(tiles: StepCount, threads: number, kvHeads: number) {
+  const enough = Math.ceil(threads / kvHeads);
+  const rows: LaunchCondition | undefined = enough > 1 ? { count: tiles, atMost: enough - 1 } : undefined;
+  const byTiles: LaunchCondition = { count: tiles, atLeast: enough };
+  return { rows, byTiles };
+}
+
 /**
  * Attention of a step's rows on the CPU: by tiles, where they occupy all threads, otherwise by row and head. A row's bits are the
  * same in either form.
@@ -66,16 +74,12 @@ export function launchAttentionRows(
   { tiles, ...values }: ValuesOf<ReturnType<typeof attentionRows>>,
   dims: { readonly slot_count: number; readonly blocks: number },
 ): void {
-  const enough = Math.ceil(threads / kvHeads);
+  const { rows, byTiles } = tilesOrRows(counts.tiles, threads, kvHeads);
   const own = { ...dims, tokens: counts.tokens };
-  if (enough > 1) {
-    const few = { count: counts.tiles, atMost: enough - 1 };
-    const { sinks, softcap, ...both } = values;
-    if (hasSinks) launch(attentionSinks('f16', headDim), { ...both, sinks }, own, few);
-    else launch(attentionPaged('f16', headDim), { ...both, softcap }, own, few);
-  }
-  const many = enough > 1 ? { count: counts.tiles, atLeast: enough } : undefined;
-  launch(attentionRows(headDim), { ...values, tiles }, { ...own, tiles: counts.tiles }, many);
+  const { sinks, softcap, ...both } = values;
+  if (rows !== undefined && hasSinks) launch(attentionSinks('f16', headDim), { ...both, sinks }, own, rows);
+  else if (rows !== undefined) launch(attentionPaged('f16', headDim), { ...both, softcap }, own, rows);
+  launch(attentionRows(headDim), { ...values, tiles }, { ...own, tiles: counts.tiles }, byTiles);
 }
 
 export const attentionRowsContracts: readonly KernelContract[] = ROWS_HEAD_DIMS.map(attentionRows);

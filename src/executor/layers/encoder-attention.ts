@@ -44,11 +44,9 @@ export class EncoderAttention {
     if (!kernels.ENCODER_TILE_HEAD_DIMS.includes(headDim)) {
       plan.launch(kernels.attentionEncoder(headDim), values, { tokens });
     } else if (device.isHost) {
-      // So many tiles occupy all threads.
-      const enough = Math.ceil(device.threads / kvHeads);
-      const few = { count: tiles, atMost: enough - 1 };
-      if (enough > 1) plan.launch(kernels.attentionEncoder(headDim), values, { tokens }, few);
-      plan.launch(kernels.attentionEncoderRows(headDim), tiled, dims, { count: tiles, atLeast: enough });
+      const { rows, byTiles } = kernels.tilesOrRows(tiles, device.threads, kvHeads);
+      if (rows !== undefined) plan.launch(kernels.attentionEncoder(headDim), values, { tokens }, rows);
+      plan.launch(kernels.attentionEncoderRows(headDim), tiled, dims, byTiles);
     } else {
       plan.launch(kernels.attentionEncoderTile(headDim), tiled, dims);
     }

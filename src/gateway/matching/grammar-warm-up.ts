@@ -4,7 +4,7 @@ import type { SpecialTokenNames } from '../constraints/special-token-names.js';
 
 /**
  * Rounds over the samples. V8 compiles the code of the first ones and optimizes it in later ones: a schema takes 3 to 6 ms of
- * processors after 16 rounds (0.5 s of a processor), and 1 to 2 ms after 120 (1.6 s).
+ * processors after 16 rounds (0.5 s of a processor), and 0.8 to 2.4 ms after 120 (1.6 s).
  */
 export const ROUNDS = 120;
 /** Rounds that follow each other at once; later ones leave the processors to others in between. */

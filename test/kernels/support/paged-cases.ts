@@ -81,6 +81,16 @@ export const lastAndInner = (lengths: readonly number[], random: Random): Row[] 
     { slot, position: random.below(length) },
   ]);
 
+/** One chunk of each sequence: some rows up to its end, or up to somewhere before it. */
+export const chunks =
+  (longest: number) =>
+  (lengths: readonly number[], random: Random): Row[] =>
+    lengths.flatMap((length, slot) => {
+      const end = random.next() < 0.5 ? length : 1 + random.below(length);
+      const count = Math.min(end, 1 + random.below(longest));
+      return Array.from({ length: count }, (_, i) => ({ slot, position: end - count + i }));
+    });
+
 /** Some positions of each sequence, its last among them, each once: rows that write the cache are never two of one position. */
 export const someOfEach = (lengths: readonly number[], random: Random): Row[] =>
   lengths.flatMap((length, slot) =>

@@ -590,7 +590,7 @@ export class Supervisor {
   }
 
   /**
-   * An executor of this gateway has its file: where the content is what it was, somebody only touched it during the load. One
+   * An executor of this gateway has its file: a change of the file without one of its content only repeats the load. An executor
    * elsewhere reads a file of its own.
    */
   private judgeFileError(error: RocmForgeError): RocmForgeError {
