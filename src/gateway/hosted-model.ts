@@ -166,7 +166,7 @@ export function hostModel(
   const { idleUnloadMs, kvCacheType } = options;
   const idleUnloader: IdleUnloader = new IdleUnloader(
     router,
-    { replicas: replicas.length, onDemand: isOnDemand, idleUnloadMs, isUnloadable: place !== undefined },
+    { replicas: replicas.length, onDemand: isOnDemand, idleUnloadMs, isUnloadable: isOnDemand || place !== undefined },
     log,
   );
   const availability = () => ({

@@ -14,7 +14,7 @@ export interface IdleUnloaderOptions {
   readonly onDemand: boolean;
   /** After how long without anything to do the model is unloaded; absent: never. */
   readonly idleUnloadMs: number | undefined;
-  /** True if requests may unload it though it is not unloaded when idle; default false. */
+  /** True if requests may unload it, also without an idle time; default: with one. */
   readonly isUnloadable?: boolean;
 }
 
@@ -38,11 +38,11 @@ export class IdleUnloader {
     private readonly options: IdleUnloaderOptions,
     private readonly log: Logger,
   ) {
-    const { replicas, onDemand, idleUnloadMs } = options;
+    const { replicas, onDemand } = options;
     this.idleMs = this.defaultIdleMs;
     this.away = new Set(onDemand ? Array.from({ length: replicas }, (_, i) => i) : []);
-    if (idleUnloadMs === undefined) return;
-    const everyMs = Math.min(MOST_LOOK_MS, Math.max(LEAST_LOOK_MS, idleUnloadMs / 10));
+    if (!this.isUnloadable) return;
+    const everyMs = Math.min(MOST_LOOK_MS, Math.max(LEAST_LOOK_MS, this.defaultIdleMs / 10));
     this.timer = setInterval(() => this.look(), everyMs);
     this.timer.unref();
   }
@@ -74,10 +74,10 @@ export class IdleUnloader {
    * Sets the idle time (ms) after which the model is unloaded, until another is set or the model is unloaded, as in Ollama: there the
    * requests of other APIs, and those without one, leave it as it is.
    *
-   * @returns false if idle models are not unloaded; nothing is changed then
+   * @returns false if models are not unloaded; nothing is changed then
    */
   keepAlive(idleMs: number): boolean {
-    if (this.options.idleUnloadMs === undefined) return false;
+    if (!this.isUnloadable) return false;
     this.idleMs = idleMs;
     return true;
   }
@@ -89,8 +89,7 @@ export class IdleUnloader {
    * @throws RocmForgeError `MODEL_LOADING` when the model is to be loaded meanwhile
    */
   async unload(signal: AbortSignal): Promise<boolean> {
-    const { idleUnloadMs, isUnloadable = false } = this.options;
-    if (idleUnloadMs === undefined && !isUnloadable) return false;
+    if (!this.isUnloadable) return false;
     const { loads } = this.router;
     while (!signal.aborted && this.router.isLoaded) {
       if (this.router.loads !== loads) {
@@ -108,6 +107,10 @@ export class IdleUnloader {
   unloadsAt(): number {
     const idleFor = this.router.active > 0 ? 0 : performance.now() - this.idleSince;
     return Date.now() + this.idleMs - idleFor;
+  }
+
+  private get isUnloadable(): boolean {
+    return this.options.idleUnloadMs !== undefined || (this.options.isUnloadable ?? false);
   }
 
   private get defaultIdleMs(): number {

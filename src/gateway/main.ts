@@ -92,6 +92,7 @@ export async function startGateway(given: GivenGatewayOptions): Promise<Gateway>
         name,
         counts: () => hosted().router.counts,
         idleUnloader: () => hosted().idleUnloader,
+        admits: () => hosted().router.admits,
         waitsForLoad: () => hosted().place?.isWaiting ?? false,
         grammars: () => hosted().grammars(),
       };

@@ -23,6 +23,8 @@ export interface CountedModel {
   readonly counts: () => ReplicaCounts;
   readonly grammars: () => GrammarCounts;
   readonly idleUnloader: () => Pick<IdleUnloader, 'isUnloaded' | 'counters'>;
+  /** False if an operator has unloaded it. */
+  readonly admits: () => boolean;
   /** True if it waits for another to be unloaded before it is loaded. */
   readonly waitsForLoad: () => boolean;
 }
@@ -59,6 +61,7 @@ function valuesOf(model: CountedModel): Readonly<Record<Exclude<keyof typeof MOD
     kvUsage: loadOf(counts).kvUsage,
     stepAge: counts.stepAgeMs / 1000,
     isUnloaded: Number(isUnloaded),
+    isUnloadedByOperator: Number(!model.admits()),
     waitsForLoad: Number(model.waitsForLoad()),
   };
 }

@@ -209,7 +209,7 @@ const REPLICA_OPTIONS = grouped('Executors:', {
     '<seconds>',
     seconds(wholeNumber(1)),
     300_000,
-    'time (s) that streams wait for an executor that is killed again and again',
+    'time (s) without a completed step after which requests no longer wait for an executor that is killed or does not answer',
     { flag: 'recovery-timeout', defaultText: '300' },
   ),
   hasSpare: flagOnOff(

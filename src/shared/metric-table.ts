@@ -117,9 +117,10 @@ export const MODEL_METRICS = {
   grammarBytes: ofModel('grammar_cache_bytes', 'Memory of grammars kept for later requests'),
   grammars: ofModel('grammar_cache_entries', 'Grammars kept for later requests'),
   evictions: totalOfModel('grammar_cache_evictions_total', 'Grammars evicted from the cache'),
-  isUnloaded: ofModel(
-    'model_unloaded',
-    '1 while the model is unloaded: until the next request, or until an operator loads it',
+  isUnloaded: ofModel('model_unloaded', '1 while the model is unloaded, when idle, by a request or by an operator'),
+  isUnloadedByOperator: ofModel(
+    'model_unloaded_by_operator',
+    '1 while an operator has unloaded the model: requests are rejected until an operator loads it',
   ),
   waitsForLoad: ofModel('model_waits_for_load', '1 while the model waits for another to be unloaded'),
   loads: totalOfModel('model_loads_total', 'Executors that loaded the model for a request or by an operator'),

@@ -54,6 +54,9 @@ const MISTAKES: readonly (readonly [string, string, string | undefined])[] = [
   ['serve --model x --kv-memory much', 'Give a size such as 512M or 24GiB.', undefined],
   ['serve --model x --device gpu', 'Allowed choices are auto, hip, cuda, host.', undefined],
   ['serv', "error: unknown command 'serv'", '(Did you mean serve?)'],
+  ['run llama3', "error: unknown command 'run'", '(Did you mean chat --model MODEL?)'],
+  ['ps', "error: unknown command 'ps'", '(Did you mean admin --address unix:PATH --models?)'],
+  ['toString', "error: unknown command 'toString'", undefined],
 ];
 
 describe('a mistake on the command line is named with what to do', () => {
@@ -65,7 +68,9 @@ describe('a mistake on the command line is named with what to do', () => {
     if (advice !== undefined) expect(stderr).toContain(advice);
     // Only a line that names no command gets the list of commands.
     const command = words[0] === 'bench' ? 'bench serve' : words[0];
-    const help = command === 'serv' ? 'rocmforge --help lists the commands' : `rocmforge ${command} --help lists`;
+    const help = says.includes('unknown command')
+      ? 'rocmforge --help lists the commands'
+      : `rocmforge ${command} --help lists`;
     expect(stderr).toContain(help);
   });
 });

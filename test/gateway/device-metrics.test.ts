@@ -11,6 +11,7 @@ const NEVER_RUN = {
   counts: () => NOTHING,
   grammars: () => ({ engineBytes: 0, grammarBytes: 0, grammars: 0, evictions: 0 }),
   idleUnloader: () => ({ isUnloaded: false, counters: { loads: 0, unloads: 0 } }),
+  admits: () => true,
   waitsForLoad: () => false,
 };
 

@@ -22,9 +22,9 @@ class NotingRouter {
 
 let router: NotingRouter;
 let idleUnloader: IdleUnloader;
-const start = (idleUnloadMs: number | undefined, onDemand = false, replicas = 1) => {
+const start = (idleUnloadMs: number | undefined, onDemand = false, replicas = 1, isUnloadable = false) => {
   router = new NotingRouter();
-  idleUnloader = new IdleUnloader(router, { replicas, onDemand, idleUnloadMs }, log);
+  idleUnloader = new IdleUnloader(router, { replicas, onDemand, idleUnloadMs, isUnloadable }, log);
 };
 beforeEach(() => void vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] }));
 afterEach(() => {
@@ -130,6 +130,17 @@ describe('the idle time of a request', () => {
     expect(router.unloads).toBe(0);
     expect(idle()).toBe(3 * IDLE_MS);
     expect(idle()).toBe(IDLE_MS);
+  });
+
+  it('is in force where requests may unload the model and no idle time is set', () => {
+    start(undefined);
+    expect(idleUnloader.keepAlive(IDLE_MS)).toBe(false);
+    start(undefined, false, 1, true);
+    expect(idleUnloader.keepAlive(3 * IDLE_MS)).toBe(true);
+    // It is looked at each second.
+    expect(Math.floor(idle() / IDLE_MS)).toBe(3);
+    vi.advanceTimersByTime(10 * IDLE_MS);
+    expect(router.unloads).toBe(1);
   });
 
   it('is in force after the load that its request waits for', () => {

@@ -83,6 +83,7 @@ it('every counter of schedulers and engines reaches /metrics, by model if there 
         counts: () => one,
         grammars: () => ({ engineBytes: 0, grammarBytes: 0, grammars: 0, evictions: 0 }),
         idleUnloader: () => ({ isUnloaded: false, counters: { loads: 0, unloads: 0 } }),
+        admits: () => true,
         waitsForLoad: () => false,
       })),
     );

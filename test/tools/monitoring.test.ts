@@ -25,6 +25,7 @@ async function names(): Promise<Set<string>> {
         evictions: 0,
       }),
       idleUnloader: () => ({ isUnloaded: false, counters: { loads: 0, unloads: 0 } }),
+      admits: () => true,
       waitsForLoad: () => false,
     },
   ]);

@@ -78,19 +78,31 @@ const EQUIVALENTS: Readonly<Record<string, readonly string[]>> = {
   '--quantization': ['--type'],
 };
 
-/** The same option under this program's name, as a line that follows an error; undefined where the command has none. */
+/** Commands of the same programs, with what does the same here. */
+const COMMAND_EQUIVALENTS: ReadonlyMap<string, string> = new Map([
+  ['run', 'chat --model MODEL'],
+  ['start', 'serve --model MODEL'],
+  ['complete', 'generate'],
+  ['show', 'inspect MODEL'],
+  ['download', 'pull MODEL'],
+  ['list', 'admin --address unix:PATH --models'],
+  ['ls', 'admin --address unix:PATH --models'],
+  ['ps', 'admin --address unix:PATH --models'],
+  ['stop', 'admin --address unix:PATH --unload-model NAME'],
+]);
+
+/** The same option under this program's name; undefined where the command has none. */
 function equivalentOf(flag: string, command: Command): string | undefined {
   const name = flag.replace(/=.*$/s, '');
   const known = new Set(command.options.map(({ long }) => long));
-  const same = EQUIVALENTS[name]?.find((option) => known.has(option.replace(/ .*$/, '')));
-  return same === undefined ? undefined : `(Did you mean ${same}?)\n`;
+  return EQUIVALENTS[name]?.find((option) => known.has(option.replace(/ .*$/, '')));
 }
 
 /** Commander's text of an error, with this program's suggestion in place of the nearest spelling where there is one. */
 function explained(text: string, command: Command): string {
-  const [line = '', flag] = /^error: unknown option '(.*)'\n/.exec(text) ?? [];
-  const suggestion = flag === undefined ? undefined : equivalentOf(flag, command);
-  return suggestion === undefined ? text : line + suggestion;
+  const [line, kind, name = ''] = /^error: unknown (option|command) '(.*)'\n/.exec(text) ?? [];
+  const suggestion = kind === 'command' ? COMMAND_EQUIVALENTS.get(name) : equivalentOf(name, command);
+  return line === undefined || suggestion === undefined ? text : `${line}(Did you mean ${suggestion}?)\n`;
 }
 
 /**

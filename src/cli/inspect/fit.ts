@@ -134,21 +134,23 @@ export function formatFitReport(report: FitReport): string {
 
 function describeFit(fit: FitWithSpeed): [string, string][] {
   const { device, freeBytes, granted, refusal, longestContext, mostSequences, tokensPerSecond } = fit;
+  const stages = granted?.stages ?? [];
+  const inAll = stages.length > 1 ? 'in all ' : '';
   const most = ({ whole, shared }: Most, unit: string): string =>
     shared === 0
       ? 'none'
       : `${whole} ${unit} if each sequence may use its whole context, ${shared} if they share the KV cache`;
   return [
-    ['GPU', `${device}, ${formatBytes(freeBytes)} free`],
+    ['GPU', `${device}, ${inAll}${formatBytes(freeBytes)} free`],
     ...(granted === null
       ? ([['refused', refusal ?? '']] satisfies [string, string][])
       : ([
           ['granted', `${sizeOf(granted.sequences, granted.context)}, ${granted.kvTokens} tokens in all`],
-          ['', sizesOf(granted)],
+          ['', inAll + sizesOf(granted)],
           ...(granted.cpuExperts === 0 ? [] : [['', hostSizesOf(granted)] satisfies [string, string]]),
-          ...(granted.stages ?? []).map(({ weightBytes, kvBytes, workspaceBytes }, part): [string, string] => [
+          ...stages.map(({ weightBytes, kvBytes, workspaceBytes }, i): [string, string] => [
             '',
-            `part ${part}: ${formatBytes(weightBytes)} of weights, ${formatBytes(kvBytes)} of KV cache, ` +
+            `GPU ${i + 1} of ${stages.length}: ${formatBytes(weightBytes)} of weights, ${formatBytes(kvBytes)} of KV cache, ` +
               `${formatBytes(workspaceBytes)} besides`,
           ]),
         ] satisfies [string, string][])),

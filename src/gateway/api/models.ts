@@ -54,6 +54,12 @@ export interface OfferedModel {
   unload(signal: AbortSignal): Promise<boolean>;
 }
 
+/** Error of a request that is to unload a model, to a gateway that unloads none. @param field says so in the request */
+export function unloadsNone(field: string): RocmForgeError {
+  const options = '--idle-unload, --load on-demand, --load on-command or --max-loaded-models';
+  return new RocmForgeError('SWITCHED_OFF', `models are not unloaded; start the gateway with ${options}`, { field });
+}
+
 /**
  * All models that a gateway serves: a request's name chooses one, and who names none gets the first. Where there is one alone,
  * whether it takes the name is for it to say.

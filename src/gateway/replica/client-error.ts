@@ -18,12 +18,12 @@ export function clientError(error: RocmForgeError, modelPath: string): RocmForge
 
 /** Error for requests while no executor is available, with when the next one may serve. */
 export function withoutExecutor(cause: RocmForgeError | undefined): RocmForgeError {
-  // One that is in use is tried as often as before; one that ends again and again is not.
+  // One that is in use is retried as often as before; one that fails repeatedly is not.
   const [why, often, retryMs] =
     cause?.reason === 'EXECUTOR_BUSY'
-      ? [cause.message, `every ${BUSY_RETRY_MS} ms`, 2 * BUSY_RETRY_MS]
-      : ['the executor ends again and again', 'more slowly now', PROBE_INTERVAL_MS];
-  return new RocmForgeError('EXECUTOR_UNAVAILABLE', `${why}; it is tried ${often}`, {
+      ? [cause.message, `${BUSY_RETRY_MS} ms`, 2 * BUSY_RETRY_MS]
+      : ['the executor repeatedly ended or did not answer', `${PROBE_INTERVAL_MS / 1000} s`, PROBE_INTERVAL_MS];
+  return new RocmForgeError('EXECUTOR_UNAVAILABLE', `${why}; it is retried every ${often}`, {
     retry_delay_ms: String(retryMs),
   });
 }

@@ -22,8 +22,8 @@ it('knows the folder of the model, whatever its name', () => {
 
 it.each([
   // Tried every 500 ms: a client that waits half a minute would find it long free.
-  ['EXECUTOR_BUSY', 'another gateway has this executor; it is tried every 500 ms', 1000],
-  ['EXECUTOR_UNAVAILABLE', 'the executor ends again and again; it is tried more slowly now', 30_000],
+  ['EXECUTOR_BUSY', 'another gateway has this executor; it is retried every 500 ms', 1000],
+  ['EXECUTOR_UNAVAILABLE', 'the executor repeatedly ended or did not answer; it is retried every 30 s', 30_000],
 ] as const)('after %s clients are told when the next executor may serve', (reason, message, retryMs) => {
   const error = withoutExecutor(new RocmForgeError(reason, 'another gateway has this executor'));
   expect(error).toMatchObject({

@@ -1,9 +1,9 @@
-import { asRocmForgeError, RocmForgeError } from '../../../shared/errors.js';
+import { asRocmForgeError } from '../../../shared/errors.js';
 import type { GenerateStreamRequest } from '../../../shared/generated/rocmforge/v1/inference.js';
 import { LargeRequest } from '../../../shared/grpc/strict.js';
 import type { WaitingCall } from '../inference.js';
 import { INLINE_MESSAGE_BYTES } from '../method-bytes.js';
-import type { OfferedModel } from '../models.js';
+import { type OfferedModel, unloadsNone } from '../models.js';
 import { MessagesResponse } from './anthropic/messages-response.js';
 import type { HttpContext, HttpFacts } from './context.js';
 import { EventStream } from './event-stream.js';
@@ -116,8 +116,7 @@ async function loadOrUnload(
     return 'load';
   }
   if (keepsAlive) return 'unload';
-  const what = 'keep_alive cannot unload the model; start the gateway with --idle-unload';
-  throw new RocmForgeError('SWITCHED_OFF', what, { field: 'keep_alive' });
+  throw unloadsNone('keep_alive');
 }
 
 /** Names the ignored fields in a header of the answer, and in the log. */

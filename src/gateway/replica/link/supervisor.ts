@@ -297,7 +297,7 @@ export class Supervisor {
     }
     for (const action of actions) this.perform(action);
     if (after.state !== state) this.listener.state(after.state, this.cause);
-    if (after.state === 'failed') this.startFailed(this.cause ?? unavailable('the executor ends again and again'));
+    if (after.state === 'failed') this.startFailed(this.cause ?? unavailable('the executor ended repeatedly'));
   }
 
   /** The caller of {@link start} hears of it. An executor elsewhere is tried again, since others may serve meanwhile. */

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { HostedModel } from '../../../../src/gateway/hosted-model.js';
 import { type FakeGateway, startFakeGateway } from '../../../support/fake-gateway.js';
 import { ask } from '../../../support/http.js';
 
@@ -32,6 +33,36 @@ describe('a model', () => {
     expect((await post('/completion', { prompt: [259], n_predict: 1 })).status).toBe(200);
     expect(await status()).toBe('loaded');
     expect((await post('/models/load', { model: 'm' })).json).toEqual({ success: true });
+  });
+
+  it('says in its status and metrics whether an operator has unloaded it', async () => {
+    const [{ router }] = server.gateway.models as [HostedModel];
+    const seen = async () => {
+      const metrics = await server.gateway.metrics.registry.metrics();
+      const value = /^rocmforge_model_unloaded_by_operator (\d)$/m.exec(metrics)?.[1];
+      return [(await ask(server.gateway, '/v1/models')).json.data[0].status, Number(value)];
+    };
+    await unload();
+    expect(await seen()).toEqual([{ value: 'unloaded' }, 0]);
+    await router.unload();
+    expect(await seen()).toEqual([{ value: 'unloaded', reason: 'MODEL_UNLOADED', message: expect.any(String) }, 1]);
+    await router.load();
+    expect(await seen()).toEqual([{ value: 'loaded' }, 0]);
+  });
+
+  it.each(['on-demand', 'on-command'] as const)('is unloaded by requests with --load %s', async (load) => {
+    const lazy = await startFakeGateway({ modelName: 'm', httpListen: '127.0.0.1:0', load });
+    try {
+      const value = async () => (await ask(lazy.gateway, '/v1/models')).json.data[0].status.value;
+      for (let i = 0; i < 2; i++) {
+        expect(await value()).toBe('unloaded');
+        await post('/models/load', { model: 'm' }, lazy);
+        await expect.poll(value).toBe('loaded');
+        expect((await post('/models/unload', { model: 'm' }, lazy)).json).toEqual({ success: true });
+      }
+    } finally {
+      await lazy.stop();
+    }
   });
 
   it('is not unloaded where the gateway unloads none, and not found by another name', async () => {

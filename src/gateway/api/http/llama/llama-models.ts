@@ -1,5 +1,4 @@
-import { RocmForgeError } from '../../../../shared/errors.js';
-import type { OfferedModel } from '../../models.js';
+import { type OfferedModel, unloadsNone } from '../../models.js';
 import type { HttpContext } from '../context.js';
 import type { Exchange } from '../exchange.js';
 import { FieldPolicy } from '../field-policy.js';
@@ -29,10 +28,7 @@ export async function loadModel(exchange: Exchange, context: HttpContext): Promi
  */
 export async function unloadModel(exchange: Exchange, context: HttpContext): Promise<void> {
   const model = await modelOf(exchange, context);
-  if (!(await model.unload(exchange.signal))) {
-    const what = 'models are not unloaded; start the gateway with --idle-unload or --max-loaded-models';
-    throw new RocmForgeError('SWITCHED_OFF', what, { field: 'path' });
-  }
+  if (!(await model.unload(exchange.signal))) throw unloadsNone('path');
   exchange.json({ success: true });
 }
 

@@ -15,10 +15,11 @@ export async function getModel(exchange: Exchange, context: HttpContext, name: s
   exchange.json(modelOf(model, context));
 }
 
-/** `meta` and `status` as llama.cpp has them. */
+/** `meta` and `status` as llama.cpp has them, with the reason why requests are rejected. */
 function modelOf(model: OfferedModel, { factsOf, started }: HttpContext): unknown {
   const { name, contextLength, vocabularySize, parameters, loaded } = model.inference.describe();
   const { aliases, tags } = factsOf(model);
+  const { refusal } = model.inference;
   return {
     id: name,
     object: 'model',
@@ -27,7 +28,10 @@ function modelOf(model: OfferedModel, { factsOf, started }: HttpContext): unknow
     aliases: [name, ...aliases],
     tags,
     max_model_len: contextLength,
-    status: { value: loaded ? 'loaded' : model.isUnloaded() ? 'unloaded' : 'loading' },
+    status: {
+      value: loaded ? 'loaded' : model.isUnloaded() ? 'unloaded' : 'loading',
+      ...(refusal && { reason: refusal.reason, message: refusal.message }),
+    },
     meta: { n_vocab: vocabularySize, n_ctx: contextLength, n_params: Number(parameters) },
   };
 }
