@@ -58,7 +58,7 @@ void attend_together(const TileQueries<HEAD_DIM>& tile, const Sight& sight, int 
     load_rows(floats, values + chunk * stride, stride, rows);
     for_alike(count, range_of, [&](int i, TokenRange range, auto together) {
       constexpr int Q = decltype(together)::value;
-      add_values<HEAD_DIM, Q>(totals + i, floats, weights + i, corrections + i, range);
+      add_values<Q>(totals + i, floats, weights + i, corrections + i, range);
     });
   }
   for (int i = 0; i < count; i++) write_result<HEAD_DIM>(totals[i], result_of(tile, from + i));

@@ -19,7 +19,7 @@ void attend_together(const TileQueries<HEAD_DIM>& tile, const PagedHead<T>& cach
                      int from, int count) {
   constexpr int MOST = tile_queries(HEAD_DIM);
   Partial<HEAD_DIM> totals[MOST], parts[MOST];
-  FloatBlock<HEAD_DIM> floats;
+  typename CachedBlock<HEAD_DIM, T>::Type floats;
   alignas(64) float weights[MOST][KV_BLOCK_TOKENS];
   float corrections[MOST];
   const float* queries[MOST];
@@ -45,19 +45,21 @@ void attend_together(const TileQueries<HEAD_DIM>& tile, const PagedHead<T>& cach
     for (int i = 0; i < count; i++) clear(parts[i]);
     const int first = max_of(split, begin / KV_BLOCK_TOKENS * KV_BLOCK_TOKENS), split_end = min_of(end, split + SPLIT);
     for (int block = first; block < split_end; block += KV_BLOCK_TOKENS) {
-      const size_t offset = kv_offset(cache.block_table, block, cache.kv_heads, cache.kv_head, HEAD_DIM);
+      const auto at = [&](const T* from) {
+        return cached_vector<HEAD_DIM>(from, cache.block_table, block, cache.kv_heads, cache.kv_head);
+      };
       const auto range_of = [&](int i) {
         return TokenRange{max_of(0, begins[i] - block), min_of(KV_BLOCK_TOKENS, ends[i] - block)};
       };
-      load_block(floats, cache.k_cache + offset);
+      load_block(floats, at(cache.k_cache));
       for_alike(count, range_of, [&](int i, TokenRange range, auto together) {
         constexpr int Q = decltype(together)::value;
         weigh<HEAD_DIM, Q>(weights + i, corrections + i, parts + i, floats, queries + i, range, score);
       });
-      load_block(floats, cache.v_cache + offset);
+      load_block(floats, at(cache.v_cache));
       for_alike(count, range_of, [&](int i, TokenRange range, auto together) {
         constexpr int Q = decltype(together)::value;
-        add_values<HEAD_DIM, Q>(parts + i, floats, weights + i, corrections + i, range);
+        add_values<Q>(parts + i, floats, weights + i, corrections + i, range);
       });
     }
     for (int i = 0; i < count; i++) {
@@ -95,19 +97,21 @@ DEVICE void attention_rows(Dim3 block, TileQueries<HEAD_DIM> tile, const T* __re
 }
 }  // namespace
 
-#define ATTENTION_ROWS(head_dim)                                                                               \
-  KERNEL(attention_rows_f16_d##head_dim,                                                                       \
-         const float* __restrict qkv,             /* [tokens, heads + 2 * kv_heads, head_dim], q rotated */    \
-         const forge::half_t* __restrict k_cache, /* [blocks, kv_heads, KV_BLOCK_TOKENS, head_dim] */          \
-         const forge::half_t* __restrict v_cache, /* the same */                                               \
-         float* __restrict out,                   /* [tokens, heads, head_dim] */                              \
-         const int32_t* __restrict tiles,         /* [tiles, 2], first row and number of rows */               \
-         const int32_t* __restrict row_position, const int32_t* __restrict row_slot, /* [tokens] */            \
-         const int32_t* __restrict slots,                                            /* [slots, slot_words] */ \
-         int slot_words, const float* __restrict sinks,                              /* [heads] */             \
-         int heads, int kv_heads, int window, float scale, float softcap) {                                    \
-    attention_rows<head_dim>(BLOCK_INDEX, {qkv, out, heads, kv_heads}, k_cache, v_cache, tiles, row_position,  \
-                             row_slot, slots, slot_words, sinks, {scale, softcap, window});                    \
+#define ATTENTION_ROWS(name, type, head_dim)                                                                       \
+  KERNEL(name, const float* __restrict qkv, /* [tokens, heads + 2 * kv_heads, head_dim], q rotated */              \
+         const type* __restrict k_cache,    /* [blocks, kv_heads, KV_BLOCK_TOKENS, head_dim]; q8_0: see kv_q8.h */ \
+         const type* __restrict v_cache,    /* the same */                                                         \
+         float* __restrict out,             /* [tokens, heads, head_dim] */                                        \
+         const int32_t* __restrict tiles,   /* [tiles, 2], first row and number of rows */                         \
+         const int32_t* __restrict row_position, const int32_t* __restrict row_slot, /* [tokens] */                \
+         const int32_t* __restrict slots,                                            /* [slots, slot_words] */     \
+         int slot_words, const float* __restrict sinks,                              /* [heads] */                 \
+         int heads, int kv_heads, int window, float scale, float softcap) {                                        \
+    attention_rows<head_dim>(BLOCK_INDEX, {qkv, out, heads, kv_heads}, k_cache, v_cache, tiles, row_position,      \
+                             row_slot, slots, slot_words, sinks, {scale, softcap, window});                        \
   }
+#define ATTENTION_ROWS_F16(head_dim) ATTENTION_ROWS(attention_rows_f16_d##head_dim, forge::half_t, head_dim)
+#define ATTENTION_ROWS_Q8_0(head_dim) ATTENTION_ROWS(attention_rows_q8_0_d##head_dim, forge::KvQ8, head_dim)
 
-FORGE_ROWS_HEAD_DIMS(ATTENTION_ROWS)
+FORGE_ROWS_HEAD_DIMS(ATTENTION_ROWS_F16)
+FORGE_ROWS_Q8_HEAD_DIMS(ATTENTION_ROWS_Q8_0)

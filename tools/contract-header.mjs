@@ -188,6 +188,10 @@ export function contractHeader(kernels, slotWords) {
       'FORGE_ROWS_HEAD_DIMS',
       kernels.ROWS_HEAD_DIMS.map((d) => `macro(${d})`),
     ),
+    ...macro(
+      'FORGE_ROWS_Q8_HEAD_DIMS',
+      kernels.ROWS_Q8_HEAD_DIMS.map((d) => `macro(${d})`),
+    ),
     '// The same of tiles of an encoder.',
     ...macro(
       'FORGE_ENCODER_TILE_HEAD_DIMS',

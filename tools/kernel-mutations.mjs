@@ -506,6 +506,20 @@ export const MUTATIONS = [
     test: 'attention_rows',
   },
   {
+    name: 'attention rows, q8_0: keys scaled by the next group',
+    file: 'forge/attention_rows.h',
+    from: 'broadcast(keys.scales[group][token])',
+    to: 'broadcast(keys.scales[(group + 1) % (HEAD_DIM / KV_Q8_GROUP)][token])',
+    test: 'attention_rows',
+  },
+  {
+    name: 'attention rows, q8_0: values scaled as the first group',
+    file: 'forge/attention_rows.h',
+    from: 'weights[i][token] * values.scales[group][token]',
+    to: 'weights[i][token] * values.scales[0][token]',
+    test: 'attention_rows',
+  },
+  {
     name: 'attention encoder rows: one row too few to the right',
     file: 'attention_encoder_rows.hip',
     from: 'position + sight.reach + 1)',

@@ -42,12 +42,33 @@ template <int HEAD_DIM>
 struct FloatBlock {
   alignas(64) float tokens[KV_BLOCK_TOKENS][HEAD_DIM];
 };
+// The same in q8_0, its quants as floats.
+template <int HEAD_DIM>
+struct QuantBlock : FloatBlock<HEAD_DIM> {
+  alignas(64) float scales[HEAD_DIM / KV_Q8_GROUP][KV_BLOCK_TOKENS];
+};
+template <int HEAD_DIM, class T>
+struct CachedBlock {
+  using Type = FloatBlock<HEAD_DIM>;
+};
+template <int HEAD_DIM>
+struct CachedBlock<HEAD_DIM, KvQ8> {
+  using Type = QuantBlock<HEAD_DIM>;
+};
 
 // Converts all tokens of a block: behind the last one that was stored they are anything.
 template <int HEAD_DIM, class T>
 DEVICE void load_block(FloatBlock<HEAD_DIM>& to, const T* block) {
   for (int i = 0; i < KV_BLOCK_TOKENS * HEAD_DIM; i += SIMD_WIDTH) {
     store_vector(to.tokens[0] + i, load_vector(block + i));
+  }
+}
+template <int HEAD_DIM>
+DEVICE void load_block(QuantBlock<HEAD_DIM>& to, KvQ8Vector block) {
+  load_block(static_cast<FloatBlock<HEAD_DIM>&>(to), quants_of(block, HEAD_DIM));
+  const half_t* scales = scales_of(block, HEAD_DIM);
+  for (int token = 0; token < KV_BLOCK_TOKENS; token++) {
+    for (int group = 0; group < HEAD_DIM / KV_Q8_GROUP; group++) to.scales[group][token] = to_float(*scales++);
   }
 }
 
@@ -59,9 +80,10 @@ DEVICE void load_rows(FloatBlock<HEAD_DIM>& to, const float* rows, size_t stride
   }
 }
 
-// sums[i] = the sum of dot's four vectors, of a key and each of Q queries
-template <int HEAD_DIM, int Q>
-DEVICE void lane_sums(Vector* sums, const float* key, const float* const* q) {
+// sums[i] = the sum of dot's four vectors, of the key of a token and each of Q queries
+template <int Q, int HEAD_DIM>
+DEVICE void lane_sums(Vector* sums, const FloatBlock<HEAD_DIM>& keys, int token, const float* const* q) {
+  const float* key = keys.tokens[token];
   constexpr int WHOLE = HEAD_DIM / SIMD_WIDTH, FOURS = WHOLE / 4 * 4;
   Vector parts[4][Q];
   for (int c = 0; c < WHOLE; c++) {
@@ -79,6 +101,22 @@ DEVICE void lane_sums(Vector* sums, const float* key, const float* const* q) {
       sums[i] = parts[0][i];
     else
       sums[i] = add(add(parts[0][i], parts[1][i]), add(parts[2][i], parts[3][i]));
+  }
+}
+
+// The same of q8_0, whose dot has one vector.
+template <int Q, int HEAD_DIM>
+DEVICE void lane_sums(Vector* sums, const QuantBlock<HEAD_DIM>& keys, int token, const float* const* q) {
+  for (int i = 0; i < Q; i++) sums[i] = vector_zero();
+  for (int group = 0; group < HEAD_DIM / KV_Q8_GROUP; group++) {
+    Vector products[Q];
+    for (int i = 0; i < Q; i++) products[i] = vector_zero();
+    for (int at = group * KV_Q8_GROUP; at < (group + 1) * KV_Q8_GROUP; at += SIMD_WIDTH) {
+      const Vector chunk = load_vector(keys.tokens[token] + at);
+      for (int i = 0; i < Q; i++) products[i] = multiply_add(chunk, load_vector(q[i] + at), products[i]);
+    }
+    const Vector scale = broadcast(keys.scales[group][token]);
+    for (int i = 0; i < Q; i++) sums[i] = multiply_add(products[i], scale, sums[i]);
   }
 }
 
@@ -108,28 +146,28 @@ DEVICE Vector halved(Vector x, Vector y) {
 }
 
 // Horizontal sums, as far as STRIDE, of the keys `token`, and those `APART` and so on behind it, that fill a vector.
-template <int HEAD_DIM, int Q, int STRIDE>
-DEVICE void halved_sums(Vector* sums, const float (*keys)[HEAD_DIM], const float* const* q, int token) {
+template <int Q, int STRIDE, class Block>
+DEVICE void halved_sums(Vector* sums, const Block& keys, const float* const* q, int token) {
   if constexpr (STRIDE == SIMD_WIDTH) {
-    lane_sums<HEAD_DIM, Q>(sums, keys[token], q);
+    lane_sums<Q>(sums, keys, token, q);
   } else {
     // In the last two steps neighbours come together, in those before what is four keys apart, so that keys end in
     // order.
     constexpr int APART = STRIDE == 1 ? 2 : STRIDE == 2 ? 1 : SIMD_WIDTH / 2 * 4 / STRIDE;
     Vector others[Q];
-    halved_sums<HEAD_DIM, Q, 2 * STRIDE>(sums, keys, q, token);
-    halved_sums<HEAD_DIM, Q, 2 * STRIDE>(others, keys, q, token + APART);
+    halved_sums<Q, 2 * STRIDE>(sums, keys, q, token);
+    halved_sums<Q, 2 * STRIDE>(others, keys, q, token + APART);
     for (int i = 0; i < Q; i++) sums[i] = halved<STRIDE>(sums[i], others[i]);
   }
 }
 
 // products[i][token] = dot(key of the token, q[i]). A call, because several copies of it take long to compile.
-template <int HEAD_DIM, int Q>
-__attribute__((noinline)) void key_products(float (*products)[KV_BLOCK_TOKENS], const FloatBlock<HEAD_DIM>& keys,
+template <int HEAD_DIM, int Q, class Block>
+__attribute__((noinline)) void key_products(float (*products)[KV_BLOCK_TOKENS], const Block& keys,
                                             const float* const* q) {
   for (int token = 0; token < KV_BLOCK_TOKENS; token += SIMD_WIDTH) {
     Vector sums[Q];
-    halved_sums<HEAD_DIM, Q, 1>(sums, keys.tokens, q, token);
+    halved_sums<Q, 1>(sums, keys, q, token);
     for (int i = 0; i < Q; i++) store_vector(products[i] + token, sums[i]);
   }
   for (int element = HEAD_DIM / SIMD_WIDTH * SIMD_WIDTH; element < HEAD_DIM; element++) {
@@ -147,35 +185,42 @@ struct TokenRange {
 };
 DEVICE bool operator==(TokenRange a, TokenRange b) { return a.first == b.first && a.end == b.end; }
 
-// values[i] = values[i] * corrections[i] + sum of weights[i][token] * value of the token
-template <int HEAD_DIM, int Q>
+// COUNT vectors of elements, from `first` on, of values[i] = values[i] * corrections[i] + sum of weights[i][token] *
+// value of the token
+template <int COUNT, int Q, int HEAD_DIM>
+DEVICE void add_columns(Partial<HEAD_DIM>* parts, const FloatBlock<HEAD_DIM>& values,
+                        const float (*weights)[KV_BLOCK_TOKENS], const float* corrections, TokenRange range,
+                        int first) {
+  Vector sums[Q][COUNT];
+  for (int i = 0; i < Q; i++) {
+    for (int c = 0; c < COUNT; c++) {
+      sums[i][c] = multiply(load_vector(parts[i].values + first + c * SIMD_WIDTH), broadcast(corrections[i]));
+    }
+  }
+  for (int token = range.first; token < range.end; token++) {
+    for (int c = 0; c < COUNT; c++) {
+      const Vector value = load_vector(values.tokens[token] + first + c * SIMD_WIDTH);
+      for (int i = 0; i < Q; i++) sums[i][c] = multiply_add(value, broadcast(weights[i][token]), sums[i][c]);
+    }
+  }
+  for (int i = 0; i < Q; i++) {
+    for (int c = 0; c < COUNT; c++) store_vector(parts[i].values + first + c * SIMD_WIDTH, sums[i][c]);
+  }
+}
+
+// The same of all elements.
+template <int Q, int HEAD_DIM>
 DEVICE void add_values(Partial<HEAD_DIM>* parts, const FloatBlock<HEAD_DIM>& values,
                        const float (*weights)[KV_BLOCK_TOKENS], const float* corrections, TokenRange range) {
   constexpr int WHOLE = HEAD_DIM / SIMD_WIDTH, HELD = min_of(WHOLE, max_of(1, SIMD_WIDTH / Q));
-  const auto add_columns = [&](int first, auto count) {
-    constexpr int COUNT = decltype(count)::value;
-    Vector sums[Q][COUNT];
-    for (int i = 0; i < Q; i++) {
-      for (int c = 0; c < COUNT; c++) {
-        sums[i][c] = multiply(load_vector(parts[i].values + first + c * SIMD_WIDTH), broadcast(corrections[i]));
-      }
-    }
-    for (int token = range.first; token < range.end; token++) {
-      for (int c = 0; c < COUNT; c++) {
-        const Vector value = load_vector(values.tokens[token] + first + c * SIMD_WIDTH);
-        for (int i = 0; i < Q; i++) sums[i][c] = multiply_add(value, broadcast(weights[i][token]), sums[i][c]);
-      }
-    }
-    for (int i = 0; i < Q; i++) {
-      for (int c = 0; c < COUNT; c++) store_vector(parts[i].values + first + c * SIMD_WIDTH, sums[i][c]);
-    }
-  };
   int column = 0;
   if constexpr (WHOLE > 0) {
     for (; column + HELD <= WHOLE; column += HELD) {
-      add_columns(column * SIMD_WIDTH, std::integral_constant<int, HELD>());
+      add_columns<HELD, Q>(parts, values, weights, corrections, range, column * SIMD_WIDTH);
     }
-    for (; column < WHOLE; column++) add_columns(column * SIMD_WIDTH, std::integral_constant<int, 1>());
+    for (; column < WHOLE; column++) {
+      add_columns<1, Q>(parts, values, weights, corrections, range, column * SIMD_WIDTH);
+    }
   }
   for (int element = WHOLE * SIMD_WIDTH; element < HEAD_DIM; element++) {
     for (int i = 0; i < Q; i++) {
@@ -187,12 +232,26 @@ DEVICE void add_values(Partial<HEAD_DIM>* parts, const FloatBlock<HEAD_DIM>& val
     }
   }
 }
+template <int Q, int HEAD_DIM>
+DEVICE void add_values(Partial<HEAD_DIM>* parts, const QuantBlock<HEAD_DIM>& values,
+                       const float (*weights)[KV_BLOCK_TOKENS], const float* corrections, TokenRange range) {
+  for (int group = 0; group < HEAD_DIM / KV_Q8_GROUP; group++) {
+    alignas(64) float scaled[Q][KV_BLOCK_TOKENS];
+    for (int i = 0; i < Q; i++) {
+      SIMD
+      for (int token = 0; token < KV_BLOCK_TOKENS; token++) {
+        scaled[i][token] = weights[i][token] * values.scales[group][token];
+      }
+    }
+    add_columns<KV_Q8_GROUP / SIMD_WIDTH, Q>(parts, values, scaled, corrections, range, group * KV_Q8_GROUP);
+  }
+}
 
 // The weights of a block's tokens for Q queries that attend to the same of them, and the factors of what the queries
 // have of earlier tokens: add_tokens up to its values. score(products, i) turns the products of query i into scores.
-template <int HEAD_DIM, int Q, class Score>
-DEVICE void weigh(float (*weights)[KV_BLOCK_TOKENS], float* corrections, Partial<HEAD_DIM>* parts,
-                  const FloatBlock<HEAD_DIM>& keys, const float* const* q, TokenRange range, const Score& score) {
+template <int HEAD_DIM, int Q, class Block, class Score>
+DEVICE void weigh(float (*weights)[KV_BLOCK_TOKENS], float* corrections, Partial<HEAD_DIM>* parts, const Block& keys,
+                  const float* const* q, TokenRange range, const Score& score) {
   if constexpr (Q == 1) {
     key_products<HEAD_DIM, 1>(weights, keys, q);
   } else {

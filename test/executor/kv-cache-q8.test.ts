@@ -54,7 +54,7 @@ describe('a KV cache in q8_0', () => {
   ] as const)('gives one hash of logits alone, in chunks and among 16: %s', async (_name, write, headDim) => {
     const model = await load(write());
     try {
-      expect(model.forward.kernels).toContain(`attention_paged_q8_0_d${headDim}`);
+      expect(model.forward.kernels).toContain(`attention_rows_q8_0_d${headDim}`);
       const alone = await logitsHashes(host, model, INVARIANCE_PROMPT);
       expect(new Set(alone).size).toBe(4);
       for (const chunk of [1, 17]) expect(await logitsHashes(host, model, chunk), `chunks of ${chunk}`).toEqual(alone);

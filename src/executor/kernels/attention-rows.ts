@@ -6,11 +6,19 @@ import {
   type KvCacheType,
   qkvOf,
   ROWS_HEAD_DIMS,
+  ROWS_Q8_HEAD_DIMS,
   readCache,
   rowArguments,
   scoringArguments,
   sinksOf,
 } from './paged-cache.js';
+
+/** Caches whose blocks rows share; the other one needs no conversion. */
+export type RowsCacheType = Exclude<KvCacheType, 'f32'>;
+const HEAD_DIMS_BY_TYPE: Readonly<Record<RowsCacheType, readonly number[]>> = {
+  f16: ROWS_HEAD_DIMS,
+  q8_0: ROWS_Q8_HEAD_DIMS,
+};
 
 /** Queries of a tile that is worth the conversion of keys and values. */
 const ROWS_QUERIES = 32;
@@ -19,18 +27,18 @@ const ROWS_QUERIES = 32;
  * {@link attentionPaged} on the CPU, of tiles that share keys and values, with the same bits. Tiles: `[tiles, 2]`, first row and
  * number of rows, which are consecutive positions of one slot. `sinks`: as {@link attentionSinks} has them, or NO_SINK.
  */
-export const attentionRows = (headDim: number) => {
-  const { multiples, order, tolerance } = attentionPaged('f16', headDim);
+export const attentionRows = (type: RowsCacheType, headDim: number) => {
+  const { multiples, order, tolerance } = attentionPaged(type, headDim);
   return defineKernel({
-    name: `attention_rows_f16_d${headDim}`,
+    name: `attention_rows_${type}_d${headDim}`,
     source: 'attention_rows.hip',
     on: 'host',
     isCpuOnly: true,
     summary: 'attention_paged of tiles of consecutive rows of one slot, with the same bits',
     arguments: [
       qkvOf(`${headDim}`),
-      readCache('k_cache', 'f16', `${headDim}`),
-      readCache('v_cache', 'f16', `${headDim}`),
+      readCache('k_cache', type, `${headDim}`),
+      readCache('v_cache', type, `${headDim}`),
       output('out', 'f32', 'tokens', 'heads', `${headDim}`),
       input('tiles', 'i32', 'tiles', '2'),
       ...rowArguments,
@@ -46,9 +54,13 @@ export const attentionRows = (headDim: number) => {
   });
 };
 
-/** Rows of a tile of {@link attentionRows}; undefined where it is not built for heads or cache. */
-export function hostTileRows({ heads, kvHeads, headDim }: AttentionShape, cacheType: KvCacheType): number | undefined {
-  if (cacheType !== 'f16' || !ROWS_HEAD_DIMS.includes(headDim)) return undefined;
+/** True if {@link attentionRows} is built for heads and cache. */
+export function hasAttentionRows(headDim: number, cacheType: KvCacheType): cacheType is RowsCacheType {
+  return cacheType !== 'f32' && HEAD_DIMS_BY_TYPE[cacheType].includes(headDim);
+}
+
+/** Rows of a tile of {@link attentionRows}. */
+export function hostTileRows({ heads, kvHeads }: Pick<AttentionShape, 'heads' | 'kvHeads'>): number {
   return Math.max(1, Math.floor(ROWS_QUERIES / (heads / kvHeads)));
 }
 
@@ -68,7 +80,7 @@ export function tilesOrRows(tiles: StepCount, threads: number, kvHeads: number) 
  */
 export function launchAttentionRows(
   { launch, threads }: { readonly launch: Launch; readonly threads: number },
-  { headDim, kvHeads }: AttentionShape,
+  { headDim, kvHeads, cacheType }: Pick<AttentionShape, 'headDim' | 'kvHeads'> & { readonly cacheType: RowsCacheType },
   hasSinks: boolean,
   counts: { readonly tokens: StepCount; readonly tiles: StepCount },
   { tiles, ...values }: ValuesOf<ReturnType<typeof attentionRows>>,
@@ -77,9 +89,12 @@ export function launchAttentionRows(
   const { rows, byTiles } = tilesOrRows(counts.tiles, threads, kvHeads);
   const own = { ...dims, tokens: counts.tokens };
   const { sinks, softcap, ...both } = values;
-  if (rows !== undefined && hasSinks) launch(attentionSinks('f16', headDim), { ...both, sinks }, own, rows);
-  else if (rows !== undefined) launch(attentionPaged('f16', headDim), { ...both, softcap }, own, rows);
-  launch(attentionRows(headDim), { ...values, tiles }, { ...own, tiles: counts.tiles }, byTiles);
+  if (rows !== undefined && hasSinks) launch(attentionSinks(cacheType, headDim), { ...both, sinks }, own, rows);
+  else if (rows !== undefined) launch(attentionPaged(cacheType, headDim), { ...both, softcap }, own, rows);
+  launch(attentionRows(cacheType, headDim), { ...values, tiles }, { ...own, tiles: counts.tiles }, byTiles);
 }
 
-export const attentionRowsContracts: readonly KernelContract[] = ROWS_HEAD_DIMS.map(attentionRows);
+export const attentionRowsContracts: readonly KernelContract[] = [
+  ...ROWS_HEAD_DIMS.map((headDim) => attentionRows('f16', headDim)),
+  ...ROWS_Q8_HEAD_DIMS.map((headDim) => attentionRows('q8_0', headDim)),
+];

@@ -15,8 +15,8 @@ export const TILE_HEAD_DIMS: readonly number[] = [64, 80, 96, 128, 256];
 /** Larger ones that attention on matrix units is built for: a row's heads share keys and values, rows do not. */
 export const LARGE_HEAD_DIMS: readonly number[] = [512, 576];
 
-/** Those of {@link HEAD_DIMS} whose rows share keys and values on the CPU: of larger ones they leave the first-level cache. */
-export const ROWS_HEAD_DIMS: readonly number[] = HEAD_DIMS.filter((headDim) => headDim <= 256);
+/** Those whose rows share keys and values on the CPU: all but those of latent attention. */
+export const ROWS_HEAD_DIMS = HEAD_DIMS;
 
 /** Those of {@link TILE_HEAD_DIMS} of whole strips of 64, for which RoPE, attention and the combination of its splits are fused. */
 export const FUSED_HEAD_DIMS: readonly number[] = [64, 128, 256];
@@ -35,6 +35,8 @@ const KV_Q8_GROUP = 32;
 
 /** Those of {@link PAGED_HEAD_DIMS} that a q8_0 KV cache can hold: whole groups. */
 export const KV_Q8_HEAD_DIMS: readonly number[] = PAGED_HEAD_DIMS.filter((headDim) => headDim % KV_Q8_GROUP === 0);
+
+export const ROWS_Q8_HEAD_DIMS: readonly number[] = ROWS_HEAD_DIMS.filter((headDim) => headDim % KV_Q8_GROUP === 0);
 
 export const TILE_Q8_HEAD_DIMS: readonly number[] = TILE_HEAD_DIMS.filter((headDim) => headDim % KV_Q8_GROUP === 0);
 

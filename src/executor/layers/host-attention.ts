@@ -14,6 +14,7 @@ export class HostAttention {
 
   private constructor(
     private readonly site: AttentionSite,
+    private readonly cacheType: kernels.RowsCacheType,
     private readonly tileRows: number,
   ) {
     this.noSinks = site.memory.upload(new Float32Array(site.shape.heads).fill(kernels.NO_SINK));
@@ -21,8 +22,9 @@ export class HostAttention {
 
   /** Undefined on GPUs, and for heads and caches that it is not built for: those are row by row. */
   static of(site: AttentionSite): HostAttention | undefined {
-    const tileRows = site.device.isHost ? kernels.hostTileRows(site.shape, site.cache.type) : undefined;
-    return tileRows === undefined ? undefined : new HostAttention(site, tileRows);
+    const { device, shape, cache } = site;
+    if (!device.isHost || !kernels.hasAttentionRows(shape.headDim, cache.type)) return undefined;
+    return new HostAttention(site, cache.type, kernels.hostTileRows(shape));
   }
 
   /** No context is split. */
@@ -39,6 +41,7 @@ export class HostAttention {
     };
     const launch: Launch = (...launched) => plan.launch(...launched);
     const all = { ...values, sinks: sinks ?? this.noSinks, tiles: tables.at('tiles') };
-    kernels.launchAttentionRows({ launch, threads: device.threads }, shape, sinks !== undefined, counts, all, dims);
+    const attended = { ...shape, cacheType: this.cacheType };
+    kernels.launchAttentionRows({ launch, threads: device.threads }, attended, sinks !== undefined, counts, all, dims);
   }
 }
