@@ -109,10 +109,11 @@ describe('what a gateway writes of its requests', () => {
             .on('data', () => undefined),
         ),
     );
-    // It comes behind them over the same connection, so they have come when it ends.
-    await run(request({ requestId: 'free', text: 'Once', stop: { maxTokens: 2, ignoreEos: true } }));
+    // It comes behind them over the same connection, so they have come when it is answered.
+    await new Promise((resolve) => client.listModels({}, metadata, resolve));
     for (const call of calls) call.cancel();
     await Promise.all(left);
+    await run(request({ requestId: 'free', text: 'Once', stop: { maxTokens: 2, ignoreEos: true } }));
     await expect.poll(() => audited().length).toBe(before + 7);
     const gone = audited()
       .slice(before)

@@ -33,7 +33,7 @@ it('serve tells of each model, puts away what nobody asks for, brings it back, a
   const client = new RocmForgeClient(socket('two.sock'));
   try {
     const loaded = async () => (await client.listModels({})).models.map(({ name, loaded }) => [name, loaded]);
-    await expect.poll(loaded, { timeout: 20_000, interval: 50 }).toEqual([
+    await expect.poll(loaded, { interval: 50 }).toEqual([
       ['chat', false],
       ['small', false],
     ]);
@@ -45,7 +45,7 @@ it('serve tells of each model, puts away what nobody asks for, brings it back, a
     });
     expect([model, completions[0]?.tokenIds.length]).toEqual(['small', 4]);
     expect(childrenOf(child.pid as number)).toHaveLength(1);
-    await expect.poll(loaded, { timeout: 20_000, interval: 50 }).toEqual([
+    await expect.poll(loaded, { interval: 50 }).toEqual([
       ['chat', false],
       ['small', false],
     ]);

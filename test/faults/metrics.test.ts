@@ -58,7 +58,7 @@ it('metrics tell of an executor that is killed and of one that hangs', async () 
 
     // Without requests the next executor alone ends the recovery: the wait for a request is none of it.
     process.kill(server.gateway.executorPid() as number, 'SIGKILL');
-    await expect.poll(values, { timeout: 20_000 }).toMatchObject({
+    await expect.poll(values).toMatchObject({
       ...{ executor_epoch: 4, executor_up: 1, executor_recovery_seconds_count: 3, num_requests_running: 0 },
     });
     const idle = (await values()).executor_recovery_seconds_sum;

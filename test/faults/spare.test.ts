@@ -10,10 +10,10 @@ afterEach(() => server.stop());
 
 const isAlive = (pid: number) => existsSync(`/proc/${pid}`);
 const spares = () => server.gateway.replica.counts.spares;
-const ready = () => expect.poll(spares, { timeout: 60_000, interval: 5 }).toBe(1);
+const ready = () => expect.poll(spares, { interval: 5 }).toBe(1);
 const killed = async (pid: number): Promise<void> => {
   process.kill(pid, 'SIGKILL');
-  await expect.poll(() => isAlive(pid), { timeout: 10_000, interval: 1 }).toBe(false);
+  await expect.poll(() => isAlive(pid), { interval: 1 }).toBe(false);
 };
 
 const executors = () => executorsOf(process.pid);
@@ -70,11 +70,11 @@ describe('a spare executor', () => {
     await start();
     const first = executors();
     expect(server.gateway.replica.replace()).toBe(true);
-    await expect.poll(() => server.gateway.executorState(), { timeout: 30_000 }).toBe('serving');
+    await expect.poll(() => server.gateway.executorState()).toBe('serving');
     expect(first).not.toContain(server.gateway.executorPid());
     await ready();
     const last = executors();
     await server.stop();
-    await expect.poll(() => last.filter(isAlive), { timeout: 10_000 }).toEqual([]);
+    await expect.poll(() => last.filter(isAlive)).toEqual([]);
   });
 });

@@ -42,7 +42,7 @@ it('is not unloaded while anything is under way, or waits', async () => {
   const release = executor.stall();
   const answers = Array.from({ length: 6 }, (_, seed) => generate(seed));
   // Both steps that may be under way are the first one's.
-  await expect.poll(() => [replica.counts.running, replica.counts.waiting], { timeout: 5000 }).toEqual([1, 5]);
+  await expect.poll(() => [replica.counts.running, replica.counts.waiting]).toEqual([1, 5]);
   expect(replica.unloadModel()).toBe(false);
   release();
   for (const [seed, answer] of answers.entries()) expect(await answer).toEqual(tokensOf(seed));
@@ -57,7 +57,7 @@ it('is not loaded with other numerics, until it is replaced on purpose', async (
   await expect(generate()).rejects.toMatchObject({ reason: 'DEVICE_UNAVAILABLE' });
   // There is nothing to be replaced: the next may be another.
   expect(replica.replace()).toBe(false);
-  await expect.poll(() => replica.state, { timeout: 5000 }).toBe('unloaded');
+  await expect.poll(() => replica.state).toBe('unloaded');
   expect(await generate()).toEqual(TOKENS);
   expect(replica.numerics).toBe('other');
 });

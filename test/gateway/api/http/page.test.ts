@@ -270,7 +270,7 @@ describe.skipIf(browser === undefined)('the page of several models', () => {
     await page.fill('#prompt', 'Hello');
     await page.click('#send');
     const steps = () => server.gateway.models.map(({ router }) => router.counts.steps > 0);
-    await expect.poll(steps, { timeout: 20_000 }).toEqual([false, true]);
+    await expect.poll(steps).toEqual([false, true]);
   });
 
   it('has a view of the server', async () => {

@@ -142,7 +142,7 @@ describe('scores of a reranker', () => {
     await new Promise((resolve) => setTimeout(resolve, 20));
     process.kill(gateway.executorPid() as number, 'SIGKILL');
     for (const scores of await running) expect(scores).toEqual(before);
-    await expect.poll(() => gateway.executorEpoch(), { timeout: 10_000 }).toBeGreaterThan(epoch);
+    await expect.poll(() => gateway.executorEpoch()).toBeGreaterThan(epoch);
   });
 
   it('of a document that is too long are an error, or those of its beginning', async () => {

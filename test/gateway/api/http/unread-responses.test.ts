@@ -24,7 +24,7 @@ it('an answer whose reader makes no progress is given up, and one that is being 
   const [stuck, read] = [new Answer(1000), new Answer(1_000_000)];
   const reading = setInterval(() => read.writableLength--, 50);
   for (const answer of [stuck, read]) unread.watch(from('10.0.0.1'), answer as unknown as ServerResponse);
-  await expect.poll(() => stuck.destroyed, { timeout: 5000 }).toBe(true);
+  await expect.poll(() => stuck.destroyed).toBe(true);
   expect([read.destroyed, unread.counters.slowReaders]).toEqual([false, 1]);
   expect(lines).toEqual([{ peer: '10.0.0.1', reason: 'SLOW_READER' }]);
   clearInterval(reading);
