@@ -50,7 +50,10 @@ const filesOf = (contracts) => new Set(contracts.map(({ source }) => path.basena
 const hostFiles = filesOf(launchedOn(allContracts, 'host'));
 /** And those that the full tier builds for the host: where a block may be one thread. */
 const serialFiles = filesOf(allContracts.filter(({ needsBlock }) => !needsBlock));
-const lanesFiles = new Set([...hostFiles, ...filesOf(launchedOn(allContracts, 'portable'))]);
+/** Lanes have no kernel that is for a CPU alone. */
+const simulatedFiles = filesOf(allContracts.filter(({ isCpuOnly }) => !isCpuOnly));
+const hasLanes = (file) => simulatedFiles.has(file);
+const lanesFiles = new Set([...hostFiles, ...filesOf(launchedOn(allContracts, 'portable'))].filter(hasLanes));
 const twinFiles = filesOf(allContracts.filter(({ source }) => source.startsWith('twins/')));
 
 /**
@@ -86,7 +89,7 @@ function build(folder, files) {
   const targets = isFull
     ? [
         ['--twins', '--target', 'host', '--only', files.filter((file) => serialFiles.has(file)).join()],
-        ['--twins', '--target', lanes.join(), '--only', files.join()],
+        ['--twins', '--target', lanes.join(), '--only', files.filter(hasLanes).join()],
       ]
     : [
         ['--native', '--target', 'host', '--only', files.filter((file) => hostFiles.has(file)).join()],
