@@ -21,7 +21,7 @@ export const TIERS = {
   unit: [
     'test/cli/{inspect-rope,listen-addresses,model-options,npm-parent,option-table,origins,plot,served-models,system-limits,turn-printer,verify-speed}.test.ts',
     'test/client/errors.test.ts',
-    'test/executor/{block-budget,executor-server,gpu-order,graph-buckets,step-graphs,known-files,lease,processors,slots,tensor-reader}.test.ts',
+    'test/executor/{attention-splits,block-budget,executor-server,gpu-order,graph-buckets,step-graphs,known-files,lease,processors,slots,tensor-reader}.test.ts',
     'test/gateway/chat/**',
     '!test/gateway/chat/{jinja-constructs,published-templates,published-turns}.test.ts',
     'test/gateway/constraints/**',
@@ -51,7 +51,7 @@ export const TIERS = {
     'test/executor/{batch-invariance,demo-oracle,encoders,expert-placement,families,families-invariance,failed-loads,fusions,granted-sequences}.test.ts',
     'test/executor/{kept-memory,kv-cache-q8,large-steps,launch-plan,masked-steps,pooled-prompts,prediction}.test.ts',
     'test/executor/{recurrent-states,refused-models,rerankers,shared-norms}.test.ts',
-    'test/executor/{block-copies,bytes-read,unused-tensors,weight-chunks}.test.ts',
+    'test/executor/{block-copies,bytes-read,cuda-queues,unused-tensors,weight-chunks}.test.ts',
     'test/e2e/{demo,generation}.test.ts',
     'test/faults/kills.test.ts',
     'test/gateway/{echo,event-loop-delay,fake-executor,token-histogram,tracing}.test.ts',

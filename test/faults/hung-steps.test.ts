@@ -60,7 +60,7 @@ it('an executor’s health is NOT_SERVING after a sticky error, before the proce
     const { SERVING, NOT_SERVING } = HealthCheckResponse_ServingStatus;
     await expect.poll(() => told).toEqual([SERVING]);
     const request1 = generate(server.client, request({ text: 'a', stop: { maxTokens: 2 } }));
-    await expect(request1).rejects.toMatchObject({ details: expect.stringContaining('tried more slowly') });
+    await expect(request1).rejects.toMatchObject({ details: expect.stringContaining('it is retried every 30 s') });
     expect(await exited).toBe(86);
     expect(told).toEqual([SERVING, NOT_SERVING]);
   } finally {

@@ -120,8 +120,9 @@ class KernelBench {
     device.native.write(tables.device.address, new Uint8Array(step.buffer));
     this.counts[COUNT_TOKENS] = rows;
     this.counts[COUNT_SPLITS] = Math.ceil(context / kernels.ATTENTION_SPLIT);
-    const most = device.isHost ? 0 : kernels.contextParts(shape, context, rows).rows;
-    const isSplit = kernels.splitsContexts(rows, tiles, most);
+    const parts = device.isHost ? kernels.NO_SPLITS : kernels.contextParts(shape, context, rows);
+    const promptRows = kernels.promptSplitRows(shape.kvHeads);
+    const isSplit = kernels.splitsContexts(rows, tiles, { rows: parts.rows, promptRows });
     this.counts[COUNT_SPLIT_ROWS] = isSplit ? rows : 0;
     this.counts[COUNT_TILES] = isSplit ? 0 : tiles;
     settle(this.counts);

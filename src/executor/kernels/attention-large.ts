@@ -4,11 +4,11 @@ import {
   type AttentionCounts,
   type AttentionShape,
   attentionTileSplit,
-  type ContextParts,
   headTiles,
   TILE_TOLERANCE,
 } from './attention.js';
 import { attentionCombine } from './attention-combine.js';
+import type { ContextParts } from './attention-splits.js';
 import type { Launch, ValuesOf } from './launch-plan.js';
 import { LARGE_HEAD_DIMS, qkvOf, readCache, rowArguments, scoringArguments, sinksOf } from './paged-cache.js';
 import { ORDER } from './reduction-order.js';

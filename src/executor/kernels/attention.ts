@@ -13,6 +13,7 @@ import type { DeviceBuffer } from '../device/device.js';
 import { exact, roundings, type Tolerance } from '../device/tolerance.js';
 import { type AttendedEncoding, launchAttended, launchCombine } from './attention-combine.js';
 import { attentionTileSplitNormed, attentionTileSplitRotated, type RotatedSingleToken } from './attention-rotated.js';
+import type { ContextParts } from './attention-splits.js';
 import { type Combining, launchCombined } from './attention-tile-combine.js';
 import { FLOAT_TYPES, type FloatType, TILE_TYPES, type TileType } from './formats.js';
 import { COLUMNS_MULTIPLE, columnsOf } from './hopper/columns.js';
@@ -226,39 +227,6 @@ export function tileRows(shape: AttentionShape, cacheType: KvCacheType): number 
   if (cacheType === 'f32' || !TILE_HEAD_DIMS.includes(shape.headDim)) return undefined;
   const rows = attentionTileRows(shape.heads / shape.kvHeads, shape.headDim);
   return rows >= 1 ? rows : undefined;
-}
-
-/** Memory for the parts of split contexts, and the most rows that are split: more rows fill a device by themselves. */
-const PART_BYTES = 512 << 20;
-const MOST_SPLIT_ROWS = 256;
-/** Up to so many rows are split whatever they are of; more of them if most are of slots of their own, and share no keys. */
-const SPLIT_ROWS_OF_PROMPTS = 64;
-
-/** True if the contexts of a step's rows are split, of which `most` may be. */
-export function splitsContexts(rows: number, tiles: number, most: number): boolean {
-  return rows <= most && (rows <= SPLIT_ROWS_OF_PROMPTS || 2 * tiles > rows);
-}
-
-/** Up to how many rows contexts are split on matrix units, into how many parts, and the f32 that these are. */
-export interface ContextParts {
-  readonly rows: number;
-  readonly splits: number;
-  readonly elements: number;
-}
-
-export function contextParts(
-  { heads, headDim, window }: AttentionShape,
-  maxContext: number,
-  maxRows: number,
-): ContextParts {
-  // A window that begins within a split reaches one more.
-  const splits = Math.ceil(
-    Math.min(maxContext, window === undefined ? Infinity : window + ATTENTION_SPLIT - 1) / ATTENTION_SPLIT,
-  );
-  const rowElements = heads * splits * (2 + headDim);
-  const most = Math.min(MOST_SPLIT_ROWS, maxRows);
-  const rows = Math.max(1, Math.min(most, Math.floor(PART_BYTES / (4 * rowElements))));
-  return { rows, splits, elements: rows * rowElements };
 }
 
 /** Counts of a step's rows, splits of their contexts, and tiles. */

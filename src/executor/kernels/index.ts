@@ -66,6 +66,7 @@ export * from './attention-large.js';
 export * from './attention-rotated.js';
 export * from './attention-rows.js';
 export * from './attention-sinks.js';
+export * from './attention-splits.js';
 export * from './attention-tile-combine.js';
 export * from './bias-add.js';
 export * from './block-copy.js';

@@ -29,7 +29,7 @@ export class HostAttention {
 
   /** No context is split. */
   get splits(): AttentionSplits {
-    return { rows: 0, most: 1, tileRows: this.tileRows };
+    return { rows: 0, promptRows: 0, most: 1, tileRows: this.tileRows };
   }
 
   /** @param sinks of layers that have them */

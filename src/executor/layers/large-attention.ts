@@ -31,7 +31,8 @@ export class LargeAttention {
 
   /** Rows share no keys: their tiles may be of any size. */
   get splits(): AttentionSplits {
-    return { rows: this.parts.rows, most: this.parts.splits, tileRows: this.site.limits.maxStepTokens };
+    const promptRows = kernels.PROMPT_SPLIT_ROWS;
+    return { rows: this.parts.rows, promptRows, most: this.parts.splits, tileRows: this.site.limits.maxStepTokens };
   }
 
   record(values: Values, dims: Dims): void {
@@ -52,6 +53,7 @@ export function commonSplits(all: readonly (AttentionSplits | undefined)[]): Att
   if (splits.length === 0) return undefined;
   return {
     rows: Math.min(...splits.map(({ rows }) => rows)),
+    promptRows: Math.min(...splits.map(({ promptRows }) => promptRows)),
     most: Math.max(...splits.map(({ most }) => most)),
     tileRows: Math.min(...splits.map(({ tileRows }) => tileRows)),
   };

@@ -50,11 +50,10 @@ export interface RopeTables {
 }
 
 /**
- * Steps of at most `rows` rows split each context into parts, of which the longest has `most`; in others up to `tileRows`
- * consecutive rows of a slot share keys and values.
+ * Steps of few rows split each context into parts, of which the longest has `most`; in others up to `tileRows` consecutive rows of a slot
+ * share keys and values.
  */
-export interface AttentionSplits {
-  readonly rows: number;
+export interface AttentionSplits extends kernels.SplitRows {
   readonly most: number;
   readonly tileRows: number;
 }
@@ -147,7 +146,8 @@ export class PagedAttention implements AttentionVariant {
     if (this.large !== undefined) return this.large.splits;
     if (this.host !== undefined) return this.host.splits;
     const tileRows = kernels.tileRows(shape, cache.type) as number;
-    return this.parts && { rows: this.parts.rows, most: this.parts.splits, tileRows };
+    const promptRows = kernels.promptSplitRows(shape.kvHeads);
+    return this.parts && { rows: this.parts.rows, promptRows, most: this.parts.splits, tileRows };
   }
 
   get normalizes(): boolean {

@@ -38,6 +38,12 @@ export interface DevicesOptions extends DeviceOptions {
   readonly gpus?: readonly number[] | undefined;
 }
 
+/**
+ * Queues of a CUDA context: one for steps, and one for signals to a step that runs. A driver opens eight of each kind, which
+ * take 30 ms more of the start of a process, and as many when a killed one ends. A user's own numbers stay.
+ */
+const CUDA_QUEUES = { CUDA_DEVICE_MAX_CONNECTIONS: '2', CUDA_DEVICE_MAX_COPY_CONNECTIONS: '2' };
+
 /** Threads a block of every GPU kernel: `BLOCK` of `kernels/forge/`. */
 const GPU_BLOCK = 256;
 
@@ -72,6 +78,8 @@ export function openDevice(options: DeviceOptions, onRefused: OnRefused = () => 
       },
     );
   }
+  // Before the driver is loaded, which reads them once.
+  for (const [name, count] of Object.entries(CUDA_QUEUES)) process.env[name] ??= count;
   // The one that was asked for: its refusal is thrown as it is.
   const isNamed = kind !== 'auto' && gpu !== undefined;
   const refusals: RocmForgeError[] = [];

@@ -1,6 +1,13 @@
 import type { ExecuteRequest, Slice, SlotOutput } from '../../shared/generated/rocmforge/executor/v1/executor.js';
 import type { Device } from '../device/device.js';
-import { ATTENTION_SPLIT, OUTPUT_NON_FINITE, OUTPUT_WORDS, SLICE_WORDS, splitsContexts } from '../kernels/index.js';
+import {
+  ATTENTION_SPLIT,
+  NO_SPLITS,
+  OUTPUT_NON_FINITE,
+  OUTPUT_WORDS,
+  SLICE_WORDS,
+  splitsContexts,
+} from '../kernels/index.js';
 import type { Prediction } from '../load/loaded-model.js';
 import { nullStates, sliceWords } from '../model/slot-layout.js';
 import {
@@ -137,7 +144,7 @@ export class Predictor {
       this.input[offsets.rowSlice + row] = row;
       this.input.set(sliceWords(row, 1, nullStates(limits)), offsets.slices + SLICE_WORDS * row);
     }
-    const isSplit = splitsContexts(rows, rows, this.prediction.forward.splits?.rows ?? 0);
+    const isSplit = splitsContexts(rows, rows, this.prediction.forward.splits ?? NO_SPLITS);
     this.counts.fill(0);
     this.counts[COUNT_TOKENS] = rows;
     this.counts[COUNT_SLICES] = rows;

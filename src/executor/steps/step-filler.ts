@@ -1,5 +1,5 @@
 import { type ExecuteRequest, Pooling, type Slice } from '../../shared/generated/rocmforge/executor/v1/executor.js';
-import { ENCODER_TILE_ROWS, SLICE_WORDS } from '../kernels/index.js';
+import { ENCODER_TILE_ROWS, NO_SPLITS, SLICE_WORDS } from '../kernels/index.js';
 import type { ForwardPass } from '../layers/forward-pass.js';
 import type { AttentionSplits } from '../layers/paged-attention.js';
 import { sliceWords } from '../model/slot-layout.js';
@@ -105,7 +105,7 @@ export class StepFiller {
     }
     for (const { row, target, top } of this.promptRows) writer.promptRow(row, target, top);
     const rows = returned.end(this.counts, writer.nextRow, words);
-    const used = writer.end(this.counts, this.splits?.rows ?? 0);
+    const used = writer.end(this.counts, this.splits ?? NO_SPLITS);
     const { promptRows, masked } = this;
     return { words: used, promptRows, returned: rows, masked };
   }

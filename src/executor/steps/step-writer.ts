@@ -1,4 +1,4 @@
-import { ATTENTION_SPLIT, splitsContexts } from '../kernels/index.js';
+import { ATTENTION_SPLIT, type SplitRows, splitsContexts } from '../kernels/index.js';
 import {
   COUNT_DRAWS,
   COUNT_KEPT,
@@ -144,10 +144,10 @@ export class StepWriter {
   /**
    * Ends the step, and counts it.
    *
-   * @param splitRows rows of a step up to which attention splits contexts; 0: it never does
+   * @param splitRows rows of a step up to which attention splits contexts
    * @returns used entries of the tables
    */
-  end(counts: Int32Array, splitRows: number): number {
+  end(counts: Int32Array, splitRows: SplitRows): number {
     const { words, rows, tiles, samples, draws, writes } = this;
     const { offsets } = this.tables;
     const isSplit = splitsContexts(rows, tiles, splitRows);

@@ -344,7 +344,7 @@ export class Engine implements Backend {
     const suspicions = this.suspicions.filter(({ sequence }) => sequence.state !== 'ended');
     this.suspicions = [];
     if (!loss.isEvidence || !this.blame.faulted(suspicions)) return false;
-    const message = 'the executor faults whatever it is given; it is tried more slowly now';
+    const message = `the executor faults whatever it is given; it is retried every ${PROBE_INTERVAL_MS / 1000} s`;
     const retry = { retry_delay_ms: String(PROBE_INTERVAL_MS) };
     this.fail(new RocmForgeError('EXECUTOR_UNAVAILABLE', message, retry));
     return true;
