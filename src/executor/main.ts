@@ -11,7 +11,7 @@ import { HostKeptMemory } from './device/kept-memory.js';
 import { KeeperClient } from './keeper/client.js';
 import { GpuKeptMemory } from './keeper/gpu-memory.js';
 import type { LoadOptions } from './load/load-options.js';
-import { type DevicesOptions, openDevices } from './load/open-device.js';
+import { type DevicesOptions, openDevices, prepareDriver } from './load/open-device.js';
 import { type ExecutorServerOptions, openExecutorServer } from './serve/executor-server.js';
 import { FaultInjector, type PlantedFault } from './serve/fault-injection.js';
 import { ExecutorService } from './serve/service.js';
@@ -66,7 +66,10 @@ export async function runExecutor(options: ExecutorOptions): Promise<void> {
     process.stdin.on('error', () => stop());
     process.stdin.resume();
   }
-  if (options.prestarted === true) await new Promise((resolve) => process.stdin.once('data', resolve));
+  if (options.prestarted === true) {
+    prepareDriver(options.device);
+    await new Promise((resolve) => process.stdin.once('data', resolve));
+  }
   const devices = openDevices(options.device, (platform, reason) => log.info({ platform }, `not used: ${reason}`));
   await useKeptMemory(devices, options, log);
   const service = new ExecutorService(devices, log, options, {
