@@ -7,6 +7,7 @@ import { type GpuPlatform, type GpuProperties, loadAddon } from '../device/addon
 import { launchedOn } from '../device/contract.js';
 import { checkArguments, Device, HOPPER } from '../device/device.js';
 import { allContracts } from '../kernels/index.js';
+import { limitQueues } from './prepared-driver.js';
 import { usableProcessors } from './processors.js';
 
 /** Instruction set levels that host kernels are built for, best first. `native` is whatever the build machine has. */
@@ -37,12 +38,6 @@ export interface DevicesOptions extends DeviceOptions {
   /** Several of one platform; of the host, whose processors they share, any numbers. Default: the one that `gpu` names. */
   readonly gpus?: readonly number[] | undefined;
 }
-
-/**
- * Queues of a CUDA context: one for steps, and one for signals to a step that runs. A driver opens eight of each kind, which
- * take 30 ms more of the start of a process, and as many when a killed one ends. A user's own numbers stay.
- */
-const CUDA_QUEUES = { CUDA_DEVICE_MAX_CONNECTIONS: '2', CUDA_DEVICE_MAX_COPY_CONNECTIONS: '2' };
 
 /** Threads a block of every GPU kernel: `BLOCK` of `kernels/forge/`. */
 const GPU_BLOCK = 256;
@@ -113,25 +108,6 @@ export function openDevice(options: DeviceOptions, onRefused: OnRefused = () => 
     'DEVICE_UNAVAILABLE',
     `${which} be used: ${refusals.map(({ message }) => message).join('; ')}${help}`,
   );
-}
-
-/**
- * Loads the driver of NVIDIA's GPUs, a third of what opening one takes, and opens none. What goes wrong is reported when a device is
- * opened. AMD's driver was not measured.
- */
-export function prepareDriver({ kind }: Pick<DeviceOptions, 'kind'>): void {
-  if (kind !== 'cuda') return;
-  limitQueues();
-  try {
-    loadAddon().probeGpu(kind);
-  } catch {
-    // As above.
-  }
-}
-
-/** Before a driver is loaded, which reads these once. */
-function limitQueues(): void {
-  for (const [name, count] of Object.entries(CUDA_QUEUES)) process.env[name] ??= count;
 }
 
 /**
