@@ -34,7 +34,7 @@ export interface GrammarThreadsOptions {
 /** Megabytes of a thread's heap, beyond which it ends, and not the process. */
 const MAX_HEAP_MB = 512;
 /** Part of the heap for V8's young generation. */
-const YOUNG_HEAP_MB = 12;
+const YOUNG_HEAP_MB = 6;
 
 interface Waiting {
   readonly client: string;
