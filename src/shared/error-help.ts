@@ -174,7 +174,7 @@ export const ERROR_HELP: Readonly<Record<ErrorReason, ErrorHelp>> = {
       'Lower `--max-context`, `--max-sequences` or `--kv-memory`, or use more GPUs; `inspect --fit` reports what fits.',
   },
   MODEL_LOADING: {
-    meaning: 'The model is being loaded.',
+    meaning: 'The model is being loaded, or no executor serves it for the moment.',
     remedy: 'Try again after the delay in the response.',
   },
   MODEL_UNLOADED: {

@@ -83,7 +83,7 @@ export const MODEL_METRICS = {
   serving: ofModel('executor_up', 'Executors that serve'),
   spares: ofModel('executor_spares', 'Spare executors that have loaded the model'),
   missingSpares: ofModel('executor_spares_missing', 'Replicas with --spare that can have no spare executor'),
-  executors: ofModel('executor_epoch', 'Executors started so far'),
+  executors: ofModel('executor_epoch', 'Executors started or tried at their address so far, without spares that wait'),
   stepAge: ofModel('executor_last_step_age_seconds', 'Age of the step under way, 0 when there is none'),
   replayed: byEngine('requests_replayed_total', 'Sequences resumed after the loss of an executor'),
   keptTokens: byScheduler(
@@ -134,7 +134,7 @@ export const REQUEST_METRICS = {
   requests: counter('request_total', 'Requests by how they ended', 'model_name', 'outcome'),
   restarts: counter(
     'executor_restarts_total',
-    'Executors lost, by reason: hung, connection, a signal or exit_CODE',
+    'Executors lost, by reason: hung, connection, answer, out_of_memory, replaced, a signal or exit_CODE',
     'model_name?',
     'reason',
   ),

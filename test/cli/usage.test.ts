@@ -15,9 +15,21 @@ const MISTAKES: readonly (readonly [string, string, string | undefined])[] = [
   // A wrong flag is named before the missing one.
   ['serve --modle x', "error: unknown option '--modle'", '(Did you mean --model?)'],
   ['serve -m x', "error: unknown option '-m'", '(Did you mean --model?)'],
-  [`serve ${DEMO} --port 8000`, "error: unknown option '--port'", '(Did you mean --listen HOST:PORT?)'],
-  ['serve --host 0.0.0.0', "error: unknown option '--host'", '(Did you mean --listen HOST:PORT?)'],
-  ['serve --port=8000', "error: unknown option '--port=8000'", '(Did you mean --listen HOST:PORT?)'],
+  [
+    `serve ${DEMO} --port 8000`,
+    "error: unknown option '--port'",
+    '(Did you mean --http-listen HOST:PORT for HTTP, or --listen HOST:PORT for gRPC?)',
+  ],
+  [
+    'serve --host 0.0.0.0',
+    "error: unknown option '--host'",
+    '(Did you mean --http-listen HOST:PORT for HTTP, or --listen HOST:PORT for gRPC?)',
+  ],
+  [
+    'serve --port=8000',
+    "error: unknown option '--port=8000'",
+    '(Did you mean --http-listen HOST:PORT for HTTP, or --listen HOST:PORT for gRPC?)',
+  ],
   ['generate --port 8000 hi', "error: unknown option '--port'", '(Did you mean --address HOST:PORT?)'],
   ['serve --api-key secret', "error: unknown option '--api-key'", '(Did you mean --token-file FILE?)'],
   ['serve --ctx-size 4096', "error: unknown option '--ctx-size'", '(Did you mean --max-context?)'],

@@ -1,6 +1,8 @@
 import { type Command, Help } from 'commander';
 import { REQUIRED } from '../../shared/option-table.js';
 
+const HTTP_OR_GRPC = '--http-listen HOST:PORT for HTTP, or --listen HOST:PORT for gRPC';
+
 /**
  * Option names of llama.cpp's, vLLM's and Ollama's programs, and common draft tokens, with the options that do the same here. Of those
  * listed for a name the first that the command has is suggested.
@@ -9,8 +11,8 @@ const EQUIVALENTS: Readonly<Record<string, readonly string[]>> = {
   '-m': ['--model'],
   '--hf-repo': ['--model hf.co/OWNER/REPOSITORY'],
   '-hf': ['--model hf.co/OWNER/REPOSITORY'],
-  '--port': ['--listen HOST:PORT', '--address HOST:PORT'],
-  '--host': ['--listen HOST:PORT', '--address HOST:PORT'],
+  '--port': [HTTP_OR_GRPC, '--listen HOST:PORT', '--address HOST:PORT'],
+  '--host': [HTTP_OR_GRPC, '--listen HOST:PORT', '--address HOST:PORT'],
   '--bind': ['--listen HOST:PORT'],
   '--url': ['--address HOST:PORT'],
   '--base-url': ['--address HOST:PORT'],
@@ -36,6 +38,8 @@ const EQUIVALENTS: Readonly<Record<string, readonly string[]>> = {
   '--kv-cache-dtype': ['--kv-cache-type'],
   '--gpu-memory-utilization': ['--kv-memory'],
   '-ngl': ['--device'],
+  '--gpu-layers': ['--device'],
+  '--enable-auto-tool-choice': ['--tool-parser'],
   '--n-gpu-layers': ['--device'],
   '-ts': ['--tensor-split'],
   '-sm': ['--split'],

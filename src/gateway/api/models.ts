@@ -57,7 +57,11 @@ export interface OfferedModel {
 /** Error of a request that is to unload a model, to a gateway that unloads none. @param field says so in the request */
 export function unloadsNone(field: string): RocmForgeError {
   const options = '--idle-unload, --load on-demand, --load on-command or --max-loaded-models';
-  return new RocmForgeError('SWITCHED_OFF', `models are not unloaded; start the gateway with ${options}`, { field });
+  return new RocmForgeError(
+    'SWITCHED_OFF',
+    `requests unload no models here; start the gateway with ${options}, or use rocmforge admin --unload-model`,
+    { field },
+  );
 }
 
 /**

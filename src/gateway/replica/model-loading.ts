@@ -7,13 +7,14 @@ export const POLL_MS = 20;
 
 export const polled = () => new Promise<void>((resolve) => setTimeout(resolve, POLL_MS));
 export const unloaded = (message: string) => new RocmForgeError('MODEL_UNLOADED', message);
-export const unloadedByOperator = () => unloaded('an operator has unloaded the model; try again once it is loaded');
+export const unloadedByOperator = () =>
+  unloaded('an operator has unloaded the model; it is loaded again with rocmforge admin --load-model');
 export const shuttingDown = () => new RocmForgeError('SHUTTING_DOWN', 'this gateway is shutting down');
 
 /** Error of requests for a model that is loaded by command alone. */
 export function notLoaded(): RocmForgeError {
   const help = 'load it with POST /models/load or rocmforge admin --load-model';
-  return new RocmForgeError('MODEL_NOT_LOADED', `the model is not loaded, and requests do not load it; ${help}`);
+  return new RocmForgeError('MODEL_NOT_LOADED', `the model is not loaded, and this request does not load it; ${help}`);
 }
 
 /**

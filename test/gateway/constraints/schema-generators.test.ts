@@ -143,6 +143,7 @@ describe('a keyword that is not enforced', () => {
     ['minimun', 'minimum'],
     ['additionalproperties', 'additionalProperties'],
     ['requird', 'required'],
+    ['minLenght', 'minLength'],
   ])('is refused where it is a misspelling: %s', (keyword, meant) => {
     expect(refused(keyword)).toThrow(`write ${meant}`);
   });

@@ -98,18 +98,21 @@ export function complaintOf(keyword: string): string | undefined {
 const LEAST_LETTERS = 6;
 const RESTRICTING = [...APPLICATORS.keys(), ...ASSERTIONS].filter(({ length }) => length >= LEAST_LETTERS);
 
-/** The keyword that a name is one letter from, or that it is in letters of another case. */
+/** The keyword that a name is one mistake from, or that it is in letters of another case. */
 function misspelled(name: string): string | undefined {
   const isKnown = APPLICATORS.has(name) || ASSERTIONS.has(name);
   if (isKnown || name.length < LEAST_LETTERS || /^(x-|_)/.test(name)) return undefined;
   return RESTRICTING.find((keyword) => keyword.toLowerCase() === name.toLowerCase() || isOneEditFrom(keyword, name));
 }
 
-/** True if one letter is another, missing or too many. */
+/** True if one letter is another, missing or too many, or two neighbours have changed places. */
 function isOneEditFrom(a: string, b: string): boolean {
   const [short, long] = a.length <= b.length ? [a, b] : [b, a];
   if (long.length - short.length > 1) return false;
   let at = 0;
   while (at < short.length && short[at] === long[at]) at += 1;
-  return short.slice(long.length === short.length ? at + 1 : at) === long.slice(at + 1);
+  if (long.length > short.length) return short.slice(at) === long.slice(at + 1);
+  const areSwapped = short[at] === long[at + 1] && short[at + 1] === long[at];
+  const behind = at + (areSwapped ? 2 : 1);
+  return short.slice(behind) === long.slice(behind);
 }

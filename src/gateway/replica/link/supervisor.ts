@@ -18,6 +18,7 @@ import { type Silence, watchSilence } from './silence.js';
 import { type Spare, SpareExecutor } from './spare-executor.js';
 import {
   BEGINNING,
+  BUSY_RETRY_MS,
   canServe,
   decide,
   type Supervision,
@@ -411,6 +412,8 @@ export class Supervisor {
       if (error.reason === 'EXECUTOR_BUSY') {
         // A rejected gateway has started nothing.
         this.started -= 1;
+        if (this.supervision.busySince === undefined)
+          this.log.warn({ reason: error.reason }, `${error.message}; it is tried every ${BUSY_RETRY_MS} ms`);
         this.happen('busy', error);
         return;
       }

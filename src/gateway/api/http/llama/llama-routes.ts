@@ -75,7 +75,9 @@ export async function slots(exchange: Exchange, context: HttpContext): Promise<v
 export async function health(exchange: Exchange, { models }: HttpContext): Promise<void> {
   if (models.isReady) exchange.json({ status: 'ok' });
   else {
-    const waiting = new RocmForgeError('MODEL_LOADING', 'the model is not served now', { retry_delay_ms: '1000' });
+    const waiting = new RocmForgeError('MODEL_LOADING', 'no executor serves the model now; requests wait for one', {
+      retry_delay_ms: '1000',
+    });
     throw models.first.inference.refusal ?? waiting;
   }
 }
