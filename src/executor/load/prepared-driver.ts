@@ -17,7 +17,7 @@ export function prepareDriver({ kind }: Pick<DeviceOptions, 'kind'>): void {
   try {
     loadAddon().probeGpu(kind);
   } catch {
-    // As above.
+    // Opening a device fails the same way, and says so.
   }
 }
 
