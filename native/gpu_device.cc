@@ -306,7 +306,8 @@ ThreadPool& GpuDevice::readers() {
   if (readers_) return *readers_;
   const int processors = static_cast<int>(std::thread::hardware_concurrency());
   try {
-    readers_ = std::make_unique<ThreadPool>(std::clamp(processors - 1, 1, MOST_READERS));
+    // Processes that a load has begun want processors, too, and a thread that waits for one holds up all.
+    readers_ = std::make_unique<ThreadPool>(std::clamp(3 * processors / 4 - 1, 1, MOST_READERS));
   } catch (const ThreadLimit&) {
     readers_ = std::make_unique<ThreadPool>(1);
   }
