@@ -1,7 +1,8 @@
-// block_sums: y[b][p] = a checksum, of two words, of part p of block blocks[b]
+// block_sums: y[b][p] = a checksum, of two words, of the first rows[b] rows of part p of block blocks[b]
 //
 // Keys and values of each layer are buffers of their own. Their addresses come in a table, so that one launch reads all
-// of them.
+// of them. A block that sequences still write to is summed up to the row that was written last: of each head, the first
+// rows of its elements, and with q8_0 of its scales behind them.
 #include "forge/contract.h"
 #include "forge/words.h"
 
@@ -21,11 +22,38 @@ DEVICE void add(Sums& sums, uint32_t word, uint32_t index) {
   mixed ^= mixed >> 13;
   sums.second += mixed;
 }
+
+constexpr int AT_ONCE = 4;
+
+DEVICE void add(Sums& sums, const Words4& four, int index) {
+  UNROLL
+  for (int k = 0; k < AT_ONCE; k++) add(sums, four.w[k], index + k);
+}
+
+// Adds words `first` to `last` of a part, four at a time where they are aligned; `first` is a multiple of four.
+DEVICE void add_range(Sums& sums, const uint32_t* words, int first, int last) {
+  // Several loads are under way at once, or memory has too little to do.
+  constexpr int LOADS = 4, STRIDE = AT_ONCE * BLOCK;
+  const bool is_aligned = reinterpret_cast<uint64_t>(words) % sizeof(Words4) == 0;
+  const int whole = is_aligned ? last - (last - first) % AT_ONCE : first;
+  int next = first + AT_ONCE * thread_id();
+  for (; next + (LOADS - 1) * STRIDE < whole; next += LOADS * STRIDE) {
+    Words4 loaded[LOADS];
+    UNROLL
+    for (int k = 0; k < LOADS; k++) loaded[k] = load_aligned<Words4>(words + next + k * STRIDE);
+    UNROLL
+    for (int k = 0; k < LOADS; k++) add(sums, loaded[k], next + k * STRIDE);
+  }
+  for (; next < whole; next += STRIDE) add(sums, load_aligned<Words4>(words + next), next);
+  for (int i = whole + thread_id(); i < last; i += BLOCK) add(sums, words[i], i);
+}
 }  // namespace
 
 // Grid: x = parts, y = blocks.
 KERNEL(block_sums, const int32_t* __restrict blocks,  // [count]
+       const int32_t* __restrict rows,                // [count], from 1 to KV_BLOCK_TOKENS
        const int32_t* __restrict parts,               // [parts, SUMMED_PART_WORDS]
+       const int32_t* __restrict row_words,           // [parts, 2]: words of a row's elements and scales of one head
        int32_t* __restrict y,                         // [count, parts, 2]
        int part_count) {
   using namespace forge;
@@ -36,14 +64,13 @@ KERNEL(block_sums, const int32_t* __restrict blocks,  // [count]
   const int stride = static_cast<int>(part.w[2]), count = static_cast<int>(part.w[3]);
   const auto* words = reinterpret_cast<const uint32_t*>(base) + block * stride;
   Sums sums;
-  constexpr int AT_ONCE = 4;
-  const int whole = reinterpret_cast<uint64_t>(words) % sizeof(Words4) == 0 ? count - count % AT_ONCE : 0;
-  for (int i = AT_ONCE * thread_id(); i < whole; i += AT_ONCE * BLOCK) {
-    const Words4 four = load_aligned<Words4>(words + i);
-    UNROLL
-    for (int k = 0; k < AT_ONCE; k++) add(sums, four.w[k], i + k);
+  // A head has a plane of elements and one of scales, one behind the other; a whole block counts as one plane.
+  const bool is_whole = rows[at.y] == KV_BLOCK_TOKENS;
+  for (int first = 0, plane = 0; first < count; plane ^= 1) {
+    const int row = is_whole ? count : row_words[2 * at.x + plane];
+    add_range(sums, words, first, first + (is_whole ? row : rows[at.y] * row));
+    first += is_whole ? row : KV_BLOCK_TOKENS * row;
   }
-  for (int i = whole + thread_id(); i < count; i += BLOCK) add(sums, words[i], i);
   UNROLL
   for (int offset = WAVE / 2; offset > 0; offset >>= 1) {
     sums.first += static_cast<uint32_t>(shuffle_xor(static_cast<int>(sums.first), offset));

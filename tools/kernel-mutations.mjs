@@ -170,8 +170,15 @@ export const MUTATIONS = [
   {
     name: 'checksums of blocks: the last words left out',
     file: 'block_sums.hip',
-    from: 'for (int i = whole + thread_id(); i < count;',
-    to: 'for (int i = whole + BLOCK + thread_id(); i < count;',
+    from: 'for (int i = whole + thread_id(); i < last;',
+    to: 'for (int i = whole + BLOCK + thread_id(); i < last;',
+    test: 'block_sums',
+  },
+  {
+    name: 'checksums of first rows: scales taken for elements',
+    file: 'block_sums.hip',
+    from: 'row_words[2 * at.x + plane]',
+    to: 'row_words[2 * at.x]',
     test: 'block_sums',
   },
   {

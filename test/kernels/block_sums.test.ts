@@ -1,12 +1,21 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { blockSums as contract } from '../../src/executor/kernels/index.js';
-import { blockSums } from './reference/block_sums.js';
+import { blockSums as contract, KV_BLOCK_TOKENS } from '../../src/executor/kernels/index.js';
+import { blockSums, type RowWords } from './reference/block_sums.js';
 import { onEachTarget, type Target } from './support/targets.js';
 import { Random, seed, size } from './support/values.js';
 
+const NO_ROWS: RowWords = [0, 0];
+
 /** Parts of blocks in memory of their own, and what the kernel makes of some of their blocks. */
-async function sumsOf(target: Target, parts: readonly Int32Array[], counts: readonly number[], blocks: Int32Array) {
+async function sumsOf(
+  target: Target,
+  parts: readonly Int32Array[],
+  counts: readonly number[],
+  blocks: Int32Array,
+  rows = new Int32Array(blocks.length).fill(KV_BLOCK_TOKENS),
+  rowWords: readonly RowWords[] = parts.map(() => NO_ROWS),
+) {
   const { native } = target.device;
   const addresses = parts.map((words) => {
     const address = native.allocate(words.byteLength);
@@ -14,10 +23,11 @@ async function sumsOf(target: Target, parts: readonly Int32Array[], counts: read
     return address;
   });
   try {
-    const rows = addresses.flatMap((address, i) => [
+    const table = addresses.flatMap((address, i) => [
       ...[(address % 2 ** 32) | 0, Math.floor(address / 2 ** 32), counts[i]!, counts[i]!],
     ]);
-    const values = { blocks, parts: Int32Array.from(rows), part_count: parts.length };
+    const tables = { parts: Int32Array.from(table), row_words: Int32Array.from(rowWords.flat()) };
+    const values = { blocks, rows, ...tables, part_count: parts.length };
     const { y } = await target.launch(contract, values, { count: blocks.length });
     return y as Int32Array;
   } finally {
@@ -30,7 +40,7 @@ onEachTarget('block_sums', (target) => {
   const itReads = target.emulated ? it.skip : it;
 
   itReads('sums each part of each block that is named', () =>
-    target.check(fc.tuple(size(4), size(700), size(9), seed), async ([partCount, most, blockCount, start]) => {
+    target.check(fc.tuple(size(4), size(9000), size(9), seed), async ([partCount, most, blockCount, start]) => {
       const random = new Random(start);
       const counts = Array.from({ length: partCount }, () => 1 + random.below(most));
       const parts = counts.map((count) =>
@@ -41,6 +51,23 @@ onEachTarget('block_sums', (target) => {
         parts.flatMap((words, i) => blockSums(words.slice(block * counts[i]!, (block + 1) * counts[i]!))),
       );
       expect(Array.from(await sumsOf(target, parts, counts, blocks))).toEqual(expected);
+    }),
+  );
+
+  itReads('sums the first rows of each head, and their scales', () =>
+    target.check(fc.tuple(size(3), size(3), size(40), seed), async ([partCount, heads, most, start]) => {
+      const random = new Random(start);
+      const rowWords = Array.from({ length: partCount }, (): RowWords => [1 + random.below(most), random.below(4)]);
+      const counts = rowWords.map(([elements, scales]) => heads * KV_BLOCK_TOKENS * (elements + scales));
+      const parts = counts.map((count) => Int32Array.from({ length: count * 3 }, () => random.below(2 ** 32) | 0));
+      const blocks = Int32Array.from({ length: 1 + random.below(6) }, () => random.below(3));
+      const rows = blocks.map(() => 1 + random.below(KV_BLOCK_TOKENS));
+      const expected = Array.from(blocks).flatMap((block, i) =>
+        parts.flatMap((words, p) =>
+          blockSums(words.slice(block * counts[p]!, (block + 1) * counts[p]!), rows[i]!, rowWords[p]!),
+        ),
+      );
+      expect(Array.from(await sumsOf(target, parts, counts, blocks, rows, rowWords))).toEqual(expected);
     }),
   );
 

@@ -5,9 +5,9 @@ export function chain(previous: number, token: number): number {
   return (Math.imul(previous ^ (token + 0x9e3779b9), 0x85ebca6b) ^ (previous >>> 13)) >>> 0;
 }
 
-/** A block's content as one number. */
-export const contentOf = (kv: Uint32Array, block: number): number =>
-  kv.subarray(block * BLOCK_TOKENS, (block + 1) * BLOCK_TOKENS).reduce(chain, 0);
+/** Content of a block's first rows as one number. */
+export const contentOf = (kv: Uint32Array, block: number, rows = BLOCK_TOKENS): number =>
+  kv.subarray(block * BLOCK_TOKENS, block * BLOCK_TOKENS + rows).reduce(chain, 0);
 
 /** Writes to some blocks: to every other one another's content, to the rest a wrong number. */
 export function damageBlocks(kv: Uint32Array, isHit: (block: number) => boolean): void {

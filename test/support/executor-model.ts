@@ -1,9 +1,10 @@
 import { BLOCK_TOKENS } from '../../src/gateway/replica/scheduler/block-manager.js';
 import { hasDraftTokens, type PlannedSlice, type StepPlan } from '../../src/gateway/replica/scheduler/step-plan.js';
 import type { WindowLimits } from '../../src/gateway/replica/scheduler/window-blocks.js';
-import { chain, contentOf, damageBlocks } from './block-contents.js';
+import { chain, damageBlocks } from './block-contents.js';
+import { checksumsOf, type ModelledMemory, openChecksumsOf } from './modelled-checksums.js';
 import type { Slot, State } from './modelled-slot.js';
-import { blocksOf, type Content, SavedModel } from './saved-model.js';
+import { SavedModel } from './saved-model.js';
 import { WindowModel } from './window-model.js';
 
 const EMPTY = 0x811c9dc5;
@@ -44,6 +45,8 @@ export class ExecutorModel {
   readonly saved = new SavedModel();
   /** Checksums of the blocks that the step named which ran last. */
   checksums: Uint8Array = new Uint8Array(0);
+  /** The same, of the first rows of blocks. */
+  openChecksums: Uint8Array = new Uint8Array(0);
 
   constructor(
     private readonly vocabulary: number,
@@ -59,6 +62,11 @@ export class ExecutorModel {
   ) {
     this.windows = limits.windowed && new WindowModel(limits.windowed);
     this.kv = new Uint32Array(limits.kvBlocks * BLOCK_TOKENS);
+  }
+
+  private get memory(): ModelledMemory {
+    const { kv, windows, snapshots, saved } = this;
+    return { kv, windows, snapshots, saved };
   }
 
   get stepsQueued(): number {
@@ -77,7 +85,7 @@ export class ExecutorModel {
   run(): (number | undefined)[] {
     const plan = this.queue.shift();
     if (plan === undefined) throw new Error('nothing is queued');
-    this.checksums = this.checksumsOf(plan);
+    this.checksums = checksumsOf(plan, this.memory);
     for (const slot of plan.closes) if (!this.slots.delete(slot)) throw new Error(`slot ${slot} is closed twice`);
     for (const { slot, sequence, blocks } of plan.opens) {
       if (this.slots.has(slot)) throw new Error(`slot ${slot} is opened twice`);
@@ -145,28 +153,13 @@ export class ExecutorModel {
     if (rows > this.limits.maxStepTokens) throw new Error(`${rows} rows in a step`);
     if (logits > this.limits.maxSequences) throw new Error(`${logits} rows of logits`);
     if (plan.slices.length > 0) this.rows.push(rows);
+    this.openChecksums = openChecksumsOf(plan, this.memory);
     return tokens;
   }
 
-  private checksumsOf({ checksums }: StepPlan): Uint8Array {
-    if (checksums === undefined) return new Uint8Array(0);
-    const { blocks, windowBlocks, snapshots } = checksums;
-    const states: Content = {
-      get: (id) => this.snapshots.get(id),
-      set: (id, state) => this.snapshots.set(id, { ...(state as State), snapshot: id }),
-    };
-    const contents = {
-      ...{ blocks: blocksOf(this.kv), snapshots: states },
-      windowBlocks: this.windows?.contents ?? blocksOf(new Uint32Array(0)),
-    };
-    this.saved.restore(checksums, contents);
-    this.saved.save(checksums, contents);
-    const sums = [
-      ...blocks.map(({ block }) => contentOf(this.kv, block)),
-      ...windowBlocks.map(({ block }) => this.windows?.contentOf(block) ?? 0),
-      ...snapshots.map(({ block }) => this.snapshots.get(block)?.content ?? 0),
-    ];
-    return new Uint8Array(BigUint64Array.from(sums, BigInt).buffer);
+  /** Something writes to a block, from a row on. */
+  scribble(block: number, row: number): void {
+    this.kv.fill(0xdead, block * BLOCK_TOKENS + row, (block + 1) * BLOCK_TOKENS);
   }
 
   /** A fault writes to some blocks and snapshots: a wrong number, or what another block holds. @param start decides which */

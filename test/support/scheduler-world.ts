@@ -77,6 +77,7 @@ export class World {
   ) {
     this.scheduler = new Scheduler(options);
     this.scheduler.checksums.isWanted = true;
+    this.scheduler.openBlocks.isWanted = options.isRecurrent !== true;
     this.executor = new ExecutorModel(VOCABULARY, options);
   }
 
@@ -102,7 +103,8 @@ export class World {
   complete(): boolean {
     if (this.scheduler.stepsInFlight === 0) return false;
     const tokens = this.executor.run();
-    for (const { sequence } of this.scheduler.complete(tokens, [], undefined, this.executor.checksums).tokens) {
+    const { checksums, openChecksums } = this.executor;
+    for (const { sequence } of this.scheduler.complete(tokens, [], undefined, checksums, true, openChecksums).tokens) {
       const { maxTokens } = sequence.options;
       // The first of several tokens of a step may have been its last.
       if (sequence.state === 'ended') continue;

@@ -84,8 +84,8 @@ export class WindowModel {
     return blocksOf(this.kv);
   }
 
-  contentOf(block: number): number {
-    return contentOf(this.kv, block);
+  contentOf(block: number, rows?: number): number {
+    return contentOf(this.kv, block, rows);
   }
 
   /** See {@link damageBlocks}. */

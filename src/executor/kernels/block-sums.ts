@@ -8,10 +8,12 @@ export const SUMMED_PART_WORDS = 4;
 export const blockSums = defineKernel({
   name: 'block_sums',
   source: 'block_sums.hip',
-  summary: 'y[b][p] = a checksum, of two words, of part p of block blocks[b]',
+  summary: 'y[b][p] = a checksum, of two words, of the first rows[b] rows of part p of block blocks[b]',
   arguments: [
     input('blocks', 'i32', 'count'),
+    input('rows', 'i32', 'count'),
     aligned(16, input('parts', 'i32', 'part_count', String(SUMMED_PART_WORDS))),
+    input('row_words', 'i32', 'part_count', '2'),
     output('y', 'i32', 'count', 'part_count', '2'),
     i32('part_count'),
   ],

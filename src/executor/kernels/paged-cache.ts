@@ -78,6 +78,19 @@ export function cacheElements(type: KvCacheType, blocks: number, kvHeads: number
 /** Bytes of q8_0 that a block and head have for each element of a vector: KV_BLOCK_TOKENS quants, and their share of scales. */
 const KV_Q8_TOKEN_BYTES = KV_BLOCK_TOKENS + (2 * KV_BLOCK_TOKENS) / KV_Q8_GROUP;
 
+/** Words that a row of a block and head takes among elements, and among the scales behind them; undefined: no whole ones. */
+export function rowWordsOf(
+  type: KvCacheType,
+  headDim: number,
+): readonly [elements: number, scales: number] | undefined {
+  const [elements, scales] =
+    type === 'q8_0' ? [headDim, (2 * headDim) / KV_Q8_GROUP] : [headDim * CACHE_BYTES[type], 0];
+  const words = [elements / 4, scales / 4] as const;
+  return words.every(Number.isInteger) ? words : undefined;
+}
+
+const CACHE_BYTES = { f32: 4, f16: 2 } as const;
+
 const shapeOf = (type: KvCacheType, headDim: string) =>
   ['blocks', 'kv_heads', `${type === 'q8_0' ? KV_Q8_TOKEN_BYTES : KV_BLOCK_TOKENS}`, headDim] as const;
 

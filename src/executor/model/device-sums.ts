@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Device, DeviceBuffer, DeviceScope } from '../device/device.js';
-import { blockSums, SUMMED_PART_WORDS } from '../kernels/index.js';
+import { blockSums, KV_BLOCK_TOKENS, SUMMED_PART_WORDS } from '../kernels/index.js';
 import { LaunchPlanRecorder, runOnce } from '../kernels/launch-plan.js';
 
 /** Words that a block of threads sums. */
@@ -42,7 +42,13 @@ export class DeviceSums {
     }
     this.y = memory.allocate('i32', PART_SUMS * Math.max(1, total));
     const recorder = new LaunchPlanRecorder(memory.device, 0);
-    const values = { blocks: memory.upload(Int32Array.of(0)), parts: memory.upload(rows), y: this.y };
+    const values = {
+      blocks: memory.upload(Int32Array.of(0)),
+      rows: memory.upload(Int32Array.of(KV_BLOCK_TOKENS)),
+      parts: memory.upload(rows),
+      row_words: memory.upload(new Int32Array(2 * Math.max(1, total))),
+      y: this.y,
+    };
     if (total > 0) recorder.launch(blockSums, { ...values, part_count: total }, { count: 1 });
     this.plan = memory.plan(recorder.finish());
   }

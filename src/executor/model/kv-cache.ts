@@ -1,7 +1,14 @@
 import { RocmForgeError } from '../../shared/errors.js';
 import type { ModelParameters } from '../../shared/gguf/model-parameters.js';
 import { type DeviceBuffer, type DeviceScope, DTYPE_BYTES } from '../device/device.js';
-import { cacheDtype, cacheElements, KV_Q8_HEAD_DIMS, type KvCacheType, PAGED_HEAD_DIMS } from '../kernels/index.js';
+import {
+  cacheDtype,
+  cacheElements,
+  KV_Q8_HEAD_DIMS,
+  type KvCacheType,
+  PAGED_HEAD_DIMS,
+  rowWordsOf,
+} from '../kernels/index.js';
 import type { Limits } from './limits.js';
 import type { HeadShape } from './values.js';
 
@@ -57,6 +64,8 @@ export interface LayerCache {
   readonly blocks: number;
   /** Which of a slot's two block tables leads to its blocks. */
   readonly isSlidingWindow: boolean;
+  /** {@link BlockPart.rowWords} */
+  readonly rowWords: readonly [number, number] | undefined;
 }
 
 /** A buffer that holds a part of each block, one block behind the other. */
@@ -65,6 +74,8 @@ export interface BlockPart {
   readonly address: number;
   /** Size of a block's part. */
   readonly bytes: number;
+  /** Words of a row of one head, its elements and its scales; absent where a row has no whole words. */
+  readonly rowWords?: readonly [elements: number, scales: number];
 }
 
 /** Layers that have blocks of their own, of which those leave that no later position sees. */
@@ -116,7 +127,8 @@ export class KvCache {
       const elements = cacheElements(type, count, kvHeads, headDim);
       const allocate = () => this.memory.allocateKept(cacheDtype(type), elements);
       const k = allocate();
-      return [layer, { k, v: hasKeysAlone ? k : allocate(), blocks: count, isSlidingWindow }];
+      const rowWords = rowWordsOf(type, headDim);
+      return [layer, { k, v: hasKeysAlone ? k : allocate(), blocks: count, isSlidingWindow, rowWords }];
     });
     this.layers = new Map(allocated);
     const bytesOf = (ofWindowed: boolean) => {
@@ -143,11 +155,11 @@ export class KvCache {
     const of = (ofWindowed: boolean): readonly BlockPart[] =>
       caches
         .filter(({ isSlidingWindow }) => isSlidingWindow === ofWindowed)
-        .flatMap(({ k, v, blocks }) =>
-          [...new Set([k, v])].map(({ address, dtype, elements }) => ({
-            address,
-            bytes: (DTYPE_BYTES[dtype] * elements) / blocks,
-          })),
+        .flatMap(({ k, v, blocks, rowWords }) =>
+          [...new Set([k, v])].map(({ address, dtype, elements }) => {
+            const bytes = (DTYPE_BYTES[dtype] * elements) / blocks;
+            return { address, bytes, ...(rowWords && { rowWords }) };
+          }),
         );
     return { blocks: of(false), windowBlocks: of(true) };
   }

@@ -1,6 +1,6 @@
 import type { NativeStep } from '../device/addon.js';
 import type { Device, DeviceBuffer, DeviceScope } from '../device/device.js';
-import { blockSums } from '../kernels/index.js';
+import { blockSums, KV_BLOCK_TOKENS } from '../kernels/index.js';
 import { LaunchPlanRecorder } from '../kernels/launch-plan.js';
 import type { BlockParts } from '../layers/forward-pass.js';
 import type { BlockPart } from '../model/kv-cache.js';
@@ -25,32 +25,46 @@ class PartSums {
   readonly most: number;
   private readonly parts: number;
   private readonly device: Device;
-  private readonly blocks: DeviceBuffer;
+  /** Numbers of blocks, then the rows that are summed of each. */
+  private readonly asked: DeviceBuffer;
   private readonly y: DeviceBuffer;
   private readonly plan: number;
 
   /** @param parts at least one */
   constructor(memory: DeviceScope, parts: readonly BlockPart[]) {
-    const { rows, words } = tableOf(parts);
+    const { rows, words, rowWords } = tableOf(parts);
     this.device = memory.device;
     this.parts = words.length;
     this.most = Math.max(1, Math.floor(SUM_WORDS / (PART_SUMS * this.parts)));
-    const table = memory.upload(rows);
-    this.blocks = memory.allocate('i32', this.most);
+    this.asked = memory.allocate('i32', 2 * this.most);
     this.y = memory.allocate('i32', this.most * PART_SUMS * this.parts);
     const recorder = new LaunchPlanRecorder(memory.device, 1);
-    const values = { blocks: this.blocks, parts: table, y: this.y, part_count: this.parts };
+    const values = {
+      blocks: { ...this.asked, elements: this.most },
+      rows: {
+        ...this.asked,
+        address: this.asked.address + Int32Array.BYTES_PER_ELEMENT * this.most,
+        elements: this.most,
+      },
+      parts: memory.upload(rows),
+      row_words: memory.upload(rowWords),
+      y: this.y,
+      part_count: this.parts,
+    };
     recorder.launch(blockSums, values, { count: { index: 0, max: this.most } });
     this.plan = memory.plan(recorder.finish());
   }
 
-  /** @returns `[blocks, parts, PART_SUMS]` */
-  async of(blocks: Int32Array): Promise<Int32Array> {
+  /** @param rows of each block. @returns `[blocks, parts, PART_SUMS]` */
+  async of(blocks: Int32Array, rows: Int32Array): Promise<Int32Array> {
     const sums = new Int32Array(blocks.length * this.parts * PART_SUMS);
+    const asked = new Int32Array(this.most + blocks.length);
+    asked.set(blocks);
+    asked.set(rows, this.most);
     const step: NativeStep = {
       ...{ plan: this.plan, counts: Int32Array.of(blocks.length), recurring: false },
-      ...{ input: new Uint8Array(blocks.buffer, blocks.byteOffset, blocks.byteLength) },
-      ...{ deviceInput: this.blocks.address, output: new Uint8Array(sums.buffer), deviceOutput: this.y.address },
+      ...{ input: new Uint8Array(asked.buffer) },
+      ...{ deviceInput: this.asked.address, output: new Uint8Array(sums.buffer), deviceOutput: this.y.address },
     };
     await this.device.native.run(step);
     return sums;
@@ -62,6 +76,8 @@ class PartSums {
  * compares those of a block before and after a fault of an executor.
  */
 export class BlockChecksums {
+  /** True if the first rows of a block can be summed alone. */
+  readonly sumsRows: boolean;
   private readonly sums: Readonly<Record<BlockKind, readonly PartSums[]>>;
 
   /** @param memory the scope of each stage's device */
@@ -71,6 +87,8 @@ export class BlockChecksums {
         const parts = forward.blockParts[kind];
         return parts.length === 0 ? [] : [new PartSums(memory[i] as DeviceScope, parts)];
       });
+    const parts = stages.flatMap(({ forward }) => [...forward.blockParts.blocks, ...forward.blockParts.windowBlocks]);
+    this.sumsRows = parts.every(({ rowWords }) => rowWords !== undefined);
     this.sums = { blocks: of('blocks'), windowBlocks: of('windowBlocks'), states: of('states') };
   }
 
@@ -78,9 +96,14 @@ export class BlockChecksums {
    * Queues the computation behind the steps that were queued before.
    *
    * @param blocks numbers of blocks, or of states
+   * @param rows of each block that are summed; default all
    * @returns {@link CHECKSUM_BYTES} for each
    */
-  async of(kind: BlockKind, blocks: Int32Array): Promise<Uint8Array> {
+  async of(
+    kind: BlockKind,
+    blocks: Int32Array,
+    rows: Int32Array = new Int32Array(blocks.length).fill(KV_BLOCK_TOKENS),
+  ): Promise<Uint8Array> {
     const sums = this.sums[kind];
     const combined = new Uint32Array(blocks.length * 2);
     const most = Math.min(...sums.map((device) => device.most));
@@ -88,7 +111,8 @@ export class BlockChecksums {
     await Promise.all(
       firsts.map(async (first) => {
         const some = blocks.subarray(first, first + most);
-        const results = await Promise.all(sums.map((device) => device.of(some)));
+        const someRows = rows.subarray(first, first + most);
+        const results = await Promise.all(sums.map((device) => device.of(some, someRows)));
         for (let i = 0; i < some.length; i++) {
           const ofBlock = results.map((words) => {
             const size = words.length / some.length;

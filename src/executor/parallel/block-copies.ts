@@ -26,6 +26,8 @@ export interface BlockStore {
 /** Numbers of blocks of each kind. */
 type BlockNumbers = Readonly<Record<BlockKind, Int32Array>>;
 
+type CopiedParts = Pick<PartTable, 'rows' | 'words'>;
+
 /** Copies of some of a device's parts of blocks of one kind. */
 class PartCopies {
   private readonly most: number;
@@ -42,7 +44,7 @@ class PartCopies {
   constructor(
     memory: DeviceScope,
     staging: DeviceBuffer,
-    table: PartTable,
+    table: CopiedParts,
     private readonly words: number,
     readonly at: number,
   ) {
@@ -135,8 +137,8 @@ const bytesOf = ({ buffer, byteOffset, byteLength }: Int32Array): Uint8Array =>
   new Uint8Array(buffer, byteOffset, byteLength);
 
 /** Ranges of rows of a table whose words fit in the staging memory. */
-function groupsOf({ rows, words }: PartTable): readonly PartTable[] {
-  const groups: PartTable[] = [];
+function groupsOf({ rows, words }: PartTable): readonly CopiedParts[] {
+  const groups: CopiedParts[] = [];
   let begin = 0;
   let sum = 0;
   for (const [i, count] of [...words, STAGING_WORDS].entries()) {

@@ -39,6 +39,7 @@ export function describeModel(model: LoadedModel, device: Device): LoadedModelMe
     contentChecksum: model.contentChecksum,
     restoredWeights: model.restoredWeights,
     kvOutlives: device.kept !== undefined,
+    sumsRows: model.checksums.sumsRows,
     blockBytes: BigInt(bytes.blocks),
     windowBlockBytes: BigInt(bytes.windowBlocks),
     snapshotBytes: BigInt(bytes.states),

@@ -1,12 +1,15 @@
 import type { ExecuteRequest } from '../../shared/generated/rocmforge/executor/v1/executor.js';
 import { StoreError } from '../device/saved-memory.js';
+import { KV_BLOCK_TOKENS } from '../kernels/index.js';
 import type { LoadedModel } from '../load/loaded-model.js';
+import type { Limits } from '../model/limits.js';
 import { snapshotState } from '../model/slot-layout.js';
 import { KINDS } from '../parallel/block-checksums.js';
 import { protocolError } from './protocol-error.js';
 import { words } from './words.js';
 
-const NONE: StepChecksums = { checksums: Buffer.alloc(0), notCopied: false };
+const NO_CHECKSUMS = Buffer.alloc(0);
+const NONE: StepChecksums = { checksums: NO_CHECKSUMS, notCopied: false };
 
 /** Results of what a frame asks of blocks, beside its slices. */
 export interface StepChecksums {
@@ -18,7 +21,10 @@ export interface StepChecksums {
 
 /** True if a frame asks for checksums. */
 export function asksForChecksums(step: ExecuteRequest): boolean {
-  const { checksumBlocks, checksumWindowBlocks, checksumSnapshots } = step;
+  return asksForWholeBlocks(step) || step.openBlocks.length > 0;
+}
+
+function asksForWholeBlocks({ checksumBlocks, checksumWindowBlocks, checksumSnapshots }: ExecuteRequest): boolean {
   return checksumBlocks.length + checksumWindowBlocks.length + checksumSnapshots.length > 0;
 }
 
@@ -36,12 +42,11 @@ export async function queueChecksums(
   step: ExecuteRequest,
   { checksums, copies, forward }: LoadedModel,
 ): Promise<StepChecksums> {
-  if (!asksForChecksums(step)) return NONE;
+  if (!asksForWholeBlocks(step)) return NONE;
   const { limits } = forward;
   const snapshots = numbers(step.checksumSnapshots, 'snapshot', limits.stateSnapshots ?? 0);
   const asked = {
-    blocks: numbers(step.checksumBlocks, 'KV block', limits.kvBlocks - 1),
-    windowBlocks: numbers(step.checksumWindowBlocks, 'KV block of a window', (limits.windowed?.blocks ?? 1) - 1),
+    ...kvBlocks(limits, step.checksumBlocks, step.checksumWindowBlocks),
     states: snapshots.map((id) => snapshotState(limits, id)),
   };
   if ((step.restoreAt ?? step.saveAt) !== undefined && (copies === undefined || step.slices.length > 0))
@@ -60,6 +65,36 @@ export async function queueChecksums(
   }
   const [, ...sums] = await summing;
   return { checksums: Buffer.concat(sums), notCopied };
+}
+
+/**
+ * Queues the checksums of the first rows of blocks behind the step's slices, which may write to these.
+ *
+ * @returns those of KV blocks, then those of KV blocks of layers with a window
+ * @throws RocmForgeError `EXECUTOR_PROTOCOL` for a block or a number of rows that there is not
+ */
+export async function queueOpenChecksums(
+  { openBlocks, openWindowBlocks, openRows }: ExecuteRequest,
+  { checksums, forward }: LoadedModel,
+): Promise<Buffer> {
+  if (openBlocks.length === 0) return NO_CHECKSUMS;
+  const { blocks, windowBlocks } = kvBlocks(forward.limits, openBlocks, openWindowBlocks);
+  const rows = numbers(openRows, 'rows', KV_BLOCK_TOKENS);
+  const counts = [blocks.length, forward.limits.windowed === undefined ? 0 : blocks.length];
+  if (!checksums.sumsRows || rows.length !== counts[0] || windowBlocks.length !== counts[1])
+    throw protocolError('open blocks without their rows, or of a model that does not sum rows');
+  const sums = [
+    checksums.of('blocks', blocks, rows),
+    checksums.of('windowBlocks', windowBlocks, rows.slice(0, counts[1])),
+  ];
+  return Buffer.concat(await Promise.all(sums));
+}
+
+function kvBlocks({ kvBlocks, windowed }: Limits, blocks: Uint8Array, windowBlocks: Uint8Array) {
+  return {
+    blocks: numbers(blocks, 'KV block', kvBlocks - 1),
+    windowBlocks: numbers(windowBlocks, 'KV block of a window', (windowed?.blocks ?? 1) - 1),
+  };
 }
 
 /** @throws RocmForgeError `EXECUTOR_PROTOCOL` unless all are from 1 to `most` */

@@ -28,7 +28,7 @@ import { Predictor } from './prediction.js';
 import { protocolError } from './protocol-error.js';
 import { filledUp, isRecurring } from './recurring-steps.js';
 import type { ReturnedRows } from './returned-slices.js';
-import { hasSlotWork, queueChecksums } from './step-checksums.js';
+import { hasSlotWork, queueChecksums, queueOpenChecksums } from './step-checksums.js';
 import { type FilledStep, outputsOf, PENDING, StepFiller } from './step-filler.js';
 import { readOutput } from './step-output.js';
 import { gatherAnswer, newly, type Part, passUs, type Staging } from './step-staging.js';
@@ -183,13 +183,17 @@ export class StepRunner {
       summing.catch(() => undefined);
       this.watch.begin(this.filler.counts[COUNT_TOKENS] as number);
       const running = this.runFilled(step, staging, filled);
+      const summingOpen = queueOpenChecksums(step, this.model);
+      summingOpen.catch(() => undefined);
       const ahead = this.ahead.splice(0);
       // All use this step's memory until they have ended; the device runs them in order.
       const ended = running.then(async (end) => {
         await Promise.all(ahead);
-        return { ...end, ...(await summing) };
+        return { ...end, ...(await summing), openChecksums: await summingOpen };
       });
-      const { deviceUs, late, saturated, checksums, notCopied } = await ended.finally(() => this.watch.end());
+      const { deviceUs, late, saturated, checksums, openChecksums, notCopied } = await ended.finally(() =>
+        this.watch.end(),
+      );
       this.checkWeights();
       this.stepsDone += 1;
       this.lastStepAt = performance.now();
@@ -215,6 +219,7 @@ export class StepRunner {
         saturatedActivations: samples > 0 ? saturated : 0,
         hiddenStates: filled.returned.map((rows) => this.returnedRows(staging, rows)),
         checksums,
+        openChecksums,
         notCopied,
       });
     } finally {

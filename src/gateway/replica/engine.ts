@@ -258,7 +258,10 @@ export class Engine implements Backend {
       const mostCompared = session.info.platform === 'host' ? MOST_COMPARED.host : MOST_COMPARED.gpu;
       scheduler.keepContents({ ...blockBytesOf(session.model), mostCompared });
     } else if (!isRestored) scheduler.forgetContents();
-    scheduler.checksums.isWanted = session.model.kvOutlives;
+    const { kvOutlives, sumsRows } = session.model;
+    scheduler.checksums.isWanted = kvOutlives;
+    // A sequence with states goes on from snapshots.
+    scheduler.openBlocks.isWanted = kvOutlives && sumsRows && !recurrent && !isEncoder && prefixCache !== false;
     for (const sequence of this.early.takeAll()) scheduler.add(sequence);
     if (this.blame.wantsControl) {
       const control = controlSequence(isEncoder);
@@ -550,7 +553,7 @@ export class Engine implements Backend {
   }
 
   private complete(scheduler: Scheduler, response: ExecuteResponse): StepResult {
-    const { outputs, deviceUs, predictUs, checksums, notCopied } = response;
+    const { outputs, deviceUs, predictUs, checksums, openChecksums, notCopied } = response;
     const isPredicted = scheduler.oldestStep?.slices.some(({ predictedTokens }) => predictedTokens !== undefined);
     const sampled = outputs.some(({ late }) => late) ? sampledSlices(scheduler.oldestStep) : [];
     this.masking?.completed(sampled.filter((_, i) => outputs[i]?.late).map(({ sequence }) => sequence));
@@ -560,6 +563,7 @@ export class Engine implements Backend {
       this.timesOf(deviceUs, isPredicted ? predictUs : undefined),
       checksums,
       !notCopied,
+      openChecksums,
     );
   }
 

@@ -20,3 +20,13 @@ export interface InFlightPrefix {
   readonly producer: Sequence;
   readonly blocks: number;
 }
+
+/** Checksums of what a sequence has written to its last block. */
+export interface OpenSums {
+  readonly block: number;
+  readonly windowBlock: number | undefined;
+  /** Position after the last one. */
+  readonly end: number;
+  readonly sum: bigint;
+  readonly windowSum: bigint | undefined;
+}

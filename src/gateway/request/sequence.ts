@@ -2,7 +2,7 @@ import { NEUTRAL_SAMPLING, type SamplingValues } from '../../shared/sampling-sch
 import type { TokenConstraint, TokenMask } from '../matching/token-constraint.js';
 import { type DraftWorth, PredictionLength } from './draft-length.js';
 import type { Pooling } from './pooling.js';
-import { type HeldSnapshot, type InFlightPrefix, NO_PREFIX } from './prefix.js';
+import { type HeldSnapshot, type InFlightPrefix, NO_PREFIX, type OpenSums } from './prefix.js';
 import { PromptLookupDrafter } from './prompt-lookup-drafter.js';
 
 let arrivals = 0;
@@ -93,6 +93,10 @@ export class Sequence {
   registeredPrefix = NO_PREFIX;
   /** Positions that were computed when its executor was lost, until it is admitted again. */
   lostTokens = 0;
+  /** Those of them that checksums vouch for, in a block that was not full; see `OpenBlocks`. */
+  summedTokens = 0;
+  /** Checksums of what it has written to its last block, as far as they have come. */
+  openSums: OpenSums | undefined;
   /** Prompt tokens that the first admission found in the prefix cache. */
   cachedTokens = 0;
   preemptions = 0;
@@ -319,5 +323,6 @@ export class Sequence {
     this.registeredBlocks = 0;
     this.registeredPrefix = NO_PREFIX;
     this.waitsFor = undefined;
+    this.openSums = undefined;
   }
 }

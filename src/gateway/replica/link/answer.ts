@@ -5,7 +5,7 @@ import type {
   SlotOutput,
 } from '../../../shared/generated/rocmforge/executor/v1/executor.js';
 import type { Logger } from '../../../shared/log.js';
-import { blocksOf, CHECKSUM_BYTES } from '../scheduler/block-checksums.js';
+import { blocksOf, CHECKSUM_BYTES, openSumsOf } from '../scheduler/block-checksums.js';
 import { type PlannedSlice, type StepPlan, sampledSlices } from '../scheduler/step-plan.js';
 
 /** Probability of a certain token; sums are rounded. */
@@ -54,6 +54,10 @@ export function checkAnswer(step: StepPlan | undefined, response: ExecuteRespons
   const checksumBytes = CHECKSUM_BYTES * blocksOf(step.checksums);
   if (response.checksums.length !== checksumBytes) {
     throw wrong(`${response.checksums.length} bytes of checksums`, `${checksumBytes}`);
+  }
+  const openBytes = CHECKSUM_BYTES * openSumsOf(step.checksums);
+  if (response.openChecksums.length !== openBytes) {
+    throw wrong(`${response.openChecksums.length} bytes of checksums of open blocks`, `${openBytes}`);
   }
   const expected = step.slices.reduce((sum, slice) => sum + promptOutputsOf(slice), 0);
   if (promptOutputs.length !== expected) throw wrong(`${promptOutputs.length} prompt tokens`, `${expected}`);

@@ -70,17 +70,25 @@ export const emptyFrame = (stepId: bigint, epoch: bigint): ExecuteRequest => ({
 /** The fields of a frame that ask for checksums, and for copies of these blocks. */
 function checksumsOf(
   checksums: PlannedChecksums | undefined,
-): Pick<ExecuteRequest, 'checksumBlocks' | 'checksumWindowBlocks' | 'checksumSnapshots' | 'saveAt' | 'restoreAt'> {
+): Pick<
+  ExecuteRequest,
+  | ('checksumBlocks' | 'checksumWindowBlocks' | 'checksumSnapshots' | 'saveAt' | 'restoreAt')
+  | ('openBlocks' | 'openWindowBlocks' | 'openRows')
+> {
   const numbers = (kind: BlockKind): Buffer => {
     const blocks = checksums?.[kind] ?? [];
     return blocks.length === 0 ? NOTHING : bytesOf(Uint32Array.from(blocks, ({ block }) => block));
   };
+  const { open = [] } = checksums ?? {};
   return {
     checksumBlocks: numbers('blocks'),
     checksumWindowBlocks: numbers('windowBlocks'),
     checksumSnapshots: numbers('snapshots'),
     saveAt: offset(checksums?.saveAt),
     restoreAt: offset(checksums?.restoreAt),
+    openBlocks: bytesOf(Uint32Array.from(open, ({ block }) => block)),
+    openWindowBlocks: bytesOf(Uint32Array.from(open.flatMap(({ windowBlock }) => windowBlock ?? []))),
+    openRows: bytesOf(Uint32Array.from(open, ({ rows }) => rows)),
   };
 }
 

@@ -1,4 +1,5 @@
 import type { BlockPool, NotedBlock } from './block-pool.js';
+import type { OpenBlocks, PlannedOpenBlock } from './open-blocks.js';
 
 /** Bytes of a checksum. */
 export const CHECKSUM_BYTES = 8;
@@ -14,6 +15,8 @@ export type BlockKind = (typeof KINDS)[number];
 export interface PlannedChecksums extends Readonly<Record<BlockKind, readonly NotedBlock[]>> {
   /** They are compared to those that the blocks had. */
   readonly isComparison: boolean;
+  /** Blocks of which the first rows are summed, behind the step's slices; default none. */
+  readonly open?: readonly PlannedOpenBlock[];
   /** Offset in the host's memory to which the blocks are copied, or from which they are before their checksums are computed. */
   readonly saveAt?: number;
   readonly restoreAt?: number;
@@ -39,6 +42,10 @@ export function eachChecksum(
   }
 }
 
+/** Number of checksums that a step returns of first rows. */
+export const openSumsOf = (planned: PlannedChecksums | undefined): number =>
+  (planned?.open ?? []).reduce((sum, { windowBlock }) => sum + (windowBlock === undefined ? 1 : 2), 0);
+
 /** Bytes of one block of each kind, and the most that a step compares: none is to miss its deadline. */
 export interface BlockBytes extends Readonly<Record<BlockKind, number>> {
   readonly mostCompared: number;
@@ -58,7 +65,10 @@ export class BlockChecksums {
   private comparisons: PlannedChecksums[] = [];
   private outstanding = 0;
 
-  constructor(private readonly pools: Readonly<Record<BlockKind, BlockPool>>) {}
+  constructor(
+    private readonly pools: Readonly<Record<BlockKind, BlockPool>>,
+    private readonly open: OpenBlocks,
+  ) {}
 
   /** True while it is not known which blocks are intact: nothing may be found. */
   get isComparing(): boolean {
@@ -76,19 +86,18 @@ export class BlockChecksums {
     this.wasComparing = false;
     if (this.isHopeless) for (const kind of KINDS) this.pools[kind].forgetAll();
     if (this.isHopeless) this.reset();
-    if (!this.isSuspect) return;
-    this.comparisons = KINDS.flatMap((kind) => {
-      const blocks = this.pools[kind].keepSummed();
-      const most = Math.max(
-        1,
-        Math.min(MOST_COMPARED_BLOCKS, Math.floor(bytes.mostCompared / Math.max(1, bytes[kind]))),
-      );
-      return Array.from({ length: Math.ceil(blocks.length / most) }, (_, i) => ({
-        ...NO_BLOCKS,
-        [kind]: blocks.slice(i * most, (i + 1) * most),
-        isComparison: true,
-      }));
+    if (!this.isSuspect) {
+      this.open.trust();
+      return;
+    }
+    const mostOf = (size: number): number =>
+      Math.max(1, Math.min(MOST_COMPARED_BLOCKS, Math.floor(bytes.mostCompared / Math.max(1, size))));
+    const kept = KINDS.flatMap((kind) => {
+      const some = partsOf(this.pools[kind].keepSummed(), mostOf(bytes[kind]));
+      return some.map((blocks) => ({ ...NO_BLOCKS, [kind]: blocks, isComparison: true }));
     });
+    const open = partsOf(this.open.suspect(), mostOf(bytes.blocks + bytes.windowBlocks));
+    this.comparisons = [...kept, ...open.map((some) => ({ ...NO_BLOCKS, open: some, isComparison: true }))];
     this.isSuspect = this.isComparing;
   }
 
@@ -99,8 +108,12 @@ export class BlockChecksums {
     return next;
   }
 
-  /** Those of blocks that became findable since the last call; undefined: none. */
-  take(): PlannedChecksums | undefined {
+  /**
+   * Those of blocks that became findable since the last call, and those of the blocks that a step writes to; undefined: none.
+   *
+   * @param written the step's
+   */
+  take(written: readonly PlannedOpenBlock[]): PlannedChecksums | undefined {
     const { blocks, windowBlocks, snapshots } = this.pools;
     if (!this.isWanted) {
       for (const kind of KINDS) this.pools[kind].skipUnsummed();
@@ -110,13 +123,29 @@ export class BlockChecksums {
       blocks: blocks.takeUnsummed(),
       windowBlocks: windowBlocks.takeUnsummed(),
       snapshots: snapshots.takeUnsummed(),
+      open: written,
       isComparison: false,
     };
-    return blocksOf(taken) === 0 ? undefined : taken;
+    return blocksOf(taken) + written.length === 0 ? undefined : taken;
   }
 
   /**
-   * A step has returned checksums.
+   * A step has returned checksums of first rows, and what it has computed is registered.
+   *
+   * @param bytes {@link CHECKSUM_BYTES} of each block, then of each block of layers with a window
+   * @returns number of blocks that a fault has damaged
+   */
+  openReturned({ open = [] }: PlannedChecksums, bytes: Uint8Array): number {
+    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    const sum = (index: number): bigint => view.getBigUint64(CHECKSUM_BYTES * index, true);
+    return open.reduce((damaged, planned, i) => {
+      const windowSum = planned.windowBlock === undefined ? undefined : sum(open.length + i);
+      return damaged + this.open.returned(planned, sum(i), windowSum);
+    }, 0);
+  }
+
+  /**
+   * A step has returned checksums of whole blocks.
    *
    * @param bytes {@link CHECKSUM_BYTES} of each block
    * @returns number of blocks that a fault has damaged
@@ -145,11 +174,16 @@ export class BlockChecksums {
   /** The contents are forgotten. */
   reset(): void {
     this.abandon();
+    this.open.reset();
     this.isSuspect = false;
     this.wasComparing = false;
     this.isHopeless = false;
   }
 }
+
+/** Cuts a list into pieces of `most` entries. */
+const partsOf = <Entry>(entries: readonly Entry[], most: number): readonly (readonly Entry[])[] =>
+  Array.from({ length: Math.ceil(entries.length / most) }, (_, i) => entries.slice(i * most, (i + 1) * most));
 
 export const NO_BLOCKS: Readonly<Record<BlockKind, readonly NotedBlock[]>> = {
   blocks: [],

@@ -9,7 +9,7 @@ export function blocksFor(tokens: number): number {
   return Math.ceil(tokens / BLOCK_TOKENS);
 }
 
-/** A full block whose content is known, findable by the prefix before it and its tokens. */
+/** A block whose content, or that of its first rows, is known, findable by the prefix before it and its tokens. */
 export interface CachedBlock {
   readonly parent: number;
   readonly ids: Uint32Array;
@@ -52,6 +52,24 @@ export class BlockManager extends BlockPool {
     const prefix = ++this.prefixes;
     if (this.note(block, hashOf(parent, ids))) this.contents[block] = { parent, ids, prefix };
     return prefix;
+  }
+
+  /**
+   * Makes the first rows of a block findable, whose checksum is known.
+   *
+   * @returns what they are found by; undefined where they are findable already, or the block is by something else
+   */
+  registerPart(
+    block: number,
+    parent: number,
+    ids: Uint32Array,
+    checksum: bigint,
+  ): { readonly noted: NotedBlock; readonly prefix: number } | undefined {
+    const noted = this.notePart(block, hashOf(parent, ids), checksum);
+    if (noted === undefined) return undefined;
+    const prefix = ++this.prefixes;
+    this.contents[block] = { parent, ids, prefix };
+    return { noted, prefix };
   }
 
   /** Content of a findable block. */

@@ -17,6 +17,8 @@ export class BlockPool {
   private readonly byKey = new Map<number, number>();
   /** By block, the checksum of its findable content, as far as an executor has computed it. */
   private readonly checksums: (bigint | undefined)[];
+  /** Blocks of which the first rows alone are findable. */
+  private readonly parts = new Set<number>();
   /** By block, what {@link restore} returned, if it has that content. */
   private readonly restored: (NotedBlock | undefined)[];
   /** Blocks whose content became findable, and whose checksum has not been requested. */
@@ -58,6 +60,7 @@ export class BlockPool {
     this.keys.fill(undefined);
     this.checksums.fill(undefined);
     this.restored.fill(undefined);
+    this.parts.clear();
     this.unsummed = [];
     this.byKey.clear();
     for (let block = 0; block < this.count; block++) {
@@ -141,10 +144,25 @@ export class BlockPool {
     return true;
   }
 
+  /** As {@link note}, of a block's first rows, whose checksum is known. */
+  notePart(block: number, key: number, checksum: bigint): NotedBlock | undefined {
+    if (this.byKey.has(key) || this.keys[block] !== undefined) return undefined;
+    this.byKey.set(key, block);
+    this.keys[block] = key;
+    this.checksums[block] = checksum;
+    this.parts.add(block);
+    return { block, key };
+  }
+
+  /** True if {@link notePart} has made this findable, and it still is. */
+  isPart({ block, key }: NotedBlock): boolean {
+    return this.parts.has(block) && this.keys[block] === key;
+  }
+
   /** Findable blocks whose checksum is to be asked for; each is returned once. */
   takeUnsummed(): readonly NotedBlock[] {
     if (this.unsummed.length === 0) return [];
-    const taken = this.unsummed.flatMap((block) => this.notedBlock(block));
+    const taken = this.unsummed.flatMap((block) => (this.checksums[block] === undefined ? this.notedBlock(block) : []));
     this.unsummed = [];
     return taken;
   }
@@ -164,22 +182,27 @@ export class BlockPool {
     if (this.keys[block] === key) this.checksums[block] = checksum;
   }
 
-  /** Findable blocks that have a checksum; all others are not findable any more. No sequence may hold a block. */
+  /** The checksum of a block came, with the step that completed it. */
+  addMissing(block: number, checksum: bigint): void {
+    if (this.keys[block] !== undefined && !this.parts.has(block)) this.checksums[block] ??= checksum;
+  }
+
+  /** Whole findable blocks that have a checksum; all others are not findable any more. No sequence may hold a block. */
   keepSummed(): readonly NotedBlock[] {
     this.unsummed = [];
     const summed: NotedBlock[] = [];
     for (const block of this.byKey.values()) {
       if (this.checksums[block] === undefined) this.forget(block);
-      else summed.push(...this.notedBlock(block));
+      else if (!this.parts.has(block)) summed.push(...this.notedBlock(block));
     }
     return summed;
   }
 
-  /** Free blocks with findable content, those first that are taken last. */
+  /** Free blocks with whole findable content, those first that are taken last. */
   recent(): readonly NotedBlock[] {
     const recent: NotedBlock[] = [];
     for (let block = this.previous[0] as number; block !== 0; block = this.previous[block] as number) {
-      recent.push(...this.notedBlock(block));
+      if (!this.parts.has(block)) recent.push(...this.notedBlock(block));
     }
     return recent;
   }
@@ -259,6 +282,7 @@ export class BlockPool {
     this.keys[block] = undefined;
     this.checksums[block] = undefined;
     this.restored[block] = undefined;
+    this.parts.delete(block);
   }
 
   private unlink(block: number): void {

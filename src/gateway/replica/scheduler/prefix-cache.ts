@@ -83,11 +83,15 @@ export class PrefixCache {
   }
 
   private tailOf(
-    { lostTokens: end }: Sequence,
+    { lostTokens, summedTokens }: Sequence,
     ids: Uint32Array,
     start: number,
     prefix: number,
   ): FoundTail | undefined {
+    return this.tailUpTo(lostTokens, ids, start, prefix) ?? this.tailUpTo(summedTokens, ids, start, prefix);
+  }
+
+  private tailUpTo(end: number, ids: Uint32Array, start: number, prefix: number): FoundTail | undefined {
     if (end <= start || end - start >= BLOCK_TOKENS || end >= ids.length) return undefined;
     const found = this.blocks.find(prefix, ids.subarray(start, end));
     if (found === undefined) return undefined;

@@ -8,6 +8,7 @@ import { BLOCK_TOKENS, BlockManager, blocksFor } from './block-manager.js';
 import { BlockRestores } from './block-restores.js';
 import { DraftPolicy, type StepTimes } from './draft-policy.js';
 import { isPending } from './in-flight-prefixes.js';
+import { OpenBlocks } from './open-blocks.js';
 import { byPriority, PeerQueue } from './peer-queue.js';
 import { holderOfTooMany, idleFor, isProtected, victimFor } from './preemption.js';
 import { type FoundPrefix, PrefixCache } from './prefix-cache.js';
@@ -66,6 +67,7 @@ export class Scheduler {
   readonly windows: WindowBlocks;
   readonly snapshots: StateSnapshots;
   readonly checksums: BlockChecksums;
+  readonly openBlocks: OpenBlocks;
   readonly saving: BlockSaving;
   readonly restores: BlockRestores;
   /** The last step brought blocks back. */
@@ -98,7 +100,8 @@ export class Scheduler {
     this.cache = new PrefixCache(this.blocks, this.windows, isRecurrent ? this.snapshots : undefined, isCached);
     const { blocks, windows } = this;
     const pools = { blocks, windowBlocks: windows.pool, snapshots: this.snapshots.pool };
-    this.checksums = new BlockChecksums(pools);
+    this.openBlocks = new OpenBlocks(blocks, windows);
+    this.checksums = new BlockChecksums(pools, this.openBlocks);
     this.saving = new BlockSaving(pools);
     this.restores = new BlockRestores(pools);
     this.slots = new Slots(options.maxSequences);
@@ -291,7 +294,7 @@ export class Scheduler {
       return this.planChecksums(this.saving.next() ?? (isIdle ? this.restores.next() : undefined));
     }
     const stepId = ++this.steps;
-    const checksums = this.checksums.take();
+    const checksums = this.checksums.take(this.openBlocks.of(slices, stepId));
     const plan: StepPlan = { stepId, closes: this.slots.takeCloses(), opens, appends, slices, checksums };
     this.inFlight.push(plan);
     this.counters.steps += 1;
@@ -307,6 +310,7 @@ export class Scheduler {
    * @param times what the step took
    * @param checksums of the blocks for which it asked
    * @param isCopied whether it has copied them, if it was to
+   * @param openChecksums of the first rows of blocks for which it asked
    * @returns what the step computed, and the tokens that somebody still wants; they are emitted already
    */
   complete(
@@ -315,6 +319,7 @@ export class Scheduler {
     times?: StepTimes,
     checksums?: Uint8Array,
     isCopied = true,
+    openChecksums?: Uint8Array,
   ): StepResult {
     const plan = this.inFlight.shift();
     if (plan === undefined) throw new Error('a result came for no step');
@@ -330,6 +335,7 @@ export class Scheduler {
       }
       this.counters.damagedBlocks += damaged;
     }
+    if (times !== undefined && slices.length > 0) this.openBlocks.observe(times.stepUs);
     if (times !== undefined && slices.length > 0 && slices.every((slice) => slice.count === outputsOf(slice))) {
       const rows = slices.reduce((sum, { count }) => sum + count, 0);
       const predicted = slices.flatMap(({ predictedTokens = 0 }) => (predictedTokens > 0 ? [predictedTokens] : []));
@@ -365,6 +371,8 @@ export class Scheduler {
       if (sequence.inFlight === 0 && sequence.state === 'preempting') this.requeue(sequence);
       if (sequence.inFlight === 0 && sequence.state === 'ended' && this.ending.delete(sequence)) this.release(sequence);
     }
+    if (plan.checksums !== undefined && openChecksums !== undefined)
+      this.counters.damagedBlocks += this.checksums.openReturned(plan.checksums, openChecksums);
     return { slices: plan.slices, tokens: wanted };
   }
 
@@ -416,6 +424,7 @@ export class Scheduler {
     for (const sequence of this.running.splice(0)) {
       sequence.lostTokens = sequence.computed;
       this.cache.keepTail(sequence);
+      this.openBlocks.lose(sequence);
       this.release(sequence);
       sequence.forgetDevice();
       sequence.state = 'waiting';
@@ -621,6 +630,7 @@ export class Scheduler {
     this.counters.recomputedTokens += Math.max(0, sequence.lostTokens - start);
     this.counters.keptTokens += Math.min(sequence.lostTokens, start);
     sequence.lostTokens = 0;
+    sequence.summedTokens = 0;
     if (sequence.preemptions === 0 && sequence.emitted.length === 0) {
       sequence.cachedTokens = start;
       this.counters.cachedTokens += start;

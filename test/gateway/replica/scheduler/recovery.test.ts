@@ -49,6 +49,36 @@ describe('the scheduler, after an executor has ended', () => {
     expect(again.emitted).toEqual(expectedTokens(again));
   });
 
+  it.each([
+    ['where they were', {}, false],
+    ['where they were, with a window', { windowed: { window: 20, blocks: 90 } }, false],
+    ['at the end of their last full blocks, where no checksum of others agrees', {}, true],
+  ])('continues several sequences after a fault %s', (_, more, isDamaged) => {
+    const world = new World({ ...roomy, maxStepTokens: 512, ...more }, 2);
+    const sequences = [1, 2, 3, 4, 5].map((i) => sequenceOf(ids(30 + i, i), 60));
+    for (const sequence of sequences) world.add(sequence, 99);
+    for (let i = 0; i < 30; i++) if (!world.plan()) world.complete();
+    const computed = sequences.map((sequence) => sequence.computed);
+    // Behind what had returned, anything may stand there.
+    for (const { blocks, computed: end } of sequences) {
+      const block = blocks[Math.floor(end / 16)];
+      if (block !== undefined) world.executor.scribble(block, isDamaged ? 0 : end % 16);
+    }
+    world.fault(isDamaged ? 0 : 1, !isDamaged, undefined);
+    world.drain();
+    const { recomputedTokens, keptTokens, damagedBlocks } = world.scheduler.counters;
+    const lost = computed.map((count) => (isDamaged ? count % 16 : 0));
+    // One has just filled its block, and has no other.
+    expect(computed.filter((count) => count % 16 === 0)).toHaveLength(1);
+    const total = (counts: number[]): number => counts.reduce((sum, count) => sum + count, 0);
+    expect({ recomputedTokens, damagedBlocks }).toEqual({
+      recomputedTokens: total(lost),
+      damagedBlocks: isDamaged ? sequences.length - 1 : 0,
+    });
+    expect(keptTokens).toBe(total(computed) - total(lost));
+    for (const sequence of sequences) expect(sequence.emitted).toEqual(expectedTokens(sequence));
+  });
+
   it.each([true, false])(
     'keeps no list of blocks whose checksums are never requested: they are wanted %s',
     (isWanted) => {
