@@ -4,7 +4,7 @@ import type { WindowLimits } from '../../src/gateway/replica/scheduler/window-bl
 import { chain, damageBlocks } from './block-contents.js';
 import { checksumsOf, type ModelledMemory, openChecksumsOf } from './modelled-checksums.js';
 import type { Slot, State } from './modelled-slot.js';
-import { SavedModel } from './saved-model.js';
+import { blocksOf, SavedModel } from './saved-model.js';
 import { WindowModel } from './window-model.js';
 
 const EMPTY = 0x811c9dc5;
@@ -158,8 +158,9 @@ export class ExecutorModel {
   }
 
   /** Something writes to a block, from a row on. */
-  scribble(block: number, row: number): void {
-    this.kv.fill(0xdead, block * BLOCK_TOKENS + row, (block + 1) * BLOCK_TOKENS);
+  scribble(block: number, row: number, kind: 'blocks' | 'windowBlocks' = 'blocks'): void {
+    const memory = kind === 'blocks' ? blocksOf(this.kv) : (this.windows as WindowModel).contents;
+    memory.set(block, (memory.get(block) as Uint32Array).fill(0xdead, row));
   }
 
   /** A fault writes to some blocks and snapshots: a wrong number, or what another block holds. @param start decides which */

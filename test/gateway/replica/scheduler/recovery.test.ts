@@ -50,19 +50,23 @@ describe('the scheduler, after an executor has ended', () => {
   });
 
   it.each([
-    ['where they were', {}, false],
-    ['where they were, with a window', { windowed: { window: 20, blocks: 90 } }, false],
-    ['at the end of their last full blocks, where no checksum of others agrees', {}, true],
-  ])('continues several sequences after a fault %s', (_, more, isDamaged) => {
-    const world = new World({ ...roomy, maxStepTokens: 512, ...more }, 2);
+    ['where they were', undefined, 'nothing'],
+    ['where they were, with a window', { window: 20, blocks: 90 }, 'nothing'],
+    ['at the end of their last full blocks, where no checksum of others agrees', undefined, 'blocks'],
+    ['the same where those of blocks of a window do not', { window: 20, blocks: 90 }, 'windowBlocks'],
+  ] as const)('continues several sequences after a fault %s', (_, windowed, damaged) => {
+    const isDamaged = damaged !== 'nothing';
+    const world = new World({ ...roomy, maxStepTokens: 512, windowed }, 2);
     const sequences = [1, 2, 3, 4, 5].map((i) => sequenceOf(ids(30 + i, i), 60));
     for (const sequence of sequences) world.add(sequence, 99);
     for (let i = 0; i < 30; i++) if (!world.plan()) world.complete();
     const computed = sequences.map((sequence) => sequence.computed);
     // Behind what had returned, anything may stand there.
-    for (const { blocks, computed: end } of sequences) {
-      const block = blocks[Math.floor(end / 16)];
-      if (block !== undefined) world.executor.scribble(block, isDamaged ? 0 : end % 16);
+    for (const { blocks, windowBlocks, windowStart, computed: end } of sequences) {
+      const index = Math.floor(end / 16);
+      const kind = damaged === 'windowBlocks' ? damaged : 'blocks';
+      const block = kind === 'blocks' ? blocks[index] : windowBlocks[index - windowStart];
+      if (block !== undefined) world.executor.scribble(block, isDamaged ? 0 : end % 16, kind);
     }
     world.fault(isDamaged ? 0 : 1, !isDamaged, undefined);
     world.drain();
