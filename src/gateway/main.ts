@@ -55,6 +55,8 @@ export interface Gateway {
   readonly replica: Replica;
   readonly server: PublicServer;
   readonly httpServer: HttpServer | undefined;
+  /** The port of the metrics' server; undefined: there is none. */
+  readonly metricsPort: number | undefined;
   readonly metrics: Metrics;
   /**
    * Is not ready any more, takes no more requests, and ends when those under way have, or when the time is over.
@@ -258,6 +260,7 @@ export async function startGateway(given: GivenGatewayOptions): Promise<Gateway>
     replaceExecutors: () => models.replaceExecutors(),
     server,
     httpServer,
+    metricsPort: metricsServer?.port,
     metrics,
     drain: async (timeoutMs, delayMs = 0) => {
       const finished = await drain({ models, server, httpServer, showHealth, log }, timeoutMs, delayMs);

@@ -25,7 +25,7 @@ beforeAll(async () => {
   writeFileSync(tokens, `${line}\n`);
   Object.assign(process.env, { HF_TOKEN: SECRETS.hub });
   ({ child: gateway } = await startRocmforge(
-    /^serving /,
+    /^serving the admin API on unix:/,
     ...['serve', '--model', writeRandomModel(), '--listen', PUBLIC, '--admin-listen', ADMIN, '--token-file', tokens],
     ...['--max-sequences', '1', '--step-delay-ms', '20', '--no-spare', '--state-dir', path.join(folder, 'state')],
     ...['--chat-template-kwargs', JSON.stringify({ secret: SECRETS.kwargs })],

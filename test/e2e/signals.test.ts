@@ -36,6 +36,25 @@ it.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)(
   },
 );
 
+it('says where metrics are', async () => {
+  const listening = ['--listen', `unix:${path.join(folder, 'm.sock')}`, '--metrics-listen', '127.0.0.1:0'];
+  const model = path.join(packageRoot, 'models', 'demo.gguf');
+  const { child, line } = await startRocmforge(
+    /^serving metrics/,
+    'serve',
+    '--model',
+    model,
+    ...listening,
+    '--no-spare',
+  );
+  try {
+    const answer = await fetch(line.replace('serving metrics on ', ''));
+    expect(await answer.text()).toContain('rocmforge_');
+  } finally {
+    await endProcess(child);
+  }
+});
+
 it('who is cut by a drain that takes too long is told so over HTTP', async () => {
   const listening = ['--listen', `unix:${path.join(folder, 'b.sock')}`, '--http-listen', '127.0.0.1:0'];
   const limits = ['--max-sequences', '1', '--drain-timeout-ms', '200'];

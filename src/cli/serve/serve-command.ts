@@ -92,6 +92,9 @@ export function addServeCommand(serve: Command): void {
           writeText(`serving HTTP on ${at.startsWith('unix:') ? at : `http://${at}`}\n`);
         }
       }
+      if (options.metricsListen !== undefined && gateway.metricsPort !== undefined)
+        writeText(`serving metrics on http://${addressOf(options.metricsListen, gateway.metricsPort)}/metrics\n`);
+      if (options.adminListen !== undefined) writeText(`serving the admin API on ${options.adminListen}\n`);
       notifyReady(serving.join('; '));
     });
 }
