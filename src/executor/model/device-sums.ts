@@ -1,12 +1,10 @@
 import { createHash } from 'node:crypto';
 import type { Device, DeviceBuffer, DeviceScope } from '../device/device.js';
-import { blockSums, KV_BLOCK_TOKENS, SUMMED_PART_WORDS } from '../kernels/index.js';
+import { blockSums, KV_BLOCK_TOKENS, PART_SUM_WORDS, SUMMED_PART_WORDS } from '../kernels/index.js';
 import { LaunchPlanRecorder, runOnce } from '../kernels/launch-plan.js';
 
 /** Words that a block of threads sums. */
 const PART_WORDS = 1 << 18;
-/** Words of a part's checksum. */
-const PART_SUMS = 2;
 
 /** A row of block_sums' table. @param stride words from a block's part to the next block's */
 export function writePartRow(table: Int32Array, row: number, address: number, stride: number, words: number): void {
@@ -40,7 +38,7 @@ export class DeviceSums {
         row += 1;
       }
     }
-    this.y = memory.allocate('i32', PART_SUMS * Math.max(1, total));
+    this.y = memory.allocate('i32', PART_SUM_WORDS * Math.max(1, total));
     const recorder = new LaunchPlanRecorder(memory.device, 0);
     const values = {
       blocks: memory.upload(Int32Array.of(0)),
@@ -60,7 +58,7 @@ export class DeviceSums {
     let end = 0;
     return this.parts.map((own) => {
       const from = end;
-      end += Int32Array.BYTES_PER_ELEMENT * PART_SUMS * own;
+      end += Int32Array.BYTES_PER_ELEMENT * PART_SUM_WORDS * own;
       return createHash('sha256').update(sums.subarray(from, end)).digest('hex');
     });
   }

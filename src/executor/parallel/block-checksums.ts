@@ -1,6 +1,6 @@
 import type { NativeStep } from '../device/addon.js';
 import type { Device, DeviceBuffer, DeviceScope } from '../device/device.js';
-import { blockSums, KV_BLOCK_TOKENS } from '../kernels/index.js';
+import { blockSums, KV_BLOCK_TOKENS, PART_SUM_WORDS } from '../kernels/index.js';
 import { LaunchPlanRecorder } from '../kernels/launch-plan.js';
 import type { BlockParts } from '../layers/forward-pass.js';
 import type { BlockPart } from '../model/kv-cache.js';
@@ -11,13 +11,8 @@ import type { Stage } from './model-devices.js';
 export type BlockKind = keyof BlockParts;
 export const KINDS = ['blocks', 'windowBlocks', 'states'] as const satisfies readonly BlockKind[];
 
-/** Bytes of a block's checksum. */
-export const CHECKSUM_BYTES = 8;
-
 /** Words of sums that a device holds at once. */
 const SUM_WORDS = 1 << 16;
-/** Words of a part's checksum. */
-const PART_SUMS = 2;
 
 /** Sums of a device's parts of blocks of one kind. */
 class PartSums {
@@ -35,9 +30,9 @@ class PartSums {
     const { rows, words, rowWords } = tableOf(parts);
     this.device = memory.device;
     this.parts = words.length;
-    this.most = Math.max(1, Math.floor(SUM_WORDS / (PART_SUMS * this.parts)));
+    this.most = Math.max(1, Math.floor(SUM_WORDS / (PART_SUM_WORDS * this.parts)));
     this.asked = memory.allocate('i32', 2 * this.most);
-    this.y = memory.allocate('i32', this.most * PART_SUMS * this.parts);
+    this.y = memory.allocate('i32', this.most * PART_SUM_WORDS * this.parts);
     const recorder = new LaunchPlanRecorder(memory.device, 1);
     const values = {
       blocks: { ...this.asked, elements: this.most },
@@ -55,9 +50,9 @@ class PartSums {
     this.plan = memory.plan(recorder.finish());
   }
 
-  /** @param rows of each block. @returns `[blocks, parts, PART_SUMS]` */
+  /** @param rows of each block. @returns `[blocks, parts, PART_SUM_WORDS]` */
   async of(blocks: Int32Array, rows: Int32Array): Promise<Int32Array> {
-    const sums = new Int32Array(blocks.length * this.parts * PART_SUMS);
+    const sums = new Int32Array(blocks.length * this.parts * PART_SUM_WORDS);
     const asked = new Int32Array(this.most + blocks.length);
     asked.set(blocks);
     asked.set(rows, this.most);
@@ -97,7 +92,7 @@ export class BlockChecksums {
    *
    * @param blocks numbers of blocks, or of states
    * @param rows of each block that are summed; default all
-   * @returns {@link CHECKSUM_BYTES} for each
+   * @returns eight bytes for each, as frames have them
    */
   async of(
     kind: BlockKind,
