@@ -1,7 +1,7 @@
 // The grid of docs/evidence/gpu-speed.md: shapes × prompts, depths and numbers of streams, next to llama.cpp on the same card. A part
 // whose result is there already is left out, so that a run that was cut off continues.
 //
-//   node bench/gpu/grid.mjs --out FOLDER --models FOLDER [--llama FOLDER] [--only SHAPE,...] [--device cuda] [--seconds 550]
+//   node bench/gpu/grid.mjs --out FOLDER --models FOLDER [--llama FOLDER] [--only SHAPE,...] [--device cuda] [--seconds N]
 //   node bench/gpu/grid.mjs --out FOLDER --table
 //
 // Needs the built tree with kernels for the GPU. --llama: where llama-bench and llama-batched-bench are. --seconds: no part begins

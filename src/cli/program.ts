@@ -19,7 +19,7 @@ import { addServeCommand } from './serve/serve-command.js';
 // Each command imports its own code: `inspect` needs no gRPC, and an executor no tokenizer.
 
 const program = new Command('rocmforge')
-  .description('LLM inference as a gRPC microservice for AMD GPUs')
+  .description('LLM inference over gRPC and HTTP on AMD GPUs, NVIDIA Hopper and CPUs')
   .version(packageVersion)
   // `bench serve` has options of the same names as `bench`; each command takes those that follow it.
   .enablePositionalOptions();

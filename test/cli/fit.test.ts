@@ -112,6 +112,10 @@ describe('inspect --fit', () => {
   });
 
   it('tells of too little memory that nothing fits, in the loader’s words', async () => {
+    expect(await rocmforge('inspect', '--fit', small, '--memory', '200MiB')).toMatchObject({
+      code: 1,
+      stdout: expect.stringMatching(/^refused +.* does not fit: /m),
+    });
     const { devices } = await fitReport(small, { memory: 200 * MIB, kvCacheType: 'f16' });
     for (const fit of devices) {
       expect(fit).toMatchObject({
@@ -120,7 +124,7 @@ describe('inspect --fit', () => {
         mostSequences: { whole: 0, shared: 0 },
       });
       expect(fit.refusal).toMatch(
-        /^.*random\.gguf does not fit: .* of weights and .* for the KV cache of one sequence/,
+        /^.*random\.gguf does not fit: .* of weights, .* for the KV cache of one sequence and .* free for the driver/,
       );
     }
   });

@@ -24,7 +24,7 @@ describe('doctor', () => {
       detail: expect.stringMatching(/\d+ kernels match their contracts, self-test passed/),
     });
     for (const [check, advice] of [
-      ['HIP runtime', /^it sees no GPU: hip|^libamdhip64 is nowhere; nothing else of ROCm is needed/],
+      ['HIP runtime', /^it is installed and sees no GPU: hip|^libamdhip64 is nowhere; nothing else of ROCm is needed/],
       ['CUDA driver', /.+; only NVIDIA’s cards need it/],
     ] as const) {
       const finding = of(findings, check);

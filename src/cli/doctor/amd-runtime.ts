@@ -13,7 +13,7 @@ const USUAL_FOLDERS = ['/usr/lib/x86_64-linux-gnu', '/usr/lib64', '/usr/lib', '/
 export function runtimeMissing(machine: Machine, why: string, cards: number): Finding {
   const check = 'HIP runtime';
   if (why.startsWith('hip')) {
-    const detail = `it sees no GPU: ${why}`;
+    const detail = `it is installed and sees no GPU: ${why}`;
     if (cards === 0) return { check, state: 'missing', detail };
     return {
       check,

@@ -6,6 +6,9 @@ import { hubNameFor, isModelReference } from '../hub/model-reference.js';
 
 export type InspectOptions = OptionValues<typeof INSPECT_OPTIONS>;
 
+/** `--fit` has an answer, and no GPU would load the model. */
+const EXIT_FITS_NOWHERE = 1;
+
 /** Options that only `--fit` reads; the type of the KV cache is always there. */
 const OPTIONS_OF_FIT = [
   'context',
@@ -39,6 +42,8 @@ async function fitOf(model: string, options: InspectOptions): Promise<[unknown, 
   const report = isModelReference(model)
     ? await (await remote())(model, (headers) => fitHeaders(model, headers, options))
     : await fitReport(model, options);
+  const { devices } = report;
+  if (devices.length > 0 && devices.every(({ granted }) => granted === null)) process.exitCode = EXIT_FITS_NOWHERE;
   return [report, () => formatFitReport(report)];
 }
 

@@ -405,12 +405,13 @@ function refuseWhatCannotFit(
   const { totalBytes } = device.native.memory();
   const weightBytes = bytesOnGpu(device, file, graph, onHost);
   if (weightBytes + leastKvBytes + RESERVED_BYTES <= freeBytes) return;
-  const giga = (bytes: number) => `${(bytes / 1e9).toFixed(2)} GB`;
+  const size = (bytes: number) => (bytes < 1e9 ? `${(bytes / 1e6).toFixed(1)} MB` : `${(bytes / 1e9).toFixed(2)} GB`);
+  const isSplit = receiveBuffers !== undefined;
   throw new RocmForgeError(
     'OUT_OF_MEMORY',
-    `${file.name} does not fit: ${giga(weightBytes)} of weights and ${giga(leastKvBytes)} for the KV cache of one sequence, ` +
-      `${giga(freeBytes)} of ${giga(totalBytes)} free${receiveBuffers === undefined ? '' : ` on ${device.description}`}; ` +
-      'lower the context or take a smaller model',
+    `${file.name} does not fit: ${size(weightBytes)} of weights, ${size(leastKvBytes)} for the KV cache of one sequence and ` +
+      `${size(RESERVED_BYTES)} that stay free for the driver, ${size(freeBytes)} of ${size(totalBytes)} free` +
+      `${isSplit ? ' on one of the GPUs' : ''}; lower the context, ${isSplit ? 'use' : 'split it over'} more GPUs or take a smaller model`,
   );
 }
 

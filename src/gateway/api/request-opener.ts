@@ -4,7 +4,7 @@ import type { GenerateStreamRequest } from '../../shared/generated/rocmforge/v1/
 import { LargeRequest } from '../../shared/grpc/strict.js';
 import type { Matchers, OpenedConstraints } from '../matching/matchers.js';
 import { ReasoningBudgets } from '../matching/reasoning-budget.js';
-import type { RequestContext } from '../request/context.js';
+import { leftAs, type RequestContext } from '../request/context.js';
 import type { EncodeService } from '../request/encoding/encode-service.js';
 import type { OpenedGeneration } from '../request/encoding/text-jobs.js';
 import type { CallContext } from '../request/encoding/text-threads.js';
@@ -75,7 +75,7 @@ export class RequestOpener {
       return await this.openWith(message, caller, { ...options, spans, arrivedAt });
     } catch (error) {
       if (caller.signal.aborted) {
-        spans?.end('cancelled', 0, false);
+        spans?.end(leftAs(caller), 0, false);
         return undefined;
       }
       spans?.end(asRocmForgeError(error).reason, 0, true);
@@ -99,8 +99,8 @@ export class RequestOpener {
     const context = { principal, peer, trace, deadline, httpRequestId, id, spans, arrivedAt };
     spans?.describe(id, encoded?.promptIds.length ?? 0);
     if (encoded === undefined || signal.aborted) {
-      spans?.end('cancelled', 0, false);
-      this.runner.notRun({ promptIds: encoded?.promptIds ?? new Uint32Array() }, context, 'cancelled');
+      spans?.end(leftAs(context), 0, false);
+      this.runner.notRun({ promptIds: encoded?.promptIds ?? new Uint32Array() }, context, leftAs(context));
       return undefined;
     }
     const { request, inputField, promptIds, promptText, toldPrompt } = encoded;
@@ -116,7 +116,7 @@ export class RequestOpener {
       return { parameters: { ...parameters, ...begun, speculates, predicts }, context, toldPrompt };
     } catch (error) {
       closeAll(begun);
-      this.runner.notRun(parameters, context, signal.aborted ? 'cancelled' : asRocmForgeError(error).reason);
+      this.runner.notRun(parameters, context, signal.aborted ? leftAs(context) : asRocmForgeError(error).reason);
       throw error;
     }
   }

@@ -24,6 +24,10 @@ export interface RequestContext extends Caller {
   readonly spans?: RequestSpans | undefined;
 }
 
+/** Outcome of a request whose caller does not wait any more. */
+export const leftAs = ({ deadline }: Pick<Caller, 'deadline'>): 'DEADLINE_EXCEEDED' | 'cancelled' =>
+  deadline - performance.now() < 1 ? 'DEADLINE_EXCEEDED' : 'cancelled';
+
 /** Name of a request in logs. */
 export function logFields(context: RequestContext): Readonly<Record<string, string>> {
   const { id, httpRequestId, principal, peer, trace } = context;

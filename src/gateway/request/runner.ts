@@ -3,7 +3,7 @@ import type { Logger } from '../../shared/log.js';
 import type { Tokenizer } from '../tokenizer/tokenizer.js';
 import type { Limiter, Usage } from '../trust/limiter.js';
 import type { LimitName } from '../trust/limits.js';
-import { logFields, type RequestContext } from './context.js';
+import { leftAs, logFields, type RequestContext } from './context.js';
 import { type CompletionCounts, Generation, type GenerationParameters, type GenerationSink } from './generation.js';
 import { closeAll } from './opened-constraints.js';
 
@@ -78,6 +78,7 @@ export class RequestRunner {
     let timer: NodeJS.Timeout | undefined;
     let tokens = 0;
     let firstTokenMs: number | undefined;
+    let queuedMs: number | undefined;
     let lastTokenAt = 0;
     let isPausedByReader = false;
     const recoveries: number[] = [];
@@ -100,6 +101,7 @@ export class RequestRunner {
       observer.requestEnded(outcome, hadSlot ? (now - arrivedAt) / 1000 : undefined);
       this.tell(context, {
         ...{ outcome, promptTokens: promptIds.length, completionTokens: tokens },
+        ...(queuedMs !== undefined && { queuedMs }),
         ...(firstTokenMs !== undefined && { firstTokenMs }),
         durationMs: Math.round(now - arrivedAt),
         ...(recoveries.length > 0 && { recoveryMs: recoveries }),
@@ -135,6 +137,7 @@ export class RequestRunner {
       hiddenStates: (position, states) => sink.hiddenStates?.(position, states),
       prompt: (logprobs) => sink.prompt(logprobs),
       complete: (index, finish, counts) => {
+        queuedMs = Math.max(queuedMs ?? 0, Math.round(counts.queuedUs / 1000));
         observer.completionEnded(isPromptOnly ? { ...counts, completionTokens: 0 } : counts);
         if (generation.done) end(finish.reason);
         sink.complete(index, finish, counts);
@@ -158,7 +161,7 @@ export class RequestRunner {
     const cancel = (): void => {
       if (generation.done) return;
       backend.cancel(generation);
-      end('cancelled');
+      end(leftAs(context));
     };
     try {
       backend.submit(generation);

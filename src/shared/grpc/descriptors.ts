@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { BinaryReader, WireType } from '@bufbuild/protobuf/wire';
+import { RocmForgeError } from '../errors.js';
 import { packageRoot } from '../package.js';
 
 /** `FileDescriptorSet.file` of google/protobuf/descriptor.proto. */
@@ -12,11 +13,23 @@ let read: readonly Uint8Array[] | undefined;
  * The descriptors of everything public in `proto/`, and of what it imports, as buf has built them: one encoded
  * `google.protobuf.FileDescriptorProto` a file, after those that it imports. Source info is left out.
  *
- * @throws Error the build has not written them, or they are damaged
+ * @throws RocmForgeError `INTERNAL`: the build has not written them
  */
 export function readDescriptorSet(): readonly Uint8Array[] {
-  read ??= splitDescriptorSet(readFileSync(path.join(packageRoot, 'build', 'proto', 'descriptors.binpb')));
+  read ??= splitDescriptorSet(descriptorFile());
   return read;
+}
+
+function descriptorFile(): Buffer {
+  const file = path.join(packageRoot, 'build', 'proto', 'descriptors.binpb');
+  try {
+    return readFileSync(file);
+  } catch (error) {
+    throw new RocmForgeError(
+      'INTERNAL',
+      `${(error as Error).message}; run "npm run build:proto", or reinstall the package`,
+    );
+  }
 }
 
 /** The files of an encoded `google.protobuf.FileDescriptorSet`, as they are. */

@@ -109,7 +109,8 @@ export function connectHandler(models: Models): ConnectHandler {
   /** @throws ConnectError when the answer ended because the time was over */
   const checkInTime = (context: HandlerContext): void => {
     const left = context.timeoutMs();
-    if (left !== undefined && left <= 0) throw new ConnectError('the deadline is over', Code.DeadlineExceeded);
+    if (left !== undefined && left <= 0)
+      throw new ConnectError('the deadline has passed; ask for less, or send a later one', Code.DeadlineExceeded);
   };
   const method = (name: string): DescMethod => {
     const found = service.methods.find((one) => one.name === name);
@@ -292,7 +293,8 @@ async function answerWith(
   const { response } = exchange;
   const type = header?.get('content-type') ?? '';
   const complete = errorCompleter({ status, type }, (error) => {
-    if (!exchange.isRefused) exchange.refused(error);
+    // A call whose deadline passes has begun, and ends as a request of its own.
+    if (!exchange.isRefused && error.reason !== 'DEADLINE_EXCEEDED') exchange.refused(error);
   });
   for (const [name, value] of [...(header ?? []), ...(trailer ?? [])]) response.setHeader(name, value);
   const refusal = HEADER_REFUSALS.get(status);

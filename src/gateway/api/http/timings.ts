@@ -12,13 +12,16 @@ export interface TokenCounts {
   /** Draft tokens at them, and those that were right. */
   readonly proposed: number;
   readonly accepted: number;
+  /** Time that it waited for a slot; absent while that is not told. */
+  readonly queuedMs?: number;
 }
 
 /** Those of a whole answer. */
 export function countsOf(usage: Usage | undefined): TokenCounts {
   const { promptTokens = 0, cachedTokens = 0, completionTokens: tokens = 0 } = usage ?? {};
   const { proposedTokens: proposed = 0, acceptedTokens: accepted = 0 } = usage ?? {};
-  return { promptTokens, cachedTokens, tokens, reasoning: usage?.reasoningTokens ?? 0, proposed, accepted };
+  const counts = { promptTokens, cachedTokens, tokens, reasoning: usage?.reasoningTokens ?? 0, proposed, accepted };
+  return usage === undefined ? counts : { ...counts, queuedMs: Number(usage.queuedUs) / 1000 };
 }
 
 /** Progress of a prompt, as llama.cpp reports it. */
@@ -32,7 +35,7 @@ export class Timings {
   private placedAt: number | undefined;
   private firstAt: number | undefined;
 
-  /** The prompt is computed from now on, as far as that is told; else it counts from the request on. @returns ms since */
+  /** The prompt is computed from now on, as far as that is told. @returns ms since */
   place(now: number): number {
     this.placedAt ??= now;
     return now - this.placedAt;
@@ -45,10 +48,10 @@ export class Timings {
 
   /** As llama.cpp tells them: times in ms, rates by the second. */
   told(
-    { promptTokens, cachedTokens, tokens, proposed, accepted }: TokenCounts,
+    { promptTokens, cachedTokens, tokens, proposed, accepted, queuedMs = 0 }: TokenCounts,
     now = performance.now(),
   ): Readonly<Record<string, number>> {
-    const promptMs = (this.firstAt ?? now) - (this.placedAt ?? this.began);
+    const promptMs = Math.max(0, (this.firstAt ?? now) - (this.placedAt ?? this.began + queuedMs));
     const predictedMs = this.firstAt === undefined ? 0 : now - this.firstAt;
     const prompted = promptTokens - cachedTokens;
     const each = (count: number, ms: number) => (count === 0 ? 0 : ms / count);

@@ -178,6 +178,9 @@ describe('a path of the service', () => {
     const answer = await ask(server.gateway, `/${API_SERVICE}/Generate`, long, { headers });
     expect(answer.json).toMatchObject({ code: 'deadline_exceeded' });
     await expect.poll(() => replica.counts.running + replica.counts.waiting).toBe(0);
+    const metrics = await server.gateway.metrics.registry.metrics();
+    expect(metrics).toMatch(/^rocmforge_request_total\{.*outcome="DEADLINE_EXCEEDED".*\} 1$/m);
+    expect(metrics).not.toMatch(/^rocmforge_\w*rejected\w*\{.*reason="DEADLINE_EXCEEDED"/m);
     expect(replica.counts.steps - before).toBeLessThan(900);
   });
 
