@@ -143,6 +143,7 @@ describe('a request', () => {
         outcome: 'length',
         promptTokens: 2,
         completionTokens: 2,
+        queuedMs: expect.any(Number),
       },
     ]);
     expect(lines[0]).not.toHaveProperty('leftMs');

@@ -12,8 +12,20 @@ export interface TokenCounts {
   /** Draft tokens at them, and those that were right. */
   readonly proposed: number;
   readonly accepted: number;
-  /** Time that it waited for a slot; absent while that is not told. */
-  readonly queuedMs?: number;
+  /** Once it has ended, the longest of its completions, without their wait for slots. */
+  readonly ms?: EngineTimes | undefined;
+}
+
+/** Times of a completion in the engine, in ms: until its first token, and from it on. */
+export interface EngineTimes {
+  readonly prompt: number;
+  readonly predicted: number;
+}
+
+/** The longer ones of each. */
+export function longerTimes(a: EngineTimes | undefined, b: EngineTimes | undefined): EngineTimes | undefined {
+  if (a === undefined || b === undefined) return a ?? b;
+  return { prompt: Math.max(a.prompt, b.prompt), predicted: Math.max(a.predicted, b.predicted) };
 }
 
 /** Those of a whole answer. */
@@ -21,7 +33,8 @@ export function countsOf(usage: Usage | undefined): TokenCounts {
   const { promptTokens = 0, cachedTokens = 0, completionTokens: tokens = 0 } = usage ?? {};
   const { proposedTokens: proposed = 0, acceptedTokens: accepted = 0 } = usage ?? {};
   const counts = { promptTokens, cachedTokens, tokens, reasoning: usage?.reasoningTokens ?? 0, proposed, accepted };
-  return usage === undefined ? counts : { ...counts, queuedMs: Number(usage.queuedUs) / 1000 };
+  if (usage === undefined) return counts;
+  return { ...counts, ms: { prompt: Number(usage.prefillUs) / 1000, predicted: Number(usage.decodeUs) / 1000 } };
 }
 
 /** Progress of a prompt, as llama.cpp reports it. */
@@ -29,13 +42,13 @@ export function progressOf({ total, cached, processed }: PromptProgress, ms: num
   return { total, cache: cached, processed, time_ms: Math.round(ms) };
 }
 
-/** Times of an answer, as a server sees them: until the first token, and from it on. */
+/** Times of an answer: once it has ended the engine's, before as a server sees them; until the first token, and from it on. */
 export class Timings {
   private readonly began = performance.now();
   private placedAt: number | undefined;
   private firstAt: number | undefined;
 
-  /** The prompt is computed from now on, as far as that is told. @returns ms since */
+  /** The prompt is computed from now on, as far as that is told; else it counts from the request on. @returns ms since */
   place(now: number): number {
     this.placedAt ??= now;
     return now - this.placedAt;
@@ -48,11 +61,11 @@ export class Timings {
 
   /** As llama.cpp tells them: times in ms, rates by the second. */
   told(
-    { promptTokens, cachedTokens, tokens, proposed, accepted, queuedMs = 0 }: TokenCounts,
+    { promptTokens, cachedTokens, tokens, proposed, accepted, ms }: TokenCounts,
     now = performance.now(),
   ): Readonly<Record<string, number>> {
-    const promptMs = Math.max(0, (this.firstAt ?? now) - (this.placedAt ?? this.began + queuedMs));
-    const predictedMs = this.firstAt === undefined ? 0 : now - this.firstAt;
+    const promptMs = ms?.prompt ?? (this.firstAt ?? now) - (this.placedAt ?? this.began);
+    const predictedMs = ms?.predicted ?? (this.firstAt === undefined ? 0 : now - this.firstAt);
     const prompted = promptTokens - cachedTokens;
     const each = (count: number, ms: number) => (count === 0 ? 0 : ms / count);
     const rate = (count: number, ms: number) => (ms === 0 ? 0 : (1000 * count) / ms);

@@ -58,6 +58,23 @@ it.each([
   }
 });
 
+it('do not count the wait for a slot as time of the prompt', async () => {
+  const single = await startFakeGateway({ httpListen: '127.0.0.1:0', maxSequences: 1, stepMs: 10 });
+  try {
+    const first = ask(single.gateway, '/completion', { ...body, n_predict: 60 });
+    await expect.poll(() => single.gateway.replica.counts.running).toBe(1);
+    const began = performance.now();
+    const { json } = await ask(single.gateway, '/completion', body);
+    const waited = performance.now() - began;
+    await first;
+    // It waited for nearly all of the other's 60 steps, and took 4 itself.
+    expect(waited).toBeGreaterThan(200);
+    expect(json.timings.prompt_ms).toBeLessThan(waited / 2);
+  } finally {
+    await single.stop();
+  }
+});
+
 it('draftTokens are counted as each form has words for them, and on gRPC with the times', async () => {
   const repeating = Array.from({ length: 64 }, (_, i) => 262 + (i % 4));
   const drafting = await startFakeGateway({ httpListen: '127.0.0.1:0', script: repeating });

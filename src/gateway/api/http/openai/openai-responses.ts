@@ -9,7 +9,7 @@ import {
 } from '../../../../shared/generated/rocmforge/v1/inference.js';
 import type { PromptProgress, Recovery } from '../../../request/generation.js';
 import type { AnswerFacts, AnswerForm, ResponseWriter } from '../request.js';
-import { countsOf, progressOf, Timings, type TokenCounts } from '../timings.js';
+import { countsOf, type EngineTimes, longerTimes, progressOf, Timings, type TokenCounts } from '../timings.js';
 import { deltaOf, messageOf } from './chat-turn.js';
 import { CompletionLogprobs, chatLogprobs } from './logprobs.js';
 
@@ -98,6 +98,7 @@ export class OpenAiResponse implements ResponseWriter {
       reasoning: sum(({ reasoning }) => reasoning),
       proposed: sum(({ proposed }) => proposed),
       accepted: sum(({ accepted }) => accepted),
+      ms: all.reduce((longest: EngineTimes | undefined, { ms }) => longerTimes(longest, ms), undefined),
     };
     return {
       id: `${idPrefix}${responses[0]?.requestId}`,
@@ -189,6 +190,7 @@ export class OpenAiResponse implements ResponseWriter {
       reasoning: counts.reasoning + ended.reasoning,
       proposed: counts.proposed + ended.proposed,
       accepted: counts.accepted + ended.accepted,
+      ms: longerTimes(counts.ms, ended.ms),
     };
     const end = this.choice(index, this.shape.last, 'null', finishOf(finishReason));
     const told = JSON.stringify(verbose(promptText));
@@ -210,7 +212,7 @@ export class OpenAiResponse implements ResponseWriter {
   /** Behind the first event, where each tells them. */
   private timingsSoFar(): string {
     if (!this.form.timingsPerToken || this.streamed === 0) return '';
-    const counts = { ...this.counts, tokens: this.streamed };
+    const counts = { ...this.counts, tokens: this.streamed, ms: undefined };
     return `,"timings":${JSON.stringify(this.timings.told(counts))}`;
   }
 
