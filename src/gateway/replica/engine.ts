@@ -573,10 +573,11 @@ export class Engine implements Backend {
     const sinceResult = this.busySince === undefined ? 0 : 1000 * (now - this.busySince);
     const since = this.busySince ?? this.submittedAt;
     this.busySince = undefined;
-    if (blockUs === undefined) return { stepUs: Math.max(deviceUs, sinceResult), rowsUs: deviceUs };
+    const elapsedUs = 1000 * (now - since);
+    if (blockUs === undefined) return { elapsedUs, stepUs: Math.max(deviceUs, sinceResult), rowsUs: deviceUs };
     const rowsUs = deviceUs - blockUs;
-    const waitUs = Math.max(0, 1000 * (now - since) - deviceUs);
-    return { stepUs: rowsUs, rowsUs, block: { blockUs, waitUs } };
+    const waitUs = Math.max(0, elapsedUs - deviceUs);
+    return { elapsedUs, stepUs: rowsUs, rowsUs, block: { blockUs, waitUs } };
   }
 
   /** A sequence's next mask is known. */

@@ -31,6 +31,8 @@ export interface DraftLoad {
 
 /** Microseconds of a step; 0: not known. */
 export interface StepTimes {
+  /** Since the result before it or, if it was alone, since it was sent; default {@link stepUs}. */
+  readonly elapsedUs?: number;
   /** From the result before it to its own, or on the device if that is longer. */
   readonly stepUs: number;
   /** On the device, without the prediction block. */

@@ -335,7 +335,7 @@ export class Scheduler {
       }
       this.counters.damagedBlocks += damaged;
     }
-    if (times !== undefined && slices.length > 0) this.openBlocks.observe(times.stepUs);
+    if (times !== undefined && slices.length > 0) this.openBlocks.observe(times.elapsedUs ?? times.stepUs);
     if (times !== undefined && slices.length > 0 && slices.every((slice) => slice.count === outputsOf(slice))) {
       const rows = slices.reduce((sum, { count }) => sum + count, 0);
       const predicted = slices.flatMap(({ predictedTokens = 0 }) => (predictedTokens > 0 ? [predictedTokens] : []));
