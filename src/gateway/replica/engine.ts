@@ -260,7 +260,7 @@ export class Engine implements Backend {
     } else if (!isRestored) scheduler.forgetContents();
     const { kvOutlives, sumsRows } = session.model;
     scheduler.checksums.isWanted = kvOutlives;
-    // A sequence with states goes on from snapshots.
+    // A sequence with states continues from snapshots.
     scheduler.openBlocks.isWanted = kvOutlives && sumsRows && !recurrent && !isEncoder && prefixCache !== false;
     for (const sequence of this.early.takeAll()) scheduler.add(sequence);
     if (this.blame.wantsControl) {

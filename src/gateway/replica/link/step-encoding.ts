@@ -4,6 +4,7 @@ import { encodeSampling } from '../../../shared/sampling-schema.js';
 import type { SequenceOptions } from '../../request/sequence.js';
 import type { StepMasks } from '../masking.js';
 import type { BlockKind, PlannedChecksums } from '../scheduler/block-checksums.js';
+import type { PlannedOpenBlock } from '../scheduler/open-blocks.js';
 import type { StepPlan } from '../scheduler/step-plan.js';
 
 const NOTHING = Buffer.alloc(0);
@@ -80,15 +81,17 @@ function checksumsOf(
     return blocks.length === 0 ? NOTHING : bytesOf(Uint32Array.from(blocks, ({ block }) => block));
   };
   const { open = [] } = checksums ?? {};
+  const ofOpen = (wordOf: (block: PlannedOpenBlock) => number | undefined): Buffer =>
+    open.length === 0 ? NOTHING : bytesOf(Uint32Array.from(open.flatMap((block) => wordOf(block) ?? [])));
   return {
     checksumBlocks: numbers('blocks'),
     checksumWindowBlocks: numbers('windowBlocks'),
     checksumSnapshots: numbers('snapshots'),
     saveAt: offset(checksums?.saveAt),
     restoreAt: offset(checksums?.restoreAt),
-    openBlocks: bytesOf(Uint32Array.from(open, ({ block }) => block)),
-    openWindowBlocks: bytesOf(Uint32Array.from(open.flatMap(({ windowBlock }) => windowBlock ?? []))),
-    openRows: bytesOf(Uint32Array.from(open, ({ rows }) => rows)),
+    openBlocks: ofOpen(({ block }) => block),
+    openWindowBlocks: ofOpen(({ windowBlock }) => windowBlock),
+    openRows: ofOpen(({ rows }) => rows),
   };
 }
 

@@ -41,7 +41,7 @@ interface LostBlock extends OpenSums {
 }
 
 /**
- * Checksums of the blocks that sequences still write to, up to the position that was written last: with them a sequence goes on after a
+ * Checksums of the blocks that sequences still write to, up to the position that was written last: with them a sequence continues after a
  * fault where it was, and not at the end of its last full block. They come with the step that has written there.
  */
 export class OpenBlocks {
