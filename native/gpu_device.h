@@ -111,8 +111,11 @@ class GpuDevice : public Device {
   // Large copies go through two halves of pinned memory in turn.
   struct Staging {
     uint8_t* memory = nullptr;
+    size_t bytes = 0;
     DriverHandle done = nullptr;
   } staging_[2];
+  // Gives a half room for so many bytes. Nothing reads it.
+  void grow(Staging& half, size_t bytes);
   int next_staging_ = 0;
 
   std::map<int, DriverHandle> marks_;  // events
