@@ -1,27 +1,32 @@
 // Runs whole models on emulated GPUs and writes what came of it into build/docs/verification.md.
 //
 //   npm run verify:emulator [-- --target gfx1100,gfx942] [--check stories,q4_k,q8_0,prefill]
+//   npm run verify:emulator -- --files FOLDER [--jobs 2]    each GGUF file of a folder, such as those of
+//                                                           bench/gpu/family-files.ts: one hash of logits, however they are batched
 //
+// Files whose rows are there already, made with the same code objects, are left out.
 // The executor of the product drives the HIP library of the tests (test/doubles/hip), which sends each launch of a code
 // object to an instruction set emulator. Needs TINYGRAD_DIR (see tools/emulator/run_hsaco.py), the built code objects and
 // double, and for all checks but `prefill` ../shared/data. One process a target and check: a driver is loaded once.
-import { execFileSync, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
+import { codeObjects, doneBefore, write } from './verification-page.mjs';
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const shared = path.join(root, '..', 'shared', 'data');
-const docs = path.join(root, 'build', 'docs', 'verification.md');
 const fromDist = (file) => import(pathToFileURL(path.join(root, 'dist', file)).href);
 
 const PREFILL_TOKENS = 16;
 /** More rows than attention splits: from here on they share the keys and values of their sequence. */
 const TILED_TOKENS = 144;
 const GREEDY_TOKENS = 8;
+/** Tokens of a prompt that is run whole, in chunks, and beside others; three more are decoded behind it. */
+const FAMILY_PROMPT = { length: 12, chunk: 5, others: 1 };
 
 /** The kernels on matrix units that a prefill must have launched. */
 const MATRIX_KERNELS = [
@@ -45,6 +50,8 @@ const { values: options } = parseArgs({
   options: {
     target: { type: 'string', default: 'gfx1100,gfx942' },
     check: { type: 'string', default: Object.keys(CHECKS).join() },
+    files: { type: 'string' },
+    jobs: { type: 'string', default: '1' },
     // One check in this process, whose environment has the double.
     child: { type: 'string' },
   },
@@ -62,14 +69,14 @@ function fail(message) {
 }
 
 /** A model on the emulated device, and what drives it. */
-async function load(file, { maxContext, maxStepTokens, kvCacheType, kind = 'hip' }) {
+async function load(file, { maxContext, maxStepTokens, kvCacheType, kind = 'hip', maxSequences = 1 }) {
   const [{ openDevice }, { loadModel }, { StepDriver }] = await Promise.all([
     fromDist('executor/load/open-device.js'),
     fromDist('executor/load/loaded-model.js'),
     fromDist('cli/verify/step-driver.js'),
   ]);
   const device = openDevice({ kind });
-  const limits = { maxContext, maxSequences: 1, maxStepTokens, kvMemoryBytes: 0 };
+  const limits = { maxContext, maxSequences, maxStepTokens, kvMemoryBytes: 0, stateSnapshots: 0 };
   const model = await loadModel(device, { path: file, kvCacheType, fingerprint: '', ...limits }, () => undefined);
   // Each generation begins with empty slots.
   return { device, model, driver: (generation = 1n) => new StepDriver(device, model, generation) };
@@ -163,6 +170,45 @@ async function prefill() {
   };
 }
 
+/** One prompt whole, in chunks and beside another: the same bits, and near to the host's. */
+async function family(file) {
+  const [{ logitsRows }, { boundOf, distance }, { isRecurrent, valuesOf }] = await Promise.all([
+    fromDist('cli/verify/invariance.js'),
+    fromDist('cli/verify/beside-host.js'),
+    fromDist('executor/model/values.js'),
+  ]);
+  const { length, chunk, others } = FAMILY_PROMPT;
+  const limits = { maxContext: 32, maxStepTokens: 64, maxSequences: 1 + others, kvCacheType: 'f16' };
+  const onHost = await load(file, { ...limits, kind: 'host' });
+  const expected = await logitsRows(onHost.device, onHost.model, length, 0, length);
+  const { device, model } = await load(file, limits);
+  const { layers, experts } = model.forward.model;
+  const hashes = new Set();
+  let actual = [];
+  for (const [rows, beside] of [
+    [length, 0],
+    [chunk, 0],
+    [length, others],
+  ]) {
+    actual = await logitsRows(device, model, rows, beside, length);
+    const hash = createHash('sha256');
+    for (const row of actual) hash.update(row);
+    hashes.add(hash.digest('hex'));
+  }
+  const isDoubled = experts !== undefined || [...valuesOf(model.graph)].some(isRecurrent);
+  const roundsToInt8 = !path.basename(file).includes('f16');
+  const difference = distance(expected, actual, experts !== undefined);
+  const bound = boundOf(layers, { roundsToInt8, isDoubled });
+  const [hash] = hashes;
+  return {
+    model: path.basename(file, '.gguf'),
+    tokens: `${length} and 3 more, whole, in chunks of ${chunk} and beside another: ${hashes.size === 1 ? `one hash, ${hash.slice(0, 12)}` : `${hashes.size} hashes`}`,
+    difference,
+    bound,
+    passed: hashes.size === 1 && difference <= bound,
+  };
+}
+
 function relative(expected, actual) {
   const square = (values) => values.reduce((sum, value) => sum + value * value, 0);
   return Math.sqrt(square(expected.map((value, i) => value - actual[i])) / square(expected));
@@ -194,7 +240,7 @@ function measure(target, check) {
     ROCMFORGE_EMULATOR_TOTALS: totalsFile,
   };
   const started = performance.now();
-  return new Promise((resolve) => {
+  return new Promise((resolve, reject) => {
     const script = fileURLToPath(import.meta.url);
     const child = spawn(process.execPath, [script, '--child', check], { env, stdio: ['ignore', 'pipe', 'inherit'] });
     let output = '';
@@ -203,7 +249,10 @@ function measure(target, check) {
     });
     child.on('close', (code) => {
       const seconds = Math.round((performance.now() - started) / 1000);
-      if (code !== 0) fail(`${check} on ${target} ended with ${code}`);
+      if (code !== 0) {
+        reject(new Error(`${check} on ${target} ended with ${code}`));
+        return;
+      }
       const result = JSON.parse(output.trim().split('\n').at(-1) ?? '');
       const totals = JSON.parse(readFileSync(totalsFile, 'utf8'));
       rmSync(folder, { recursive: true });
@@ -216,126 +265,42 @@ function measure(target, check) {
   });
 }
 
-/** Names of the code objects of a target by their content. */
-function codeObjects(target) {
-  const file = path.join(root, 'build', 'kernels', target, 'manifest.json');
-  if (!existsSync(file)) fail(`${file} is missing; run "npm run build:kernels -- --target ${target}"`);
-  return new Map(JSON.parse(readFileSync(file, 'utf8')).files.map((entry) => [entry.sha256, entry.file]));
-}
-
-const HEADING = '## Whole models';
-const COLUMNS = [
-  'model',
-  'target',
-  'tokens',
-  'largest Δ',
-  'accepted',
-  'verdict',
-  'code objects',
-  'wave-instructions',
-  'seconds',
-  'date',
-  'commit',
-];
-const INTRODUCTION = `${HEADING}
-
-Written by \`npm run verify:emulator\`; do not edit. The executor ran each model on emulated GPUs: its own driver layer,
-launch plans and graphs, with the library of the tests in HIP's place and the same emulator below. Δ is that of log
-probabilities from llama.cpp's, in nats; for random weights, that of logits from the host device's, root mean square over
-that of the logits. Seconds are those of the emulator, with what else the machine did, and say nothing of a GPU.
-`;
-
-/** A row as lines of Markdown: its table line, and the code objects behind it. */
-function linesOf(row, commit, date) {
-  const names = codeObjects(row.target);
-  const used = new Map();
-  for (const { sha256, launches } of Object.values(row.totals.kernels)) {
-    used.set(sha256, (used.get(sha256) ?? 0) + launches);
-  }
-  const files = [...used]
-    .map(([sha256, launches]) => ({ sha256, launches, file: names.get(sha256) ?? 'not in the manifest' }))
-    .sort((a, b) => a.file.localeCompare(b.file));
-  const together = createHash('sha256')
-    .update(files.map(({ sha256 }) => sha256).join())
-    .digest('hex')
-    .slice(0, 12);
-  const cells = [
-    row.model,
-    row.target,
-    row.tokens,
-    row.difference.toExponential(1),
-    row.bound.toExponential(1),
-    row.passed ? 'passed' : 'FAILED',
-    `${files.length}, \`${together}\``,
-    row.totals.instructions,
-    row.seconds,
-    date,
-    commit,
-  ];
-  const list = files.map(({ file, sha256, launches }) => `${file} ${sha256} ${launches}`);
-  const summary = `<summary>${row.model} on ${row.target}: code objects, their sha256, launches</summary>`;
-  return {
-    key: `${row.model} | ${row.target}`,
-    line: `| ${cells.join(' | ')} |`,
-    details: ['<details>', summary, '', '```', ...list, '```', '</details>'].join('\n'),
-  };
-}
-
-/** Replaces the rows of the same model and target, and keeps the others. */
-function write(rows) {
-  const [before, section = ''] = (existsSync(docs) ? readFileSync(docs, 'utf8') : '').split(
-    new RegExp(`^(?=${HEADING}$)`, 'm'),
-  );
-  const commit = execFileSync('git', ['rev-parse', '--short', 'HEAD'], { cwd: root, encoding: 'utf8' }).trim();
-  const date = new Date().toISOString().slice(0, 10);
-  const entries = new Map();
-  for (const line of section
-    .split('\n')
-    .filter((text) => text.startsWith('| '))
-    .slice(2)) {
-    const [, model, target] = line.split('|').map((cell) => cell.trim());
-    entries.set(`${model} | ${target}`, { line, details: '' });
-  }
-  for (const details of section.match(/^<details>[\s\S]*?^<\/details>$/gm) ?? []) {
-    const [, model, target] =
-      /<summary>(.*) on (\S+): /.exec(details) ?? fail(`${docs} has details of no model:\n${details}`);
-    const entry = entries.get(`${model} | ${target}`);
-    if (entry !== undefined) entry.details = details;
-  }
-  for (const { key, ...entry } of rows.map((row) => linesOf(row, commit, date))) entries.set(key, entry);
-  const sorted = [...entries].sort(([a], [b]) => a.localeCompare(b)).map(([, entry]) => entry);
-  const table = [COLUMNS, COLUMNS.map(() => '---')].map((cells) => `| ${cells.join(' | ')} |`);
-  const lines = [
-    INTRODUCTION,
-    ...table,
-    ...sorted.map(({ line }) => line),
-    '',
-    ...sorted.map(({ details }) => details),
-  ];
-  mkdirSync(path.dirname(docs), { recursive: true });
-  writeFileSync(docs, `${before.trimEnd()}\n\n${lines.join('\n')}\n`);
-}
-
 if (options.child !== undefined) {
-  process.stdout.write(`${JSON.stringify(await CHECKS[options.child]())}\n`);
+  const result = await (CHECKS[options.child] ?? (() => family(options.child)))();
+  process.stdout.write(`${JSON.stringify(result)}\n`);
   process.exit(0);
 }
 if (!process.env.TINYGRAD_DIR) fail('TINYGRAD_DIR is not set (see tools/emulator/run_hsaco.py)');
-const checks = options.check.split(',');
-for (const check of checks)
+const { files } = options;
+const checks =
+  files === undefined
+    ? options.check.split(',')
+    : readdirSync(files)
+        .filter((name) => name.endsWith('.gguf'))
+        .map((name) => path.resolve(files, name));
+for (const check of files === undefined ? checks : [])
   if (!(check in CHECKS)) fail(`no check ${check}; there are ${Object.keys(CHECKS).join(', ')}`);
-if (!existsSync(shared) && checks.some((check) => check !== 'prefill')) fail(`${shared} is not there`);
-let failed = false;
-for (const check of checks) {
-  for (const target of options.target.split(',')) {
-    codeObjects(target);
-    const row = await measure(target, check);
-    console.log(
-      `${row.passed ? 'passed' : 'FAILED'}  ${row.model} on ${target}: ${row.tokens}; Δ ${row.difference.toExponential(2)} of ` +
-        `${row.bound.toExponential(2)}; ${row.totals.instructions} wave-instructions in ${row.seconds} s`,
-    );
-    failed ||= !row.passed;
-    write([row]);
-  }
-}
-if (failed) process.exitCode = 1;
+if (files === undefined && !existsSync(shared) && checks.some((check) => check !== 'prefill'))
+  fail(`${shared} is not there`);
+const work = checks.flatMap((check) => options.target.split(',').map((target) => ({ check, target })));
+for (const target of new Set(work.map(({ target }) => target))) codeObjects(target);
+const isDone = files === undefined ? () => false : doneBefore();
+await Promise.all(
+  Array.from({ length: Number(options.jobs) }, async () => {
+    for (let next = work.shift(); next !== undefined; next = work.shift()) {
+      const { check, target } = next;
+      if (isDone(check, target)) continue;
+      const row = await measure(target, check).catch((error) => console.error(`verify-emulator: ${error.message}`));
+      if (row === undefined) {
+        process.exitCode = 1;
+        continue;
+      }
+      console.log(
+        `${row.passed ? 'passed' : 'FAILED'}  ${row.model} on ${target}: ${row.tokens}; Δ ${row.difference.toExponential(2)} of ` +
+          `${row.bound.toExponential(2)}; ${row.totals.instructions} wave-instructions in ${row.seconds} s`,
+      );
+      if (!row.passed) process.exitCode = 1;
+      write([row]);
+    }
+  }),
+);

@@ -92,15 +92,24 @@ export async function besideHost(devices: Devices, path: string, options: Beside
     const onHost = await resultsOf(await loadOnHost(host, files, load, isExact), compared);
 
     const roundsToInt8 = cache === 'q8_0' || (unquantizedSize > 0 && !isExact);
-    const roundings = roundsToInt8 ? 2 * 2 ** -8 : (isExact ? 8 : 4) * 2 ** -12;
     const isDoubled = hasExperts || (isExact && onDevice.isRecurrent);
     return {
       relative: distance(onHost.logits, onDevice.logits, hasExperts),
-      bound: Math.sqrt(2 * onDevice.layers) * roundings * (isDoubled ? 2 : 1),
+      bound: boundOf(onDevice.layers, { roundsToInt8, isExact, isDoubled }),
     };
   } finally {
     files.close();
   }
+}
+
+/** Bound of {@link besideHost}. @param roundings which of them there are; `isExact`: quantized weights are rounded to f16 */
+export function boundOf(
+  layers: number,
+  roundings: { readonly roundsToInt8: boolean; readonly isExact?: boolean; readonly isDoubled: boolean },
+): number {
+  const { roundsToInt8, isExact, isDoubled } = roundings;
+  const each = roundsToInt8 ? 2 * 2 ** -8 : (isExact ? 8 : 4) * 2 ** -12;
+  return Math.sqrt(2 * layers) * each * (isDoubled ? 2 : 1);
 }
 
 const limitsOf = ({ sequences, decoded }: Compared) => ({

@@ -30,13 +30,25 @@ export async function logitsHashes(
   others = 0,
   length = INVARIANCE_PROMPT,
 ): Promise<readonly string[]> {
+  const rows = await logitsRows(device, model, chunk, others, length);
+  return rows.map((logits) => createHash('sha256').update(logits).digest('hex'));
+}
+
+/** The rows of logits that {@link logitsHashes} hashes. */
+export async function logitsRows(
+  device: Device,
+  model: LoadedModel,
+  chunk: number,
+  others: number,
+  length: number,
+): Promise<readonly Float32Array[]> {
   const vocabulary = model.forward.model.vocabularySize;
   const prompt = promptOf(1, length, vocabulary);
   epochs += 1n;
   const driver = new StepDriver(device, model, epochs);
   const step = async (slices: readonly Slice[], opens?: readonly (readonly [number, Uint32Array])[]) =>
-    (await driver.step(slices, opens)).map((logits) => createHash('sha256').update(logits).digest('hex'));
-  const hashes: string[] = [];
+    ((await driver.step(slices, opens)).at(-1) as Float32Array).slice();
+  const rows: Float32Array[] = [];
   const slot = others;
   const companions = Array.from({ length: others }, (_, i) => ({ slot: i, length: 20 + 2 * i }));
   let steps = 0;
@@ -54,11 +66,12 @@ export async function logitsHashes(
       (one): Slice => (position === 0 ? [one.slot, 0, one.length, true] : [one.slot, one.length + steps - 1, 1, true]),
     );
     steps += 1;
-    const sampled = await step([...beside, [slot, position, count, last]], opens);
-    if (last) hashes.push(sampled.at(-1) as string);
+    const slices: readonly Slice[] = [...beside, [slot, position, count, last]];
+    if (last) rows.push(await step(slices, opens));
+    else await driver.sample(slices, opens);
   }
   for (let i = 0; i < DECODED; i++) {
-    hashes.push((await step([[slot, prompt.length + i, 1, true]])).at(-1) as string);
+    rows.push(await step([[slot, prompt.length + i, 1, true]]));
   }
-  return hashes;
+  return rows;
 }
