@@ -33,7 +33,7 @@ export const TIERS = {
     'test/gateway/api/protocols/answer-limits.test.ts',
     'test/gateway/matching/{grammar-cache,grammar-warm-up,mask-fairness,mask-queue,mask-time,mask-turns,matchers,resting-grammar,turns}.test.ts',
     'test/gateway/replica/{client-error,engine,load-queue,queue-limits}.test.ts',
-    'test/gateway/replica/link/{answer,line-splitter,loss,step-encoding,supervision}.test.ts',
+    'test/gateway/replica/link/{answer,loss,step-encoding,supervision}.test.ts',
     'test/gateway/replica/scheduler/**',
     'test/gateway/request/**',
     '!test/gateway/request/numbers.test.ts',
@@ -50,7 +50,7 @@ export const TIERS = {
   quick: [
     'test/executor/{batch-invariance,demo-oracle,encoders,expert-placement,families,families-invariance,failed-loads,fusions,granted-sequences}.test.ts',
     'test/executor/{kept-memory,kv-cache-q8,large-steps,launch-plan,masked-steps,pooled-prompts,prediction}.test.ts',
-    'test/executor/{recurrent-states,refused-models,rerankers,shared-norms}.test.ts',
+    'test/executor/{recurrent-states,refused-models,rehearsal,rerankers,shared-norms}.test.ts',
     'test/executor/{block-copies,bytes-read,cuda-queues,unused-tensors,weight-chunks}.test.ts',
     'test/e2e/{demo,generation}.test.ts',
     'test/faults/kills.test.ts',

@@ -18,7 +18,7 @@ export const MAY_PARSE = {
   'src/page/chat/transfer.ts': 'a file of the page itself',
   'src/page/server/chat-body.ts': 'only checks a text that is sent as it is',
   'src/page/views/tool-calls.tsx': 'shows arguments, as they are if a number was rounded',
-  'src/executor/load/open-device.ts': 'the manifest of built kernels',
+  'src/executor/load/kernel-files.ts': 'the manifest of built kernels',
   'src/executor/device/kept-memory.ts': "another executor's header",
   'src/executor/keeper/client.ts': "the keeper's answers",
   'src/executor/keeper/keeper.ts': "executors' requests to the keeper",

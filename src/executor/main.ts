@@ -12,10 +12,10 @@ import { KeeperClient } from './keeper/client.js';
 import { GpuKeptMemory } from './keeper/gpu-memory.js';
 import type { LoadOptions } from './load/load-options.js';
 import { type DevicesOptions, openDevices } from './load/open-device.js';
-import { prepareDriver } from './load/prepared-driver.js';
 import { type ExecutorServerOptions, openExecutorServer } from './serve/executor-server.js';
 import { FaultInjector, type PlantedFault } from './serve/fault-injection.js';
 import { ExecutorService } from './serve/service.js';
+import { loadKernels, standBy } from './serve/stand-by.js';
 
 /** Options of an executor process. */
 export interface ExecutorOptions extends ExecutorServerOptions {
@@ -67,10 +67,7 @@ export async function runExecutor(options: ExecutorOptions): Promise<void> {
     process.stdin.on('error', () => stop());
     process.stdin.resume();
   }
-  if (options.prestarted === true) {
-    prepareDriver(options.device);
-    await new Promise((resolve) => process.stdin.once('data', resolve));
-  }
+  const kernels = options.prestarted === true ? await standBy(options) : [];
   const devices = openDevices(options.device, (platform, reason) => log.info({ platform }, `not used: ${reason}`));
   await useKeptMemory(devices, options, log);
   const service = new ExecutorService(devices, log, options, {
@@ -83,6 +80,7 @@ export async function runExecutor(options: ExecutorOptions): Promise<void> {
   await bind(server, options.listen, { tls });
   if (options.listen.startsWith('unix:')) chmodSync(options.listen.slice('unix:'.length), 0o600);
   log.info({ listen: options.listen, device: describeDevices(devices) }, 'executor listening');
+  void loadKernels(devices, kernels);
   stop = (): void => {
     log.info('executor stopping');
     server.forceShutdown();

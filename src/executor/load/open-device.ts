@@ -1,12 +1,11 @@
-import { createHash } from 'node:crypto';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import { asRocmForgeError, RocmForgeError } from '../../shared/errors.js';
-import { packageRoot } from '../../shared/package.js';
 import { type GpuPlatform, type GpuProperties, loadAddon } from '../device/addon.js';
 import { launchedOn } from '../device/contract.js';
 import { checkArguments, Device, HOPPER } from '../device/device.js';
 import { allContracts } from '../kernels/index.js';
+import { digestOf, kernelsRoot, readManifest, verifiedFile, verifyKernels } from './kernel-files.js';
 import { limitQueues } from './prepared-driver.js';
 import { usableProcessors } from './processors.js';
 
@@ -41,16 +40,6 @@ export interface DevicesOptions extends DeviceOptions {
 
 /** Threads a block of every GPU kernel: `BLOCK` of `kernels/forge/`. */
 const GPU_BLOCK = 256;
-
-interface ManifestFile {
-  readonly file: string;
-  readonly sha256: string;
-  readonly kernels?: readonly {
-    readonly name: string;
-    readonly wave: number;
-    readonly arguments: readonly { readonly bytes: number }[];
-  }[];
-}
 
 /** Told why a platform, or one of its GPUs, was passed over. */
 export type OnRefused = (platform: GpuPlatform, reason: string) => void;
@@ -189,8 +178,8 @@ function openOneGpu({ platform, ordinal, ...properties }: FoundGpu, options: Dev
   const root = kernelsRoot(options);
   const target = targetFor(properties.architecture, root);
   const folder = path.join(root, target);
+  verifyKernels(options, target);
   const files = readManifest(folder, target);
-  for (const { file } of files) verifiedFile(folder, file, target, files);
   const launchSizes = new Map(
     allContracts.map(({ name, threads = GPU_BLOCK, dynamicSharedBytes = 0 }) => [
       name,
@@ -302,36 +291,3 @@ function openHost(options: DeviceOptions): Device {
 }
 
 const numbered = ({ number }: DeviceOptions) => (number === undefined ? {} : { number });
-
-const kernelsRoot = (options: DeviceOptions) => options.kernels ?? path.join(packageRoot, 'build', 'kernels');
-
-function readManifest(folder: string, target: string): readonly ManifestFile[] {
-  const file = path.join(folder, 'manifest.json');
-  if (!existsSync(file)) {
-    throw new RocmForgeError(
-      'KERNELS_INVALID',
-      `${file} is missing; run "npm run build:kernels -- --target ${target}"`,
-    );
-  }
-  return (JSON.parse(readFileSync(file, 'utf8')) as { files: readonly ManifestFile[] }).files;
-}
-
-/** The path of a built file whose content is what the manifest beside it says. */
-function verifiedFile(folder: string, file: string, target: string, manifest: readonly ManifestFile[]): string {
-  const full = path.join(folder, file);
-  const expected = manifest.find((entry) => entry.file === file)?.sha256;
-  const actual = existsSync(full) ? createHash('sha256').update(readFileSync(full)).digest('hex') : undefined;
-  if (actual === undefined || actual !== expected) {
-    throw new RocmForgeError(
-      'KERNELS_INVALID',
-      `${full} is not the file its manifest describes; run "npm run build:kernels -- --target ${target}"`,
-    );
-  }
-  return full;
-}
-
-/** One digest of a target's code objects: the same for equal files. */
-function digestOf(files: readonly ManifestFile[]): string {
-  const lines = files.map(({ file, sha256 }) => `${file} ${sha256}`).sort();
-  return createHash('sha256').update(lines.join('\n')).digest('hex');
-}

@@ -21,8 +21,20 @@ const KV_CACHE_TYPES: Readonly<Partial<Record<KvCacheType, LoadOptions['kvCacheT
   [KvCacheType.Q8_0]: 'q8_0',
 };
 
-/** Load options from a request. @throws RocmForgeError `INVALID_OPTION` */
-export function loadOptions(request: LoadModelRequest): LoadOptions {
+/** Options of the process that a load depends on. `savedMemory` is a descriptor of memory of the host for KV blocks, which outlives it. */
+export interface LoadingProcess
+  extends Pick<LoadOptions, 'attention' | 'split' | 'shares' | 'hasSpare' | 'savedMemory'> {
+  readonly modelDescriptors?: readonly number[] | undefined;
+}
+
+/** Load options from a request, and from those of the process. @throws RocmForgeError `INVALID_OPTION` */
+export function loadOptionsOf(request: LoadModelRequest, process: LoadingProcess): LoadOptions {
+  const { attention, split, shares, modelDescriptors, hasSpare, savedMemory } = process;
+  const openPaths = modelDescriptors?.map((descriptor) => `/proc/self/fd/${descriptor}`);
+  return { ...requestedOptions(request), attention, split, shares, openPaths, hasSpare, savedMemory };
+}
+
+function requestedOptions(request: LoadModelRequest): LoadOptions {
   const kvCacheType = KV_CACHE_TYPES[request.kvCacheType];
   if (kvCacheType === undefined) {
     throw new RocmForgeError('INVALID_OPTION', `no type ${request.kvCacheType} of KV cache`);

@@ -32,7 +32,7 @@ import { StepRunner } from '../steps/step-runner.js';
 import type { FaultInjector } from './fault-injection.js';
 import { HangWatch } from './hang-watch.js';
 import { Lease } from './lease.js';
-import { checkRelease, loadOptions } from './load-request.js';
+import { checkRelease, type LoadingProcess, loadOptionsOf } from './load-request.js';
 import { describeModel } from './model-description.js';
 
 /** Exit code of an executor whose device reported a sticky error. */
@@ -42,6 +42,8 @@ export const STICKY_EXIT_CODE = 86;
 const LOAD_RETRY_MS = 1000;
 /** Between two captures of graphs while no step runs; one takes some 2 ms. */
 const CAPTURE_INTERVAL_MS = 5;
+/** Time for the first steps of a recovery, which end a pause of all streams: a capture would delay them. */
+const CAPTURE_DELAY_MS = 500;
 /** Milliseconds that an ending process waits for watchers of its health to receive the news. */
 const LAST_WORDS_MS = 10;
 
@@ -67,16 +69,9 @@ export class ExecutorService {
   constructor(
     private readonly devices: readonly Device[],
     private readonly log: Logger,
-    private readonly options: {
+    private readonly options: LoadingProcess & {
       readonly stepTimeoutMs: number;
       readonly leaseMs: number;
-      readonly attention?: LoadOptions['attention'];
-      readonly split?: LoadOptions['split'];
-      readonly shares?: LoadOptions['shares'];
-      readonly modelDescriptors?: readonly number[] | undefined;
-      readonly hasSpare?: boolean | undefined;
-      /** Descriptor of memory of the host for KV blocks, which outlives this process. */
-      readonly savedMemory?: number | undefined;
       /** Somebody else watches and ends it. */
       readonly dieWithParent: boolean;
     },
@@ -139,9 +134,7 @@ export class ExecutorService {
     try {
       const request = wellFormed(call.request);
       checkRelease(request.version);
-      const { attention, split, shares, modelDescriptors, hasSpare, savedMemory } = this.options;
-      const openPaths = modelDescriptors?.map((descriptor) => `/proc/self/fd/${descriptor}`);
-      const load = { ...loadOptions(request), attention, split, shares, openPaths, hasSpare, savedMemory };
+      const load = loadOptionsOf(request, this.options);
       this.refuseOther(load);
       isNewHolder = this.lease.take(request.gateway);
       this.health.setServing(false);
@@ -160,7 +153,7 @@ export class ExecutorService {
       const isSame = !isNewHolder && this.model !== undefined;
       if (!isSame) this.kvMemory = this.keptIdentity();
       this.model = model;
-      const isKept = isSame || savedMemory !== undefined || this.devices.every(({ kept }) => kept?.isFound);
+      const isKept = isSame || load.savedMemory !== undefined || this.devices.every(({ kept }) => kept?.isFound);
       this.runner = new StepRunner(this.first, model, request.epoch, this.watch.clock, isKept);
       this.lease.heard();
       this.stamp('serving');
@@ -218,9 +211,11 @@ export class ExecutorService {
   /** Captures the graphs that the load has left to later. */
   private captureWhileIdle(model: LoadedModel): void {
     if (this.first.isHost) return;
+    const loadedAt = performance.now();
     const timer = setInterval(() => {
       if (this.model !== model || model.graphs.isComplete) clearInterval(timer);
-      else if (this.runner?.isIdle === true) this.captureNext(model.graphs);
+      else if (this.runner?.isIdle === true && performance.now() - loadedAt > CAPTURE_DELAY_MS)
+        this.captureNext(model.graphs);
     }, CAPTURE_INTERVAL_MS).unref();
   }
 

@@ -3,11 +3,11 @@ import path from 'node:path';
 import { RocmForgeError } from '../../../shared/errors.js';
 import { argumentsOf, EXECUTOR_OPTIONS } from '../../../shared/executor-options.js';
 import { type FaultRecord, readFaultRecord } from '../../../shared/fault-record.js';
+import { LineSplitter } from '../../../shared/line-splitter.js';
 import { type Logger, logSink } from '../../../shared/log.js';
 import type { GivenValues, OptionValues } from '../../../shared/option-table.js';
 import { packageRoot } from '../../../shared/package.js';
 import { reportedError } from './fault-reports.js';
-import { LineSplitter } from './line-splitter.js';
 import { makePrivateFolder, removePrivateFolder } from './private-folder.js';
 
 /** Options of an executor that a gateway starts. */
@@ -24,6 +24,8 @@ export interface ExecutorProcessOptions extends GivenValues<typeof EXECUTOR_OPTI
   readonly hasSpare?: boolean | undefined;
   /** True if it is to open no device before {@link ExecutorProcess.begin}. */
   readonly prestarted?: boolean | undefined;
+  /** Load that it rehearses before {@link ExecutorProcess.begin}: of `encodeRehearsal`. */
+  readonly rehearsal?: string | undefined;
   /** True if the error with which it ends is to be logged as it writes it; default: its end is reported with it. */
   readonly forwardsError?: boolean | undefined;
   /** The program of the executor; default: this package's own. */
@@ -95,6 +97,7 @@ export class ExecutorProcess {
     }
     // Only its end matters; writing to a dead child must not end the gateway.
     this.child.stdin?.on('error', () => undefined);
+    if (options.rehearsal) this.child.stdin?.write(`${options.rehearsal}\n`);
     // Without files for pipes there are none; the child's `error` follows.
     if (this.child.stderr) {
       this.child.stderr.on('error', () => undefined);

@@ -2,11 +2,11 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import type { RocmForgeError } from '../../../shared/errors.js';
+import { LineSplitter } from '../../../shared/line-splitter.js';
 import { type Logger, logSink } from '../../../shared/log.js';
 import { packageRoot } from '../../../shared/package.js';
 import type { ExecutorProcessOptions } from './executor-process.js';
 import { reportedError } from './fault-reports.js';
-import { LineSplitter } from './line-splitter.js';
 import { makePrivateFolder, removePrivateFolder } from './private-folder.js';
 
 /** Time that a keeper may take to end by itself: a driver frees gigabytes before its process ends. */

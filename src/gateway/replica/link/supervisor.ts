@@ -5,6 +5,7 @@ import { HUNG_EXECUTOR } from '../../../shared/fault-log.js';
 import type { LoadModelRequest } from '../../../shared/generated/rocmforge/executor/v1/executor.js';
 import type { Logger } from '../../../shared/log.js';
 import { packageVersion } from '../../../shared/package.js';
+import { encodeRehearsal } from '../../../shared/rehearsal.js';
 import { StallTolerantClock } from '../../../shared/stall-tolerant-clock.js';
 import { StepDeadline } from '../../../shared/step-deadline.js';
 import { ExecutorProcess, type ExecutorProcessOptions, type Exit } from './executor-process.js';
@@ -484,7 +485,8 @@ export class Supervisor {
     const { spawn } = executor;
     this.nextTimer = setTimeout(() => {
       try {
-        const next = this.startProcess({ ...spawn, prestarted: true });
+        const rehearsal = this.device && encodeRehearsal(this.device.target, this.options.load);
+        const next = this.startProcess({ ...spawn, prestarted: true, rehearsal });
         this.next = next;
         void next.exited.then(() => {
           if (this.next === next) this.next = undefined;

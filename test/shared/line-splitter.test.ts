@@ -1,6 +1,6 @@
 import { fc, it } from '@fast-check/vitest';
 import { describe, expect } from 'vitest';
-import { LineSplitter } from '../../../../src/gateway/replica/link/line-splitter.js';
+import { LineSplitter } from '../../src/shared/line-splitter.js';
 
 function linesOf(chunks: readonly Buffer[]): string[] {
   const lines: string[] = [];
