@@ -108,28 +108,41 @@ export class BlockChecksums {
         const some = blocks.subarray(first, first + most);
         const someRows = rows.subarray(first, first + most);
         const results = await Promise.all(sums.map((device) => device.of(some, someRows)));
-        for (let i = 0; i < some.length; i++) {
-          const ofBlock = results.map((words) => {
-            const size = words.length / some.length;
-            return words.subarray(i * size, (i + 1) * size);
-          });
-          combine(ofBlock, combined, 2 * (first + i));
-        }
+        const ofSome = combined.subarray(2 * first, 2 * (first + some.length));
+        for (const words of results) combine(words, ofSome);
       }),
     );
     return new Uint8Array(combined.buffer);
   }
 }
 
-/** Combines the sums of a block's parts, in their order, to two words. */
-function combine(sums: readonly Int32Array[], combined: Uint32Array, at: number): void {
-  let [first, second] = [0, 0];
-  for (const words of sums) {
-    for (const word of words) {
-      first = Math.imul(first ^ word, 0x01000193) + 1;
-      second = Math.imul(second + word, 0x85ebca6b) ^ (first >>> 15);
-    }
+/**
+ * Goes on combining the sums of blocks' parts, in their order, to two words a block.
+ *
+ * @param words `[blocks, …]` of one device
+ * @param combined `[blocks, 2]`: of the devices before it, zeros at first
+ */
+function combine(words: Int32Array, combined: Uint32Array): void {
+  const blocks = combined.length / 2;
+  const size = words.length / blocks;
+  // Two at a time, because each word of a block waits for the one before it. The last one may be combined twice.
+  for (let block = 0; block < blocks; block += 2)
+    combineTwo(words, size, combined, block, Math.min(block + 1, blocks - 1));
+}
+
+function combineTwo(words: Int32Array, size: number, combined: Uint32Array, a: number, b: number): void {
+  let [a0, a1] = [(combined[2 * a] as number) | 0, (combined[2 * a + 1] as number) | 0];
+  let [b0, b1] = [(combined[2 * b] as number) | 0, (combined[2 * b + 1] as number) | 0];
+  for (let i = 0; i < size; i++) {
+    const ofA = words[a * size + i] as number;
+    const ofB = words[b * size + i] as number;
+    a0 = (Math.imul(a0 ^ ofA, 0x01000193) + 1) | 0;
+    b0 = (Math.imul(b0 ^ ofB, 0x01000193) + 1) | 0;
+    a1 = Math.imul((a1 + ofA) | 0, 0x85ebca6b) ^ (a0 >>> 15);
+    b1 = Math.imul((b1 + ofB) | 0, 0x85ebca6b) ^ (b0 >>> 15);
   }
-  combined[at] = first;
-  combined[at + 1] = second;
+  combined[2 * a] = a0;
+  combined[2 * a + 1] = a1;
+  combined[2 * b] = b0;
+  combined[2 * b + 1] = b1;
 }

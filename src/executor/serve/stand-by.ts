@@ -2,10 +2,11 @@ import { setImmediate } from 'node:timers/promises';
 import { LineSplitter } from '../../shared/line-splitter.js';
 import { decodeRehearsal, type Rehearsal } from '../../shared/rehearsal.js';
 import type { Device } from '../device/device.js';
+import { verifyKernels } from '../load/kernel-files.js';
 import type { DevicesOptions } from '../load/open-device.js';
 import { prepareDriver } from '../load/prepared-driver.js';
-import { rehearseLoad } from '../load/rehearsal.js';
 import { type LoadingProcess, loadOptionsOf } from './load-request.js';
+import { rehearse } from './rehearsal.js';
 
 interface StandByOptions extends LoadingProcess {
   readonly device: DevicesOptions;
@@ -21,13 +22,19 @@ export function standBy(options: StandByOptions): Promise<readonly string[]> {
   return new Promise((resolve) => {
     let kernels: readonly string[] = [];
     let isOver = false;
-    const rehearse = async ({ load, target }: Rehearsal): Promise<void> => {
+    const practise = async ({ load, target }: Rehearsal): Promise<void> => {
       const { device } = options;
-      kernels = await rehearseLoad(loadOptionsOf(load, options), { target, device }, () => isOver);
+      const devices = { target, count: device.gpus?.length ?? 1 };
+      try {
+        verifyKernels(device, target);
+        kernels = await rehearse(loadOptionsOf(load, options), devices, () => isOver);
+      } catch {
+        // The load itself is due, or fails the same way and says so.
+      }
     };
     const lines = new LineSplitter((line) => {
       if (line !== '') {
-        void rehearse(decodeRehearsal(line));
+        void practise(decodeRehearsal(line));
         return;
       }
       isOver = true;
