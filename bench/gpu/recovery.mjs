@@ -30,6 +30,8 @@ const config = {
     // SIGKILL from outside, or SIGABRT as for a fault of the executor's own.
     signal: { type: 'string', default: 'SIGKILL' },
     interval: { type: 'string' },
+    // Milliseconds from a spare's readiness to the streams of the next kill: graphs are captured then.
+    settle: { type: 'string', default: '0' },
   },
   allowPositionals: true,
 };
@@ -167,6 +169,7 @@ for (const mode of values.modes.split(',')) {
   let steady = [];
   for (let kill = 0; kill < kills; kill++) {
     if (mode === 'spare') while ((await server.metric('executor_spares')) !== 1) await wait(20);
+    await wait(Number(values.settle));
     const { runs, all } = offer(server);
     while (runs.some(({ ids }) => ids.length < 20)) await wait(5);
     const [active] = server.executors();

@@ -1,5 +1,10 @@
 import { setImmediate } from 'node:timers/promises';
-import { ExecuteRequest, SlotAppend, SlotOpen } from '../../shared/generated/rocmforge/executor/v1/executor.js';
+import {
+  ExecuteRequest,
+  ExecuteResponse,
+  SlotAppend,
+  SlotOpen,
+} from '../../shared/generated/rocmforge/executor/v1/executor.js';
 import { ModelFiles } from '../../shared/gguf/model-files.js';
 import { encodeSampling, NEUTRAL_SAMPLING } from '../../shared/sampling-schema.js';
 import type { Device } from '../device/device.js';
@@ -8,12 +13,14 @@ import { countingGpu } from '../load/fit.js';
 import type { LoadOptions } from '../load/load-options.js';
 import { type LoadedModel, loadOpened } from '../load/loaded-model.js';
 import { selfTest } from '../load/self-test.js';
+import { blocksFor } from '../model/slot-layout.js';
 import { tensorBytes } from '../model/tensors.js';
 import { StepRunner } from '../steps/step-runner.js';
 
 /** Room beside the weights on the device that only counts. */
 const ROOM_BYTES = 2 ** 36;
-const STEPS = 12;
+/** Tokens of each sequence, and steps behind them. */
+const [PROMPT_TOKENS, STEPS] = [512, 12];
 
 /** Devices that are to be loaded. */
 export interface RehearsedDevices {
@@ -70,35 +77,45 @@ function kernelsOf({ pipeline, prediction }: LoadedModel): readonly string[] {
   return [...new Set(passes.flatMap(({ kernels }) => kernels))];
 }
 
-/** Steps as after a recovery: all sequences go on, and their blocks have checksums. */
+/** Steps as after a recovery: all sequences go on behind their tokens, and their blocks have checksums. */
 async function rehearseSteps(device: Device, model: LoadedModel, isOver: () => boolean): Promise<void> {
-  const { maxSequences, kvBlocks, windowed } = model.forward.limits;
+  const { maxSequences, maxContext, kvBlocks, windowed, isRecurrent } = model.forward.limits;
   const runner = new StepRunner(device, model, 1n);
-  const count = Math.min(maxSequences, kvBlocks - 1, windowed === undefined ? maxSequences : windowed.blocks - 1);
+  const inOrder = windowed !== undefined || isRecurrent === true;
+  const length = inOrder ? 1 : Math.max(1, Math.min(PROMPT_TOKENS, maxContext - STEPS));
+  const each = blocksFor(length + STEPS);
+  const count = Math.min(maxSequences, Math.floor((kvBlocks - 1) / each), (windowed?.blocks ?? kvBlocks) - 1);
   const slots = Array.from({ length: count }, (_, slot) => slot);
-  const words = (word: (slot: number) => number): Buffer => Buffer.from(Uint32Array.from(slots, word).buffer);
-  const blocks = words((slot) => 1 + slot);
-  const blockOf = (slot: number) => blocks.subarray(4 * slot, 4 * slot + 4);
-  const windowBlocks = windowed === undefined ? [] : [...slots];
+  const words = (length: number, word: (i: number) => number): Buffer =>
+    Buffer.from(Uint32Array.from({ length }, (_, i) => word(i)).buffer);
+  const blocks = words(count * each, (i) => 1 + i);
+  const last = words(count, (slot) => (1 + slot) * each);
+  const windowBlocks = windowed && words(count, (slot) => 1 + slot);
   const opened = {
     opens: slots.map((slot) => ({
       ...SlotOpen.create(),
-      ...{ slot, tokenIds: Buffer.from(Uint32Array.of(1).buffer), promptTokens: 1, blockIds: blockOf(slot) },
+      ...{ slot, tokenIds: words(length, () => 1), promptTokens: length },
+      blockIds: words(each, (i) => 1 + slot * each + i),
       sampling: encodeSampling(NEUTRAL_SAMPLING),
     })),
-    appends: windowBlocks.map((slot) => ({ ...SlotAppend.create(), slot, windowBlockIds: blockOf(slot) })),
+    appends: slots.flatMap((slot) =>
+      windowed === undefined ? [] : { ...SlotAppend.create(), slot, windowBlockIds: words(1, () => 1 + slot) },
+    ),
   };
   const checksums = {
     checksumBlocks: blocks,
-    ...(windowed && { checksumWindowBlocks: blocks }),
-    ...(model.checksums.sumsRows && { openBlocks: blocks, openRows: words(() => 1) }),
-    ...(model.checksums.sumsRows && windowed && { openWindowBlocks: blocks }),
+    ...(windowBlocks && { checksumWindowBlocks: windowBlocks }),
+    ...(model.checksums.sumsRows && { openBlocks: last, openRows: words(count, () => 1) }),
+    ...(model.checksums.sumsRows && windowBlocks && { openWindowBlocks: windowBlocks }),
   };
-  for (let position = 0; position < STEPS && !isOver(); position++) {
-    await runner.submit({
+  for (let i = 0; i < STEPS && !isOver(); i++) {
+    const position = length - 1 + i;
+    const request = ExecuteRequest.encode({
       ...ExecuteRequest.create(),
-      ...{ stepId: BigInt(1 + position), epoch: 1n, ...checksums, ...(position === 0 && opened) },
+      ...{ stepId: BigInt(1 + i), epoch: 1n, ...checksums, ...(i === 0 && opened) },
       slices: slots.map((slot) => ({ slot, position, count: 1, sample: true, promptLogprobs: false })),
-    });
+    }).finish();
+    ExecuteResponse.encode(await runner.submit(ExecuteRequest.decode(request))).finish();
+    await setImmediate();
   }
 }
