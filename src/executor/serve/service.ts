@@ -34,7 +34,6 @@ import { HangWatch } from './hang-watch.js';
 import { Lease } from './lease.js';
 import { checkRelease, type LoadingProcess, loadOptionsOf } from './load-request.js';
 import { describeModel } from './model-description.js';
-import { rehearse } from './rehearsal.js';
 
 /** Exit code of an executor whose device reported a sticky error. */
 export const STICKY_EXIT_CODE = 86;
@@ -214,21 +213,10 @@ export class ExecutorService {
     if (this.first.isHost) return;
     const loadedAt = performance.now();
     const timer = setInterval(() => {
-      if (this.model !== model || model.graphs.isComplete) {
-        clearInterval(timer);
-        this.rehearseSteps(model);
-      } else if (this.runner?.isIdle === true && performance.now() - loadedAt > CAPTURE_DELAY_MS)
+      if (this.model !== model || model.graphs.isComplete) clearInterval(timer);
+      else if (this.runner?.isIdle === true && performance.now() - loadedAt > CAPTURE_DELAY_MS)
         this.captureNext(model.graphs);
     }, CAPTURE_INTERVAL_MS).unref();
-  }
-
-  /** Compiles for the first steps of a spare executor, which has loaded as one that takes over does. */
-  private rehearseSteps(model: LoadedModel): void {
-    const isOver = () => this.model !== model || this.runner?.stats.steps !== 0;
-    if (model.captureMs !== undefined || isOver()) return;
-    const devices = { target: this.first.target, count: this.devices.length };
-    // Nothing depends on it.
-    void rehearse(model.options, devices, isOver).catch(() => undefined);
   }
 
   private captureNext(graphs: StepGraphs): void {
