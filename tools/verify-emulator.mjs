@@ -178,7 +178,7 @@ async function family(file) {
     fromDist('executor/model/values.js'),
   ]);
   const { length, chunk, others } = FAMILY_PROMPT;
-  const limits = { maxContext: 32, maxStepTokens: 64, maxSequences: 1 + others, kvCacheType: 'f16' };
+  const limits = { maxContext: 32, maxStepTokens: 32, maxSequences: 1 + others, kvCacheType: 'f16' };
   const onHost = await load(file, { ...limits, kind: 'host' });
   const expected = await logitsRows(onHost.device, onHost.model, length, 0, length);
   const { device, model } = await load(file, limits);
