@@ -135,7 +135,7 @@ export class Engine implements Backend {
     const slots = { count: this.scheduler?.slotCount ?? 0, free: this.freeSlots };
     const requestOf = (sequence: Sequence) => this.waitingRequest(sequence);
     for (const other of roomFor(generation, queue, requestOf, this.options, slots)) {
-      this.failGeneration(other, queueFull({ sequences: queue.size, tokens: queue.tokens }, most));
+      this.failGeneration(other, queueFull({ sequences: queue.size, tokens: queue.tokens }, most, queue));
     }
     for (const sequence of generation.sequences) {
       this.queuedAt.set(sequence, performance.now());

@@ -16,7 +16,8 @@ export interface QueueLimits {
   readonly queueShareOf?: ((peer: string) => number) | undefined;
 }
 
-const QUEUE_RETRY_MS = 1000;
+/** The least and the most time after which a client is to try again. */
+const [LEAST_RETRY_MS, MOST_RETRY_MS] = [1000, 60_000];
 
 /** A request as the queue sees it. */
 export type QueuedRequest = Pick<Generation, 'parameters' | 'context' | 'sequences'>;
@@ -24,7 +25,7 @@ export type QueuedRequest = Pick<Generation, 'parameters' | 'context' | 'sequenc
 /**
  * Requests that have to leave a queue so that another finds room in it: the newest of the peer that has the most
  * waiting, as a whole, and only for a peer that will have less: so what peers hold becomes more equal with each exchange, and
- * no request moves back and forth. Sequences or tokens count, whichever use the larger part of their limit. Pure.
+ * no request moves back and forth. Sequences or tokens count, whichever use the larger part of their limit.
  *
  * @param waitingRequest the request of a waiting sequence; undefined when some of it has had a slot, which nobody loses
  * @param slots slots of the executor, and how many of them are free: sequences that they will take do not count as waiting
@@ -48,16 +49,16 @@ export function roomFor<Request extends QueuedRequest>(
   const beyondSlots = Math.max(0, queue.size + adding.sequences - slots.free);
   const ownWaiting = Math.min(own.sequences + adding.sequences, beyondSlots);
   if (ownWaiting > maxQueuedRequestsPerPeer || own.tokens > ownTokens) {
-    throw queueFull(own, { requests: maxQueuedRequestsPerPeer, tokens: Math.floor(ownTokens), isOwn: true });
+    throw queueFull(own, { requests: maxQueuedRequestsPerPeer, tokens: Math.floor(ownTokens), isOwn: true }, queue);
   }
   const ownPart = limits.queueShareOf?.(peer) ?? 1;
   // One alone always has its turn: a part of a small queue may be less than one request.
   const fits = own.sequences === 0 || ownWaiting <= maxQueuedRequests * ownPart;
   const isBeyond = !fits || own.tokens > maxQueuedTokens * ownPart;
   // A queue that one peer has filled alone is full: no limit was set for the peer.
-  if (isBeyond && ownPart < 1) throw rateLimited('queue_share', ownPart, QUEUE_RETRY_MS);
+  if (isBeyond && ownPart < 1) throw rateLimited('queue_share', ownPart, retryMs(queue));
   const most = { requests: maxQueuedRequests, tokens: maxQueuedTokens };
-  if (isBeyond) throw queueFull(own, most);
+  if (isBeyond) throw queueFull(own, most, queue);
   const share = ({ sequences, tokens }: Waiting) => Math.max(sequences / maxQueuedRequests, tokens / maxQueuedTokens);
   const wanted = share({ sequences: own.sequences + adding.sequences, tokens: own.tokens + adding.tokens });
   const leaving = new Set<Request>();
@@ -67,7 +68,7 @@ export function roomFor<Request extends QueuedRequest>(
   while (left.sequences + adding.sequences - slots.free > maxQueuedRequests || left.tokens > maxQueuedTokens) {
     holdings ??= new Map(queue.holdings());
     const [greediest, held] = mostOf(holdings, share);
-    if (share(held) <= wanted) throw queueFull(all, most);
+    if (share(held) <= wanted) throw queueFull(all, most, queue);
     const request = newestOf(queue.waitingSequences(greediest), newcomer.parameters.priority, leaving, waitingRequest);
     if (request === undefined) {
       holdings.delete(greediest);
@@ -123,16 +124,23 @@ interface QueueLimit {
 export function queueFull(
   { sequences, tokens }: Waiting,
   { requests, tokens: most, isOwn }: QueueLimit,
+  queue: Pick<PeerQueue, 'departures'>,
 ): RocmForgeError {
   const waiting = `${sequences} ${sequences === 1 ? 'sequence waits' : 'sequences wait'} already${isOwn ? ' of this client' : ''}, with ${tokens} prompt tokens`;
   const option = isOwn ? 'max-queued-requests-per-peer' : 'max-queued-requests';
   const allowed = `${requests} sequences (--${option}) and ${most} prompt tokens`;
-  const metadata = { limit: option, retry_delay_ms: String(QUEUE_RETRY_MS) };
+  const metadata = { limit: option, retry_delay_ms: String(retryMs(queue)) };
   return new RocmForgeError(
     'QUEUE_FULL',
     `${waiting}; ${isOwn ? 'a client' : 'the queue'} may have ${allowed}`,
     metadata,
   );
+}
+
+/** Time until the queue has another place: the mean interval between those that leave it. */
+function retryMs({ departures }: Pick<PeerQueue, 'departures'>): number {
+  const interval = departures.intervalMs(performance.now()) ?? LEAST_RETRY_MS;
+  return Math.round(Math.min(Math.max(interval, LEAST_RETRY_MS), MOST_RETRY_MS));
 }
 
 const NOTHING: Waiting = { sequences: 0, tokens: 0 };

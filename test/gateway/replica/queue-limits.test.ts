@@ -328,3 +328,23 @@ describe('while there has been no executor yet', () => {
     expect(early.sequences).toBe(1024 - 64 + 1);
   });
 });
+
+it('tells a client to come again when the queue will have a place, from one second to a minute', () => {
+  const delayOf = (intervalMs: number): string | undefined => {
+    const queue = new PeerQueue();
+    queue.departures.left(1, performance.now() - 2 * intervalMs);
+    queue.departures.left(0, performance.now() - intervalMs);
+    const limits = { maxQueuedRequests: 0, maxQueuedTokens: 80 };
+    try {
+      roomFor(generationOf({ peer: 'a' }), queue, () => undefined, limits, { count: 1, free: 0 });
+    } catch (error) {
+      return asRocmForgeError(error).metadata.retry_delay_ms;
+    }
+    return undefined;
+  };
+  expect(delayOf(20)).toBe('1000');
+  const seconds = Number(delayOf(9000));
+  expect(seconds).toBeGreaterThan(8990);
+  expect(seconds).toBeLessThan(9500);
+  expect(delayOf(600_000)).toBe('60000');
+});

@@ -1,4 +1,5 @@
 import type { Sequence } from '../../request/sequence.js';
+import { DepartureIntervals } from './departure-intervals.js';
 
 /** Entry of the queue. */
 export interface Waiting {
@@ -24,9 +25,10 @@ interface Peer {
  *
  * A slot goes to the highest priority; of one priority, to the peer that holds the fewest slots, then to the one that has
  * waited longest since its last; of one peer, to its oldest sequence. So many requests of one peer do not delay those of
- * another, and of peers that hold equally many each has its turn. Pure.
+ * another, and of peers that hold equally many each has its turn.
  */
 export class PeerQueue {
+  readonly departures = new DepartureIntervals();
   private readonly peers = new Map<string, Peer>();
   private turns = 0;
   private count = 0;
@@ -96,6 +98,7 @@ export class PeerQueue {
     const peer = this.peerOf(sequence);
     peer.slots += 1;
     peer.turn = ++this.turns;
+    this.departures.left(this.count, performance.now());
   }
 
   /** A sequence gave its slot back. */
