@@ -91,13 +91,15 @@ const DO: { readonly [K in TextJobKind]: (input: TextJobs[K]['input']) => TextJo
     const request = decodeStrictly(bytes, (given) =>
       decodeKnown(given, (reader) => GenerateStreamRequest.decode(reader)),
     );
-    checkGeneration(request, facts);
-    const inputField = request.input?.$case ?? 'input';
-    return {
-      request: { ...request, input: withoutTexts(request.input) },
-      inputField,
-      promptIds: encodeInput(request.input, encoder),
-    };
+    return identified(request, () => {
+      checkGeneration(request, facts);
+      const inputField = request.input?.$case ?? 'input';
+      return {
+        request: { ...request, input: withoutTexts(request.input) },
+        inputField,
+        promptIds: encodeInput(request.input, encoder),
+      };
+    });
   },
   prompts: ({ form, bytes, defaults }) => openPrompts(form, bytes, defaults, { facts, encoder }),
   translation: ({ service, bytes }) => {
@@ -132,6 +134,16 @@ function withoutTexts(input: GenerateStreamRequest['input']): GenerateStreamRequ
 
 function run<K extends TextJobKind>(kind: K, input: TextJobs[K]['input']): TextJobs[K]['output'] {
   return DO[kind](input);
+}
+
+/** The error of a request names it: this thread alone has read it. */
+function identified<T>({ requestId }: Pick<GenerateStreamRequest, 'requestId'>, run: () => T): T {
+  try {
+    return run();
+  } catch (error) {
+    const { reason, message, metadata: details } = asRocmForgeError(error);
+    throw new RocmForgeError(reason, message, requestId === '' ? details : { ...details, request_id: requestId });
+  }
 }
 
 parentPort!.on('message', ({ kind, input }: TextJob) => {

@@ -78,6 +78,23 @@ it('its line and that of an answered request have the id that the client finds i
   }
 });
 
+it('a rejected call over gRPC has its id in a trailer and in its line, made up, given, or read by a thread', async () => {
+  const rejection = (message: Parameters<typeof generate>[1]) =>
+    generate(server.client, message).then(
+      () => undefined,
+      (error: { readonly metadata: Metadata }) => error.metadata.get('x-request-id')[0],
+    );
+  const wrong = { text: SECRET, sampling: { topP: 7 } };
+  const long = { text: SECRET.repeat(40_000), stop: { maxTokens: 3 } };
+  const ids = [
+    await rejection(request(wrong)),
+    await rejection(request({ ...wrong, requestId: 'given-1' })),
+    await rejection(request({ ...long, requestId: 'given-2' })),
+  ];
+  expect(ids).toEqual([expect.stringMatching(/^[0-9a-f-]{36}$/), 'given-1', 'given-2']);
+  expect(rejected().map(({ requestId }) => requestId)).toEqual(ids);
+});
+
 it('one beyond a limit is named by the principal of its token, with the limit, over every API', async () => {
   const folder = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-'));
   const { token, line } = newToken('batch');

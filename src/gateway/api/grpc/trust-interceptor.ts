@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { status as grpcStatus, type Metadata, ServerInterceptingCall, type ServerInterceptor } from '@grpc/grpc-js';
 import { asRocmForgeError, type ErrorReason } from '../../../shared/errors.js';
 import { errorInfo, toStatus } from '../../../shared/grpc/status.js';
@@ -37,6 +38,9 @@ export function setPrincipal(metadata: Metadata, principal: string, peer?: strin
   identified.set(metadata, { principal, peer });
 }
 
+/** Ids that a trailer can have. */
+const IS_HEADER = /^[\x21-\x7e]{1,128}$/;
+
 /**
  * Identifies and counts each call by its headers, before its request is read. Health alone is open to everybody.
  *
@@ -75,8 +79,10 @@ export function trustInterceptor(trust: Trust, generations: ReadonlySet<string>)
       start: (next) =>
         next({
           onReceiveMetadata: (metadata, pass) => void admit(metadata, pass),
-          onReceiveMessage: (message, pass) => {
-            requestId = (message as { requestId?: string }).requestId;
+          onReceiveMessage: (message: { requestId?: string }, pass) => {
+            // Here and not in the handler: a request that it rejects has an id, too.
+            if (message.requestId === '' && generations.has(path)) message.requestId = randomUUID();
+            requestId = message.requestId;
             pass(message);
           },
         }),
@@ -90,7 +96,9 @@ export function trustInterceptor(trust: Trust, generations: ReadonlySet<string>)
         const isRejected = code !== grpcStatus.OK && !hasBegun && metadata;
         const info = isRejected ? errorInfo({ metadata }) : undefined;
         if (info !== undefined) {
+          requestId ??= info.metadata.request_id;
           trust.rejections.note('grpc', client, { ...info, reason: info.reason as ErrorReason }, { requestId });
+          if (requestId !== undefined && IS_HEADER.test(requestId)) metadata?.set('x-request-id', requestId);
         }
         next(status);
       },
