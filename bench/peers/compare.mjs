@@ -26,7 +26,11 @@ const { values: options } = benchArguments(
 );
 // After the options: help needs neither a build nor the other program.
 const { ExecutorLoop } = await import('../../dist/cli/bench/executor-loop.js');
-const { getLlama, LlamaLogLevel } = await import('node-llama-cpp');
+const { getLlama, LlamaLogLevel } = await import('node-llama-cpp').catch((error) => {
+  if (error.code !== 'ERR_MODULE_NOT_FOUND') throw error;
+  console.error('compare: llama.cpp is missing; run "npm ci" in bench/peers');
+  process.exit(1);
+});
 const [threads, promptTokens, tokens, rounds] = ['threads', 'prompt-tokens', 'tokens', 'rounds'].map((name) =>
   Number(options[name]),
 );

@@ -145,7 +145,7 @@ async function answerTo(line: string, rendering: SharedRendering, probes: Probes
   // Not whether an executor serves: who restarts a gateway whose executor loads loses every stream.
   if (path === '/healthz') return probed(probes.isAlive(), 'restart: the model file was written to');
   if (path === '/readyz') return probed(probes.isReady(), 'not ready');
-  if (path !== '/metrics') return answer('404 Not Found', '');
+  if (path !== '/metrics') return answer('404 Not Found', 'here are /metrics, /healthz and /readyz\n');
   return rendering.get();
 }
 

@@ -117,7 +117,7 @@ export function generationParameters(request: GenerateStreamRequest, context: Ge
     const generated = isPromptOnly ? '' : ' with at least one generated';
     throw new RocmForgeError(
       'PROMPT_TOO_LONG',
-      `the prompt has ${promptIds.length} tokens, which exceeds the available context size of ${facts.contextLength}${generated}`,
+      `the prompt has ${promptIds.length} tokens, which exceeds the available context size of ${facts.contextLength}${generated}; shorten it`,
       {
         field: context.inputField,
         prompt_tokens: String(promptIds.length),
