@@ -11,6 +11,13 @@ const MOST_COUNT = 2 ** 31 - 1;
 /** No activation has a factor that comes near. */
 const MOST_LAYER_NUMBER = 1e4;
 
+/** Files of llama.cpp's that are no models, by their `general.type`. */
+const OTHER_FILES: Readonly<Record<string, string>> = {
+  adapter: 'LoRA adapters are not supported; merge it into its model',
+  mmproj: 'it encodes images, which are not supported; give the file of the model itself',
+  imatrix: 'it has statistics for quantizing a model; give the file of the model itself',
+};
+
 /**
  * Checked access to the metadata under a file's architecture: `count('block_count')` reads `llama.block_count` of a
  * llama. Every failure names the file and the full key. What is read is noted, so that {@link refuseUnread} knows the rest.
@@ -19,7 +26,10 @@ export class ArchitectureKeys {
   readonly architecture: string;
   private readonly read = new Set<string>();
 
-  /** @throws RocmForgeError `GGUF_INVALID` when the file does not name its architecture, or by a name longer than any */
+  /**
+   * @throws RocmForgeError `GGUF_INVALID` when the file does not name its architecture, or by a name longer than any; `MODEL_UNSUPPORTED`
+   *   for files that are no models
+   */
   constructor(private readonly file: GgufModel) {
     const architecture = file.metadata.string('general.architecture');
     if (!architecture) {
@@ -30,6 +40,11 @@ export class ArchitectureKeys {
       throw new RocmForgeError('GGUF_INVALID', `${file.name}: metadata key "general.architecture" ${problem}`);
     }
     this.architecture = architecture;
+    const type = file.metadata.string('general.type') ?? '';
+    if (Object.hasOwn(OTHER_FILES, type)) {
+      const problem = `metadata key "general.type" is ${type}, which is not understood as a model: ${OTHER_FILES[type]}`;
+      throw new RocmForgeError('MODEL_UNSUPPORTED', `${file.name}: ${problem}`);
+    }
   }
 
   /** True of a file that llama.cpp's own writer made: see {@link isSavedByLlamaCpp}. */

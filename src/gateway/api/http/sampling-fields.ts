@@ -78,7 +78,7 @@ function llamaSamplersOff(fields: Fields): void {
   const penalizes = has(1, 'repetition_penalty', 'repeat_penalty') || has(0, 'frequency_penalty', 'presence_penalty');
   if (penalizes) fields.mustBe('repeat_last_n', -1);
   fields.ignore('repeat_last_n');
-  fields.mustBeEmpty('lora');
+  fields.mustBeEmpty('lora', 'lora_request', 'lora_adapter', 'adapter_id');
 }
 
 /** vLLM's search over several texts, and what belongs to it. */

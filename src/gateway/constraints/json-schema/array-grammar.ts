@@ -9,7 +9,7 @@ export function arrayExpression(array: ArrayShape, conjunction: Conjunction, val
   if (array.isUnique && array.max > 1) {
     const items = uniqueItems(array, values);
     if (items !== undefined) return sequence(text('['), values.space(), items, text(']'));
-    const sentence = `uniqueItems is supported only for items that are one of at most ${MOST_UNIQUE} constants; leave it out`;
+    const sentence = `uniqueItems is supported only for items that are one of at most ${MOST_UNIQUE} constants, or for arrays of one item; leave it out`;
     throw values.refusal(conjunction, ['uniqueItems'], sentence);
   }
   if (array.max > CONSTRAINT_LIMITS.repetitions && array.max < Number.POSITIVE_INFINITY) {

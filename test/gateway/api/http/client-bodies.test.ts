@@ -35,6 +35,8 @@ describe('a known field that would change the answer and cannot be honoured', ()
     ['chat', chat({ dry_multiplier: 0.5 }), 'dry_multiplier'],
     ['chat', chat({ repeat_penalty: 1.1, repeat_last_n: 64 }), 'repeat_last_n'],
     ['chat', chat({ lora: [{ id: 0 }] }), 'lora'],
+    ['completion', { prompt: 'a', adapter_id: 'x' }, 'adapter_id'],
+    ['chat', chat({ lora_request: { lora_name: 'x' } }), 'lora_request'],
     ['chat', chat({ max_tokens: 0 }), 'max_tokens'],
     ['llama', { prompt: 'a', mirostat: 2 }, 'mirostat'],
     ['messages', anthropic({ n: 2 }), 'n'],

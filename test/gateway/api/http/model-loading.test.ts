@@ -46,6 +46,8 @@ describe('a model', () => {
     expect(await seen()).toEqual([{ value: 'unloaded' }, 0]);
     await router.unload();
     expect(await seen()).toEqual([{ value: 'unloaded', reason: 'MODEL_UNLOADED', message: expect.any(String) }, 1]);
+    const refused = await post('/models/load', { model: 'm' });
+    expect([refused.status, refused.json.error.message]).toEqual([503, expect.stringContaining('--load-model')]);
     await router.load();
     expect(await seen()).toEqual([{ value: 'loaded' }, 0]);
   });

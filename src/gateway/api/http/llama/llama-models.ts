@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises';
 import { type OfferedModel, unloadsNone } from '../../models.js';
 import type { HttpContext } from '../context.js';
 import type { Exchange } from '../exchange.js';
@@ -12,12 +13,15 @@ const MOST_BODY_BYTES = 64 << 10;
 /**
  * llama.cpp's `POST /models/load`: starts to load an unloaded model. `GET /models` reports when it is loaded.
  *
- * @throws RocmForgeError `INVALID_FIELD`, `MODEL_NOT_FOUND`
+ * @throws RocmForgeError `INVALID_FIELD`, `MODEL_NOT_FOUND`; `MODEL_UNLOADED` if an operator has unloaded it
  */
 export async function loadModel(exchange: Exchange, context: HttpContext): Promise<void> {
   const model = await modelOf(exchange, context);
+  const waking = model.wake();
   // A loaded model may be about to be unloaded.
-  model.wake().catch(() => undefined);
+  waking.catch(() => undefined);
+  // One that an operator has unloaded is refused at once; the load itself takes longer.
+  await Promise.race([waking, setImmediate()]);
   exchange.json({ success: true });
 }
 
