@@ -40,6 +40,7 @@ export const SYNTH_OPTIONS = {
   shape: required('<name>', text, 'model shape, such as llama-3.2-1b, llama-3.1-8b or tiny; an unknown name lists all'),
   type: required('<type>', text, 'quantization, such as F16, Q8_0, Q4_0 or Q4_K_M; an unknown name lists all'),
   output: required('<file>', text, 'file to write', { short: '-o' }),
+  withoutWeights: flagOrFalse('write zeros that take no room on a disk, for inspect --fit'),
 };
 
 export const INSPECT_OPTIONS = {

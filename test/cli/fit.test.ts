@@ -48,8 +48,8 @@ describe('inspect --fit', () => {
     expect(report).toMatchObject({ path, context: 4096, kvCacheType: 'f16', unusable: [] });
     expect(report.withoutLimit).toMatchObject({ kvBytesPerToken, windowBytes: 0 });
     expect(report.devices.map(({ device, freeBytes }) => [device, freeBytes])).toEqual([
-      ['a GPU other than Hopper', 310 * MIB],
-      ['a GPU of sm_90', 310 * MIB],
+      ['an AMD GPU', 310 * MIB],
+      ['an NVIDIA GPU of sm_90', 310 * MIB],
     ]);
     const [fit] = report.devices;
     expect(fit).toMatchObject({
@@ -142,7 +142,7 @@ describe('inspect --fit', () => {
     const { stdout } = await rocmforge('inspect', '--fit', file, ...args, '--split', 'layer', '--gpus', '0,1');
     const { devices, context } = JSON.parse(stdout) as FitReport;
     const [fit] = devices;
-    expect([fit!.device, fit!.freeBytes]).toEqual(['a GPU other than Hopper + a GPU other than Hopper', 2 * 290 * MIB]);
+    expect([fit!.device, fit!.freeBytes]).toEqual(['an AMD GPU + an AMD GPU', 2 * 290 * MIB]);
     const { stages = [], ...granted } = fit!.granted!;
     const sum = (of: (stage: (typeof stages)[number]) => number) => stages.reduce((total, one) => total + of(one), 0);
     expect(stages).toHaveLength(2);

@@ -1,5 +1,5 @@
 import { randomFillSync } from 'node:crypto';
-import { existsSync, mkdtempSync, statSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, statSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -72,6 +72,22 @@ describe('rocmforge synth', () => {
     expect(matrixType('Q4_K_M', { ...shape, tied: false }, 'token_embd', undefined, shape.hidden)).toBe('Q4_K');
     expect(matrixType('Q4_K_M', SHAPES['qwen2.5-0.5b']!, 'attn_q', 5, 896)).toBe('Q5_0');
     expect(matrixType('Q4_K_M', SHAPES['qwen2.5-0.5b']!, 'attn_v', 0, 896)).toBe('Q8_0');
+  });
+
+  it('without weights has the header and the size of the same file, and zeros that take no room', () => {
+    const [whole, empty] = ['whole', 'empty'].map((name) => path.join(path.dirname(output), `${name}.gguf`)) as [
+      string,
+      string,
+    ];
+    const shape = { shape: 'tiny', type: 'Q4_K_M' };
+    const bytes = synth({ ...shape, output: whole });
+    expect(synth({ ...shape, output: empty, withoutWeights: true })).toBe(bytes);
+    const [first, second] = [readFileSync(whole), readFileSync(empty)];
+    const { dataOffset } = readGguf(new FileByteSource(empty));
+    expect(second.length).toBe(first.length);
+    expect(second.subarray(0, dataOffset).equals(first.subarray(0, dataOffset))).toBe(true);
+    expect(second.subarray(dataOffset).every((byte) => byte === 0)).toBe(true);
+    expect(512 * statSync(empty).blocks).toBeLessThan(dataOffset + 8192);
   });
 
   it('mixes types as llama.cpp does for Q3_K_M', () => {

@@ -198,7 +198,7 @@ function groupsOf(gpus: readonly FitDevice[], count: number, areImagined: boolea
 
 /** GPUs with so much memory free. On Hopper weights lie otherwise. */
 function imagined(bytes: number): readonly FitDevice[] {
-  return [countingGpu('a GPU other than Hopper', '', bytes), countingGpu(`a GPU of ${HOPPER}`, HOPPER, bytes)];
+  return [countingGpu('an AMD GPU', '', bytes), countingGpu(`an NVIDIA GPU of ${HOPPER}`, HOPPER, bytes)];
 }
 
 /** The GPUs that can be used here, and what each has free. */

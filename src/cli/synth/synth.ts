@@ -13,6 +13,8 @@ export interface SynthOptions {
   readonly shape: string | ModelShape;
   readonly type: string;
   readonly output: string;
+  /** Zeros in place of weights, which take no room on a disk: for `inspect --fit`. */
+  readonly withoutWeights?: boolean | undefined;
   /** Source of the weights' bytes; default: the operating system. */
   readonly random?: FillRandom;
 }
@@ -46,7 +48,7 @@ export function synth(options: SynthOptions): number {
   };
   return outputOf(`--output ${options.output}`, () =>
     writeBeside(options.output, (file) =>
-      writeGguf(file, keys, tensors(shape, type, new RandomWeights(options.random))),
+      writeGguf(file, keys, tensors(shape, type, new RandomWeights(options.random)), options.withoutWeights !== true),
     ),
   );
 }

@@ -1,4 +1,4 @@
-import { writeSync } from 'node:fs';
+import { ftruncateSync, writeSync } from 'node:fs';
 import { withOutputFile } from '../output-file.js';
 import { TENSOR_TYPES, type TensorTypeName, tensorBytes } from './tensor-types.js';
 
@@ -29,21 +29,24 @@ const TYPE_IDS = { u8: 0, u32: 4, i32: 5, f32: 6, bool: 7, string: 8, array: 9 }
  *
  * A file that cannot be finished is removed.
  *
- * @returns bytes written
+ * @param hasData false: tensors are zeros, which take no room on a disk
+ * @returns bytes of the file
  * @throws RangeError when a tensor's pieces are more or fewer bytes than its type and dims say; the file system's error
  */
 export function writeGguf(
   path: string,
   metadata: Readonly<Record<string, GgufValue>>,
   tensors: readonly TensorSource[],
+  hasData = true,
 ): number {
-  return withOutputFile(path, (file) => writeTo(file, metadata, tensors));
+  return withOutputFile(path, (file) => writeTo(file, metadata, tensors, hasData));
 }
 
 function writeTo(
   file: number,
   metadata: Readonly<Record<string, GgufValue>>,
   tensors: readonly TensorSource[],
+  hasData: boolean,
 ): number {
   let position = 0;
   const write = (bytes: Uint8Array): void => {
@@ -53,6 +56,14 @@ function writeTo(
   const align = (): void => write(Buffer.alloc(padding(position)));
   write(header(metadata, tensors));
   align();
+  if (!hasData) {
+    for (const { type, dims } of tensors) {
+      position += tensorBytes(type, dims);
+      position += padding(position);
+    }
+    ftruncateSync(file, position);
+    return position;
+  }
   for (const tensor of tensors) {
     const expected = position + tensorBytes(tensor.type, tensor.dims);
     for (const piece of tensor.data()) write(piece);
