@@ -1,6 +1,6 @@
 // A client of ROCmForge in Node.js, with the client that the package brings.
 //
-//   npm install rocmforge
+//   npm install ./rocmforge-*.tgz     # written by npm pack in a checkout
 //   node client.mjs 127.0.0.1:50051 [PROMPT]
 //
 // Streams a generation, cancels one, lets one run into its deadline, and reads the details of an error.

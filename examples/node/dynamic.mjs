@@ -1,6 +1,6 @@
 // A client of ROCmForge in Node.js without generated code: @grpc/proto-loader reads the .proto files at run time.
 //
-//   npm install rocmforge @grpc/grpc-js @grpc/proto-loader
+//   npm install ./rocmforge-*.tgz @grpc/grpc-js @grpc/proto-loader
 //   node dynamic.mjs 127.0.0.1:50051 [PROMPT]
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
