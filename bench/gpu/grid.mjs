@@ -5,7 +5,7 @@
 //   node bench/gpu/grid.mjs --out FOLDER --table
 //
 // Needs the built tree with kernels for the GPU. --llama: where llama-bench and llama-batched-bench are. --seconds: no part begins
-// later. --free: files are removed once measured. --table: only what the folder has, as a table. --families: family-shapes.js as
+// later. The files take 105 GB. --free: they are removed once measured, and the largest takes 28 GB. --table: only what the folder has, as a table. --families: family-shapes.js as
 // compiled; its shapes are measured in place of these, a prompt of 512 tokens and decode behind it.
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
