@@ -111,6 +111,16 @@ it('one beyond a limit is named by the principal of its token, with the limit, o
   metadata.set('authorization', authorization);
   const listed = new Promise((resolve) => server.client.listModels({}, metadata, resolve));
   expect(await listed).toMatchObject({ code: 8 });
+  const stranger = await new Promise<{ readonly metadata?: Metadata } | null>((resolve) =>
+    server.client.listModels({}, new Metadata(), resolve),
+  );
+  const id = stranger?.metadata?.get('x-request-id')[0];
+  expect(id).toMatch(/^[0-9a-f-]{36}$/);
+  expect(rejected().pop()).toMatchObject({ api: 'grpc', reason: 'CREDENTIAL_MISSING', requestId: id });
+  lines.splice(
+    lines.findLastIndex((line) => line.includes('CREDENTIAL_MISSING')),
+    1,
+  );
   const limited = { reason: 'RATE_LIMITED', client: 'token:batch', limit: 'requests_per_minute' };
   expect(rejected()).toMatchObject([
     { api: 'http', ...limited },

@@ -69,8 +69,11 @@ export function trustInterceptor(trust: Trust, generations: ReadonlySet<string>)
         // No handler needs it, and what nobody has cannot be told.
         metadata.remove('authorization');
       } catch (error) {
-        trust.rejections.note('grpc', client === '' ? peer : client, asRocmForgeError(error));
-        call.sendStatus(toStatus(error));
+        const id = randomUUID();
+        trust.rejections.note('grpc', client === '' ? peer : client, asRocmForgeError(error), { requestId: id });
+        const status = toStatus(error);
+        status.metadata?.set('x-request-id', id);
+        call.sendStatus(status);
         return;
       }
       pass(metadata);
