@@ -117,7 +117,7 @@ export class BlockChecksums {
 }
 
 /**
- * Goes on combining the sums of blocks' parts, in their order, to two words a block.
+ * Combines the sums of blocks' parts, in their order, to two words a block.
  *
  * @param words `[blocks, …]` of one device
  * @param combined `[blocks, 2]`: of the devices before it, zeros at first

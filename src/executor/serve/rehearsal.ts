@@ -77,7 +77,7 @@ function kernelsOf({ pipeline, prediction }: LoadedModel): readonly string[] {
   return [...new Set(passes.flatMap(({ kernels }) => kernels))];
 }
 
-/** Steps as after a recovery: all sequences go on behind their tokens, and their blocks have checksums. */
+/** Steps as after a recovery: all sequences continue behind their tokens, and their blocks have checksums. */
 async function rehearseSteps(device: Device, model: LoadedModel, isOver: () => boolean): Promise<void> {
   const { maxSequences, maxContext, kvBlocks, windowed, isRecurrent } = model.forward.limits;
   const runner = new StepRunner(device, model, 1n);

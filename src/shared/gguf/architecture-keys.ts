@@ -11,7 +11,7 @@ const MOST_COUNT = 2 ** 31 - 1;
 /** No activation has a factor that comes near. */
 const MOST_LAYER_NUMBER = 1e4;
 
-/** Files of llama.cpp's that are no models, by their `general.type`. */
+/** Files of llama.cpp that are not models, by their `general.type`. */
 const OTHER_FILES: Readonly<Record<string, string>> = {
   adapter: 'LoRA adapters are not supported; merge it into its model',
   mmproj: 'it encodes images, which are not supported; give the file of the model itself',
@@ -28,7 +28,7 @@ export class ArchitectureKeys {
 
   /**
    * @throws RocmForgeError `GGUF_INVALID` when the file does not name its architecture, or by a name longer than any; `MODEL_UNSUPPORTED`
-   *   for files that are no models
+   *   for files that are not models
    */
   constructor(private readonly file: GgufModel) {
     const architecture = file.metadata.string('general.architecture');

@@ -85,7 +85,7 @@ test('a file without an architecture is refused', () => {
   );
 });
 
-test.each(['adapter', 'mmproj', 'imatrix'])('a file of the type %s is no model', (type) => {
+test.each(['adapter', 'mmproj', 'imatrix'])('a file of the type %s is not a model', (type) => {
   const file = new GgufBuilder().set('general.architecture', 'llama').set('general.type', type).read();
   expect(() => readModelParameters(file)).toThrow(expect.objectContaining({ reason: 'MODEL_UNSUPPORTED' }));
 });
