@@ -50,7 +50,7 @@ export const TIERS = {
   quick: [
     'test/executor/{batch-invariance,demo-oracle,encoders,expert-placement,families,families-invariance,failed-loads,fusions,granted-sequences}.test.ts',
     'test/executor/{kept-memory,kv-cache-q8,large-steps,launch-plan,masked-steps,pooled-prompts,prediction}.test.ts',
-    'test/executor/{recurrent-states,refused-models,rehearsal,rerankers,shared-norms}.test.ts',
+    'test/executor/{idle-work,recurrent-states,refused-models,rehearsal,rerankers,shared-norms}.test.ts',
     'test/executor/{block-copies,bytes-read,cuda-queues,unused-tensors,weight-chunks}.test.ts',
     'test/e2e/{demo,generation}.test.ts',
     'test/faults/kills.test.ts',

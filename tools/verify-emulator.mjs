@@ -197,17 +197,25 @@ async function family(file) {
   }
   const isDoubled = experts !== undefined || [...valuesOf(model.graph)].some(isRecurrent);
   const roundsToInt8 = !path.basename(file).includes('f16');
-  const difference = distance(expected, actual, experts !== undefined);
+  // A row behind another token is of another text, where two were equally likely but for the roundings.
+  const other = expected.findIndex((row, i) => likeliest(row) !== likeliest(actual[i]));
+  const compared = other < 0 ? expected.length : other + 1;
+  const difference = distance(expected.slice(0, compared), actual.slice(0, compared), experts !== undefined);
   const bound = boundOf(layers, { roundsToInt8, isDoubled });
   const [hash] = hashes;
   return {
     model: path.basename(file, '.gguf'),
-    tokens: `${length} and 3 more, whole, in chunks of ${chunk} and beside another: ${hashes.size === 1 ? `one hash, ${hash.slice(0, 12)}` : `${hashes.size} hashes`}`,
+    tokens:
+      `${length} and 3 more, whole, in chunks of ${chunk} and beside another: ` +
+      `${hashes.size === 1 ? `one hash, ${hash.slice(0, 12)}` : `${hashes.size} hashes`}` +
+      `${compared < expected.length ? `; ${compared} of ${expected.length} rows have the same text as the host’s` : ''}`,
     difference,
     bound,
     passed: hashes.size === 1 && difference <= bound,
   };
 }
+
+const likeliest = (logits) => logits.indexOf(Math.max(...logits));
 
 function relative(expected, actual) {
   const square = (values) => values.reduce((sum, value) => sum + value * value, 0);

@@ -89,6 +89,19 @@ async function serve(mode) {
   };
 }
 
+/** Resolves to the milliseconds until a process is gone. */
+async function endOf(pid) {
+  const killedAt = performance.now();
+  for (;;) {
+    try {
+      process.kill(pid, 0);
+    } catch {
+      return performance.now() - killedAt;
+    }
+    await wait(1);
+  }
+}
+
 const request = (i) => ({
   input: {
     $case: 'tokens',
@@ -165,7 +178,7 @@ for (const mode of values.modes.split(',')) {
   const begun = Math.max(...undisturbed.runs.map(({ at }) => at[0]));
   const late = undisturbed.runs.flatMap(({ at }) => at.filter((time) => time > begun));
   const perSecond = (1000 * late.length) / (late.reduce((a, b) => Math.max(a, b)) - begun);
-  const [gaps, pauses] = [[], []];
+  const [gaps, pauses, ends] = [[], [], []];
   let steady = [];
   for (let kill = 0; kill < kills; kill++) {
     if (mode === 'spare') while ((await server.metric('executor_spares')) !== 1) await wait(20);
@@ -176,6 +189,7 @@ for (const mode of values.modes.split(',')) {
     steady = runs.flatMap(({ at }) => at.slice(10).map((time, i) => time - at[9 + i]));
     const killedAt = performance.now();
     process.kill(active, values.signal);
+    ends.push(await endOf(active));
     await all;
     for (const [i, { ids, at, error }] of runs.entries()) {
       // Some tokens are still on their way: the first that took about as long as any comes from the next executor. Another may
@@ -194,6 +208,8 @@ for (const mode of values.modes.split(',')) {
       loadMs: server.loadMs,
       tokensPerSecond: perSecond,
       stepMs: percentile(steady, 0.5),
+      // How long the system took to end the killed process.
+      endMs: percentile(ends, 0.5),
       medianMs: percentile(gaps, 0.5),
       p99Ms: percentile(gaps, 0.99),
       longestMs: Math.max(...gaps),

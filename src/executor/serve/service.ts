@@ -26,11 +26,11 @@ import { randomIdentity } from '../device/kept-memory.js';
 import type { LoadOptions } from '../load/load-options.js';
 import { type LoadedModel, loadModel } from '../load/loaded-model.js';
 import { selfTest } from '../load/self-test.js';
-import type { StepGraphs } from '../load/step-graphs.js';
 import { asksForChecksums, hasSlotWork } from '../steps/step-checksums.js';
 import { StepRunner } from '../steps/step-runner.js';
 import type { FaultInjector } from './fault-injection.js';
 import { HangWatch } from './hang-watch.js';
+import { IdleWork } from './idle-work.js';
 import { Lease } from './lease.js';
 import { checkRelease, type LoadingProcess, loadOptionsOf } from './load-request.js';
 import { describeModel } from './model-description.js';
@@ -40,10 +40,6 @@ export const STICKY_EXIT_CODE = 86;
 
 /** When to ask again who met another's load. */
 const LOAD_RETRY_MS = 1000;
-/** Between two captures of graphs while no step runs; one takes some 2 ms. */
-const CAPTURE_INTERVAL_MS = 5;
-/** Time for the first steps of a recovery, which end a pause of all streams: a capture would delay them. */
-const CAPTURE_DELAY_MS = 500;
 /** Milliseconds that an ending process waits for watchers of its health to receive the news. */
 const LAST_WORDS_MS = 10;
 
@@ -65,6 +61,7 @@ export class ExecutorService {
   private isEnding = false;
   private readonly watch: HangWatch;
   private readonly lease: Lease;
+  private readonly idleWork: IdleWork;
 
   constructor(
     private readonly devices: readonly Device[],
@@ -83,6 +80,11 @@ export class ExecutorService {
       isLost: () => this.isLost(),
     });
     this.lease = new Lease(options.leaseMs, this.watch.clock);
+    const serving = () => (this.loading ? undefined : this.runner);
+    this.idleWork = new IdleWork(devices, serving, (error) => {
+      if (!isSticky(error)) throw error;
+      this.endAfterStickyError(error);
+    });
   }
 
   /** Common parts of all results. */
@@ -159,7 +161,7 @@ export class ExecutorService {
       this.stamp('serving');
       this.health.setServing(true);
       this.log.info({ file: path.basename(load.path), architecture: model.architecture }, 'model ready');
-      this.captureWhileIdle(model);
+      this.idleWork.begin(this.runner, model, load);
       // A caller that knows the epoch may send steps of it: it is sent to nobody else.
       const loaded = { ...describeModel(model, this.first), epoch: request.epoch, kvMemory: this.kvMemory };
       call.write(LoadModelResponse.fromPartial({ event: { $case: 'loaded', value: loaded } }));
@@ -205,26 +207,6 @@ export class ExecutorService {
       // It will not serve: at an address this process stays, and is asked again.
       model.release();
       throw error;
-    }
-  }
-
-  /** Captures the graphs that the load has left to later. */
-  private captureWhileIdle(model: LoadedModel): void {
-    if (this.first.isHost) return;
-    const loadedAt = performance.now();
-    const timer = setInterval(() => {
-      if (this.model !== model || model.graphs.isComplete) clearInterval(timer);
-      else if (this.runner?.isIdle === true && performance.now() - loadedAt > CAPTURE_DELAY_MS)
-        this.captureNext(model.graphs);
-    }, CAPTURE_INTERVAL_MS).unref();
-  }
-
-  private captureNext(graphs: StepGraphs): void {
-    try {
-      graphs.captureNext();
-    } catch (error) {
-      if (isSticky(error)) this.endAfterStickyError(error);
-      else throw error;
     }
   }
 
