@@ -208,7 +208,7 @@ for (const mode of values.modes.split(',')) {
       loadMs: server.loadMs,
       tokensPerSecond: perSecond,
       stepMs: percentile(steady, 0.5),
-      // How long the system took to end the killed process.
+      // Time that the system took to end the killed process.
       endMs: percentile(ends, 0.5),
       medianMs: percentile(gaps, 0.5),
       p99Ms: percentile(gaps, 0.99),

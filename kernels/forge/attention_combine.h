@@ -35,9 +35,9 @@ DEVICE void combine_few(const float* parts, const float* sinks, const Out& out, 
                         int head_dim, int splits, int used) {
   const int last_head = min_of(first_head + COMBINE_HEADS, heads);
   for (int i = thread_id(); i < (last_head - first_head) * head_dim; i += BLOCK) {
-    const size_t place = static_cast<size_t>(row) * heads + first_head + i / head_dim;
-    const int e = i % head_dim;
-    const float* first = parts + place * splits * (head_dim + 2);
+    const int head = first_head + i / head_dim, e = i % head_dim;
+    const float* first = parts + (static_cast<size_t>(row) * heads + head) * splits * (head_dim + 2);
+    const float sink = sinks[head];
     Partial<1> total;
     clear(total);
     for (int s = 0; s < used; s += COMBINE_ASKED) {
@@ -52,9 +52,13 @@ DEVICE void combine_few(const float* parts, const float* sinks, const Out& out, 
         if (s + a < used) combine(total, next[a]);
       }
     }
-    combine(total, Partial<1>{sinks[first_head + i / head_dim], 1.0f, {0.0f}});
-    store_attended(out, row, heads * head_dim, (first_head + i / head_dim) * head_dim + e,
-                   total.values[0] * inverse_of(total.sum));
+    if (sink == LOWEST) {
+      // As combining it would leave them: none is -0.
+      total.values[0] += 0.0f;
+    } else {
+      combine(total, Partial<1>{sink, 1.0f, {0.0f}});
+    }
+    store_attended(out, row, heads * head_dim, head * head_dim + e, total.values[0] * inverse_of(total.sum));
   }
   finish_attended(out, row, heads * head_dim, first_head * head_dim, last_head * head_dim);
 }

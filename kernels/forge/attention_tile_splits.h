@@ -22,7 +22,10 @@ template <int HEAD_DIM>
 constexpr int ASKED_DEPTHS =
     HEAD_DEPTHS<HEAD_DIM> * FRAGMENT_PIECES > 16 ? HEAD_DEPTHS<HEAD_DIM> / 2 : HEAD_DEPTHS<HEAD_DIM>;
 // Blocks of a multiprocessor: keys of large heads take more registers.
-constexpr int split_blocks(int head_dim) { return head_dim <= 128 || STREAM_BLOCKS < 2 ? STREAM_BLOCKS : 2; }
+constexpr int split_blocks(int head_dim) {
+  if (STREAM_BLOCKS < 2) return STREAM_BLOCKS;
+  return head_dim <= 64 ? STREAM_BLOCKS + 1 : head_dim <= 128 ? STREAM_BLOCKS : 2;
+}
 
 // Inputs of a block: `count` query heads from `queries` on, and, for their KV head, the row's key and value.
 struct SplitHeads {

@@ -20,9 +20,6 @@
 namespace forge {
 
 constexpr int DECODE_PIECES = CHUNK / PIECE;
-// Chunks of a segment behind its first batch that are asked for before the inputs are there. More, or chunks of the
-// next group, were no faster on an H100.
-constexpr int LINEAR_DECODE_AHEAD = 12;
 static_assert(LINEAR_DECODE_BLOCKS % TILE_GROUPS == 0, "a block's groups lie at one place of their tiles");
 
 // A row of columns.h.
@@ -120,9 +117,10 @@ DEVICE void linear_decode_of(const Row& row, Job job, int block, int stride, Pie
     asm volatile("" : "+l"(unit.pieces), "+l"(unit.scales), "+l"(unit.high));
   };
   fetch(raw[0]);
-  // Memory is idle until the inputs are there: chunks behind the first batch are brought to L2, one by each lane.
+  // The compiler moves the loads above behind the wait below, but none across a branch. No lane takes this one: to
+  // bring the chunk to L2, or those behind it, was slower on an H200.
   const int ahead = BATCH + lane;
-  if (lane < LINEAR_DECODE_AHEAD && ahead < count) {
+  if (lane < 0 && ahead < count) {
     bring_to_l2(job.weight + unit_place<F>(block, first + ahead, chunks), F::BYTES);
   }
 

@@ -10,7 +10,7 @@ const INTERVAL_MS = 5;
 const DELAY_MS = 500;
 
 /**
- * What an executor on a GPU does while nothing is asked of it: it captures the graphs that the load has left to later, and one that has
+ * Work of an executor on a GPU while nothing is asked of it: it captures the graphs that the load has left to later, and one that has
  * run no step yet, a spare above all, runs steps on devices that only count, because V8 compiles a first step for 30 ms.
  */
 export class IdleWork {
