@@ -218,13 +218,25 @@ async function answers(gpu: FitDevice, question: FitQuestion, sequences: number,
   };
   const withBlocks = (blocks: number) => tried(Math.min(blocks * KV_BLOCK_TOKENS, contextLength), sequences);
   const withSequences = (count: number) => tried(question.context, count);
+  const blocks = (tokens: number): number => Math.floor(tokens / KV_BLOCK_TOKENS);
   return {
-    contexts: await most(withBlocks, blocksFor(contextLength), hint?.contexts),
-    counts: await most(withSequences, MOST_SEQUENCES, hint?.counts),
+    contexts: await most(withBlocks, (tokens) => blocks(tokens / sequences), blocksFor(contextLength), hint?.contexts),
+    counts: await most(
+      withSequences,
+      (tokens) => Math.floor(blocks(tokens) / blocksFor(question.context)),
+      MOST_SEQUENCES,
+      hint?.counts,
+    ),
   };
 }
 
-async function most(trial: (n: number) => Promise<Attempt>, limit: number, hint?: Most): Promise<Most> {
+/** @param whole how many so many tokens would be enough for, where a load of more is granted no more tokens */
+async function most(
+  trial: (n: number) => Promise<Attempt>,
+  whole: (tokens: number) => number,
+  limit: number,
+  hint?: Most,
+): Promise<Most> {
   const nearest: typeof largest = async (holds, limit, hint) => {
     const isLikely = hint !== undefined && hint > 0 && hint <= limit;
     // With experts in host memory a load takes seconds, and what counting says is near enough if it loads.
@@ -239,7 +251,10 @@ async function most(trial: (n: number) => Promise<Attempt>, limit: number, hint?
       granted.kvTokens >= granted.sequences * blocksFor(granted.context) * KV_BLOCK_TOKENS
     );
   };
-  return { shared, whole: await nearest(isWhole, shared, hint?.whole) };
+  const granted = shared > 0 ? (await trial(shared)).granted : null;
+  // Tables grow with the limits, a little: the answer is near.
+  const near = granted === null ? undefined : Math.min(whole(granted.kvTokens), shared);
+  return { shared, whole: await nearest(isWhole, shared, hint?.whole ?? near) };
 }
 
 /** Windowed blocks that each slot has for itself. */
