@@ -380,6 +380,13 @@ export const MUTATIONS = [
     test: 'attention_combine',
   },
   {
+    name: 'the sink of few splits forgotten',
+    file: 'forge/attention_combine.h',
+    from: 'if (sink == LOWEST) {',
+    to: 'if (true) {',
+    test: 'attention_combine',
+  },
+  {
     name: 'ties to the higher id',
     file: 'forge/reduce.h',
     from: 'b.value == a.value && b.index < a.index',
