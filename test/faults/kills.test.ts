@@ -125,7 +125,7 @@ it.each(RUNS)(
 );
 
 describe('positions that are computed again behind a kill', () => {
-  // Of streams that have the same tokens so far, only one continues in their last block: no two of these have.
+  // Streams with the same tokens so far share their last block, and only one continues there: no two of these have.
   const streamed = (i: number) =>
     request({
       text: `${i} ${'the old fox ran to the sea '.repeat(1 + (i % 9))}`,
