@@ -1,4 +1,5 @@
-// Runs the full test tier: every suite below, one after the other, and appends one line to docs/evidence/full-run.md.
+// Runs the full test tier: every suite of full-test-suites.mjs, one after the other, and appends one line to
+// docs/evidence/full-run.md.
 //
 //   node tools/test-full.mjs [--only NAME,NAME] [--seed N] [--continue] [--fresh] [--list]
 //
@@ -14,6 +15,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { SUITES } from './full-test-suites.mjs';
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const folder = path.join(root, 'build', 'full-run');
@@ -23,11 +25,6 @@ const builtFile = path.join(folder, 'built');
 const evidence = path.join(root, 'docs', 'evidence', 'full-run.md');
 /** Seconds by test file: the order in which files start, test/support/slowest-first.ts. */
 const durationsFile = path.join(root, 'test', 'durations.json');
-const SHARDS = 4;
-const EMULATOR_SHARDS = 2;
-const MUTATION_SHARDS = 3;
-/** AMD targets whose reference kernels are compiled and counted too. */
-const REFERENCE_TARGETS = 'gfx942,gfx1030,gfx1100,gfx1201';
 
 const { values: options } = parseArgs({
   options: {
@@ -38,107 +35,6 @@ const { values: options } = parseArgs({
     list: { type: 'boolean', default: false },
   },
 });
-
-/**
- * A part of the run.
- *
- * @typedef {object} Suite
- * @property {string} name
- * @property {number} minutes time budget on two idle cores
- * @property {readonly string[]} commands run by a shell in the package's folder, in order
- * @property {() => string | undefined} [missing] why it cannot run here
- */
-
-/** @param {string} program */
-const has = (program) => {
-  try {
-    execFileSync('sh', ['-c', `command -v ${program}`], { stdio: 'ignore' });
-    return true;
-  } catch {
-    return false;
-  }
-};
-/** @param {string} program */
-const needs = (program) => () => (has(program) ? undefined : `${program} is not installed`);
-
-const missingEmulator = () => (process.env.TINYGRAD_DIR ? undefined : 'TINYGRAD_DIR is not set');
-
-/** Builds what the emulator runs, as far as it is not built yet. @param {string} options */
-const codeObjects = (options) =>
-  `if command -v clang-19 >/dev/null; then export HIPCC=clang-19; fi; node tools/build-kernels.mjs ${options} --target gfx942,gfx1100`;
-
-/** @type {readonly Suite[]} */
-const SUITES = [
-  {
-    name: 'build',
-    minutes: 15,
-    commands: [
-      'npm run build --silent',
-      'node tools/build-kernels.mjs --twins --target host,lanes',
-      'node tools/build-double.mjs',
-      // What the tests' HIP device runs, where there is the compiler.
-      'if command -v clang-19 >/dev/null; then HIPCC=clang-19 node tools/build-kernels.mjs --target gfx1100; fi',
-    ],
-  },
-  { name: 'check', minutes: 4, commands: ['npm run check --silent', 'npm run docs --silent -- --check'] },
-  {
-    name: 'targets',
-    minutes: 30,
-    missing: needs('clang-19'),
-    commands: [
-      'HIPCC=clang-19 npm run pack:check --silent',
-      'node tools/check-kernels.mjs --target all',
-      `HIPCC=clang-19 node tools/build-kernels.mjs --twins --target ${REFERENCE_TARGETS}`,
-      `node tools/check-kernels.mjs --target ${REFERENCE_TARGETS} --output build/all-kernels`,
-      `node tools/count-kernels.mjs --target ${REFERENCE_TARGETS}`,
-      'node tools/try-package.mjs --spoil',
-    ],
-  },
-  // Before the temporary folder is full: it measures time.
-  { name: 'clock', minutes: 12, commands: ['npx vitest run -c vitest.clock.config.ts'] },
-  {
-    name: 'clang-22',
-    minutes: 6,
-    missing: needs('clang-22'),
-    commands: [
-      'HIPCC=clang-22 node tools/build-kernels.mjs --twins --target gfx1100,gfx942 --output build/kernels-clang-22',
-      'node tools/check-kernels.mjs --target gfx1100,gfx942 --output build/kernels-clang-22',
-    ],
-  },
-  ...Array.from({ length: SHARDS }, (_, i) => ({
-    name: `tests-${i + 1}`,
-    minutes: 25,
-    commands: [`npx vitest run --shard=${i + 1}/${SHARDS}`],
-  })),
-  {
-    name: 'fuzz-masks',
-    minutes: 20,
-    missing: needs('g++'),
-    commands: ['nice -n 19 node tools/fuzz-masks.mjs --seed "$ROCMFORGE_SEED"'],
-  },
-  { name: 'clients', minutes: 20, commands: ['node bench/peers/clients.mjs'] },
-  { name: 'kernel-mutations', minutes: 60, commands: ['node tools/mutate-kernels.mjs --tier full'] },
-  ...Array.from({ length: MUTATION_SHARDS }, (_, i) => ({
-    name: `typescript-mutations-${i + 1}`,
-    minutes: 60,
-    commands: [`node tools/mutate-typescript.mjs --tier full --shard ${i + 1}/${MUTATION_SHARDS}`],
-  })),
-  ...Array.from({ length: EMULATOR_SHARDS }, (_, i) => ({
-    name: `emulator-${i + 1}`,
-    minutes: 45,
-    missing: missingEmulator,
-    commands: [
-      codeObjects('--twins'),
-      `npx vitest run -c vitest.emulator.config.ts --shard=${i + 1}/${EMULATOR_SHARDS}`,
-    ],
-  })),
-  {
-    name: 'emulator-models',
-    minutes: 30,
-    missing: missingEmulator,
-    commands: [codeObjects(''), 'node tools/verify-emulator.mjs'],
-  },
-];
 
 /**
  * Ends the run with one line on stderr.
@@ -232,7 +128,7 @@ function runCommand(command, log, seed, endsAt) {
 }
 
 /**
- * @param {Suite} suite
+ * @param {import('./full-test-suites.mjs').Suite} suite
  * @param {State} state
  * @returns {Promise<Outcome>}
  */

@@ -194,7 +194,7 @@ static __half *g_k, *g_v;
 struct Step {
   int heads, kv_heads, d, layers, slot_words, per_layer;
   std::vector<int> position, slot;
-  Buffer<float>*qkv, *out, *parts;
+  Buffer<float>*qkv, *out, *parts, *sinks;
   Buffer<int>*row_position, *row_slot, *slots, *tiles;
   int splits, n_tiles;
   float scale;
@@ -241,6 +241,7 @@ struct Step {
     qkv = new Buffer<float>(rows.size() * (heads + 2 * kv_heads) * d);
     out = new Buffer<float>(rows.size() * heads * d);
     parts = new Buffer<float>(with_parts ? rows.size() * heads * splits * (d + 2) : 1);
+    sinks = new Buffer<float>(std::vector<float>(heads, forge::LOWEST));
     row_position = new Buffer<int>(position);
     row_slot = new Buffer<int>(slot);
     slots = new Buffer<int>(words);
@@ -253,6 +254,7 @@ struct Step {
     delete qkv;
     delete out;
     delete parts;
+    delete sinks;
     delete row_position;
     delete row_slot;
     delete slots;
@@ -264,13 +266,13 @@ struct Step {
   void tile(int layer = 0) {
     auto kernel = d == 128 ? attention_tile_f16_d128 : attention_tile_f16_d64;
     launch(dim3(kv_heads, n_tiles), kernel, qkv->p, g_k, g_v, out->p, tiles->p, row_position->p, row_slot->p,
-           layer_slots(layer), slot_words, heads, kv_heads, scale);
+           layer_slots(layer), slot_words, sinks->p, heads, kv_heads, 0, scale, 0.0f);
   }
   void wide(int layer = 0) {
     auto kernel = d == 128 ? attention_wide_f16_d128 : attention_wide_f16_d64;
     launch_with(forge::ATTENTION_WIDE_THREADS, forge::ATTENTION_WIDE_LDS, dim3(kv_heads, n_tiles), kernel, qkv->p, g_k,
-                g_v, out->p, tiles->p, row_position->p, row_slot->p, layer_slots(layer), slot_words, heads, kv_heads,
-                scale);
+                g_v, out->p, tiles->p, row_position->p, row_slot->p, layer_slots(layer), slot_words, sinks->p, heads,
+                kv_heads, 0, scale);
   }
   void split(int layer = 0, int first = 0, int count = -1) {
     if (count < 0) count = rows();
@@ -278,13 +280,14 @@ struct Step {
     const int head_tiles = (heads / kv_heads + 15) / 16;
     launch(dim3(kv_heads * head_tiles, count, splits), kernel, qkv->p + size_t(first) * (heads + 2 * kv_heads) * d, g_k,
            g_v, parts->p, row_position->p + first, row_slot->p + first, layer_slots(layer), slot_words, heads, kv_heads,
-           head_tiles, splits, scale);
+           head_tiles, splits, 0, scale, 0.0f);
   }
   void combine(int first = 0, int count = -1) {
     if (count < 0) count = rows();
     launch(dim3((heads + forge::COMBINE_HEADS - 1) / forge::COMBINE_HEADS, count,
                 std::min((splits + forge::COMBINE_SPLITS - 1) / forge::COMBINE_SPLITS, forge::COMBINE_BLOCKS)),
-           ::attention_combine, parts->p, out->p + size_t(first) * heads * d, row_position->p + first, heads, d, splits);
+           ::attention_combine, parts->p, sinks->p, out->p + size_t(first) * heads * d, row_position->p + first, heads,
+           d, splits, 0);
   }
   double flops() const {
     double sum = 0;
@@ -377,10 +380,11 @@ static void compare(const std::string& what, int heads, int kv_heads, int d, con
       if (!(error <= worst_error)) worst_error = error;
     }
   char text[256];
-  snprintf(text, sizeof(text),
-           "%s: of %zu tiles/split differ in %zu, tiles/tiles of 5 in %zu, tiles/wide in %zu; error %.1e, %.0f %% of the "
-           "bound",
-           what.c_str(), whole.size(), differ, differ_tiles, differ_wide, worst_error, 100 * worst);
+  snprintf(
+      text, sizeof(text),
+      "%s: of %zu tiles/split differ in %zu, tiles/tiles of 5 in %zu, tiles/wide in %zu; error %.1e, %.0f %% of the "
+      "bound",
+      what.c_str(), whole.size(), differ, differ_tiles, differ_wide, worst_error, 100 * worst);
   verdict(differ == 0 && differ_tiles == 0 && differ_wide == 0 && worst <= 1.0, text);
 }
 

@@ -40,7 +40,7 @@
     }                                                \
   } while (0)
 using namespace forge;
-constexpr int ROWS = 64, SLOT_WORDS = SLOT_BLOCK_TABLE + 8, ENTRIES = 300, HISTORY = 1024, TOP = 20, OUT = 2 + 2 * TOP;
+constexpr int ROWS = 64, SLOT_WORDS = SLOT_BLOCK_TABLE + 8, ENTRIES = 300, HISTORY = 1024, TOP = 20, OUT = 3 + 2 * TOP;
 constexpr int REPEATS = 20, REPLAYS = 15;
 
 template <class T>
@@ -92,6 +92,7 @@ int main(int argc, char** argv) {
   for (int i = 0; i < ROWS; i++) order[i] = i;
   float *flat_d = device(flat), *peaked_d = device(peaked), *adjusted = device(std::vector<float>(flat.size()));
   int32_t *sample_row = device(order), *row_slot = device(order), *row_position = device(position);
+  int32_t *row_token = device(std::vector<int32_t>(ROWS)), *draws = device(std::vector<int32_t>(1));
   int32_t* biases = device(std::vector<int32_t>(size_t(ROWS) * (1 + 2 * ENTRIES)));
   int32_t* history = device(std::vector<int32_t>(size_t(ROWS) * (1 + 2 * HISTORY)));
   int32_t* slots = device(std::vector<int32_t>(size_t(ROWS) * SLOT_WORDS));
@@ -134,6 +135,7 @@ int main(int argc, char** argv) {
         w[SLOT_REPETITION_PENALTY] = bits(1.0f);
       }
       CHECK(cudaMemcpy(slots, words.data(), words.size() * 4, cudaMemcpyHostToDevice));
+      CHECK(cudaMemcpy(draws, &rows, 4, cudaMemcpyHostToDevice));
       CHECK(cudaMemset(output, 0, size_t(ROWS) * OUT * 4));
       CHECK(cudaMemset(history, 0, size_t(ROWS) * (1 + 2 * HISTORY) * 4));
       const float* logits = c.peaked ? peaked_d : flat_d;
@@ -141,7 +143,7 @@ int main(int argc, char** argv) {
       const dim3 filtering(FILTER_PARTS, rows);
       const std::pair<const char*, std::function<void()>> kernels[] = {
           {"copy_adjusted", [&] { launch(copy_adjusted, shared, stream, logits, adjusted, sample_row, row_slot, slots, biases, SLOT_WORDS, ENTRIES, vocabulary); }},
-          {"penalties", [&] { launch(penalties, one, stream, adjusted, sample_row, row_slot, slots, history, SLOT_WORDS, HISTORY, vocabulary); }},
+          {"penalties", [&] { launch(penalties, one, stream, adjusted, sample_row, row_slot, row_token, slots, history, SLOT_WORDS, HISTORY, vocabulary); }},
           {"logit_bias", [&] { launch(logit_bias, one, stream, adjusted, sample_row, row_slot, biases, ENTRIES, vocabulary); }},
           {"sample_best", [&] { launch(sample_best, shared, stream, logits, adjusted, sample_row, row_slot, slots, biases, parts, SLOT_WORDS, ENTRIES, vocabulary); }},
           {"sample_bins", [&] { launch(sample_bins, filtering, stream, logits, adjusted, sample_row, row_slot, slots, biases, parts, filters, SLOT_WORDS, ENTRIES, vocabulary); }},
@@ -149,9 +151,9 @@ int main(int argc, char** argv) {
           {"sample_filter", [&] { launch(sample_filter, one, stream, logits, adjusted, sample_row, row_slot, slots, biases, parts, filters, SLOT_WORDS, ENTRIES, vocabulary); }},
           {"sample_draw", [&] { launch(sample_draw, shared, stream, logits, adjusted, sample_row, row_slot, row_position, slots, biases, parts, filters, SLOT_WORDS, ENTRIES, vocabulary); }},
           {"sample_pick", [&] { launch(sample_pick, one, stream, sample_row, row_slot, slots, parts, output, SLOT_WORDS, OUT); }},
-          {"token_history", [&] { launch(token_history, one, stream, sample_row, row_slot, slots, history, SLOT_WORDS, HISTORY); }},
+          {"token_history", [&] { launch(token_history, one, stream, draws, sample_row, row_slot, row_token, output, history, OUT, HISTORY); }},
           {"likeliest_parts", [&] { launch(likeliest_parts, shared, stream, logits, sample_row, row_slot, slots, likeliest, SLOT_WORDS, TOP, vocabulary); }},
-          {"log_softmax_merge", [&] { launch(log_softmax_merge, one, stream, logits, sample_row, row_slot, slots, likeliest, output, SLOT_WORDS, TOP, vocabulary); }},
+          {"log_softmax_merge", [&] { launch(log_softmax_merge, one, stream, logits, sample_row, row_slot, slots, biases, likeliest, output, SLOT_WORDS, ENTRIES, TOP, vocabulary); }},
       };
       const auto timed = [&](const std::function<void()>& step) {
         cudaGraph_t graph;

@@ -140,7 +140,7 @@ struct HeldRow {
   Floats4 pieces[PIECES];
 };
 // Index of this thread's first element of piece p.
-DEVICE int held_at(int p) { return 4 * (thread_id() + p * BLOCK); }
+DEVICE int held_at(int p) { return 4 * thread_id() + p * 4 * BLOCK; }
 
 template <int PIECES>
 DEVICE void load_held(HeldRow<PIECES>& held, const float* row, int hidden) {

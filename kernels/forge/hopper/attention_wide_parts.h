@@ -112,6 +112,14 @@ DEVICE void attention_wide_parts(Dim3 block, const float* __restrict qkv, const 
   });
   show_fetched();
   group_sync(1, BLOCK);
+  const auto head_of = [&](int query) { return kv_head * group + query % group; };
+  // Loaded early: at its end a block would wait for memory.
+  float sink[QUERIES_HELD];
+  UNROLL
+  for (int h = 0; h < QUERIES_HELD; h++) {
+    const int at = first_query + held_query(h);
+    sink[h] = at < queries ? sinks[head_of(at)] : LOWEST;
+  }
   QueryStats stats;
   clear(stats);
   WideSum<PART> totals;
@@ -177,9 +185,8 @@ DEVICE void attention_wide_parts(Dim3 block, const float* __restrict qkv, const 
   for (int h = 0; h < QUERIES_HELD; h++) {
     const int at = first_query + held_query(h);
     if (at >= queries) continue;
-    const int head = kv_head * group + at % group;
-    const size_t place = static_cast<size_t>(first_row + at / group) * heads + head;
-    const CombineFactors factors = combine_sink(stats.largest[h], stats.sum[h], sinks[head]);
+    const size_t place = static_cast<size_t>(first_row + at / group) * heads + head_of(at);
+    const CombineFactors factors = combine_sink(stats.largest[h], stats.sum[h], sink[h]);
     const float inverse = inverse_of(stats.sum[h]);
     const auto value = [&](int i) { return combine_value(totals.values[i], 0.0f, factors) * inverse; };
     UNROLL

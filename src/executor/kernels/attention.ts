@@ -29,6 +29,7 @@ import {
   type KvCacheType,
   LARGE_HEAD_DIMS,
   PAGED_HEAD_DIMS,
+  plainScoringArguments,
   qkvOf,
   readCache,
   rowArguments,
@@ -172,25 +173,24 @@ export const attentionTileColumns = (type: TileType, headDim: number) =>
  * Tiles are as those of flash_attention_causal: `[tiles, 2]`, first row and number of rows, which are consecutive
  * positions of one slot; at most {@link attentionTileRows}.
  */
-const tileVariant = (type: TileCacheType, headDim: number) =>
-  ({
-    arguments: [
-      aligned(16, qkvOf(`${headDim}`)),
-      readCache('k_cache', type, `${headDim}`, 16),
-      readCache('v_cache', type, `${headDim}`, 16),
-      output('out', 'f32', 'tokens', 'heads', `${headDim}`),
-      input('tiles', 'i32', 'tiles', '2'),
-      ...rowArguments,
-      sinksOf,
-      i32('heads'),
-      i32('kv_heads'),
-      ...scoringArguments,
-    ],
-    grid: [{ of: 'kv_heads' }, { of: 'tiles' }],
-    multiples: [['heads', 'kv_heads']],
-    order: ORDER.chunks,
-    tolerance: TILE_TOLERANCE,
-  }) as const;
+const tileArguments = (type: TileCacheType, headDim: number) =>
+  [
+    aligned(16, qkvOf(`${headDim}`)),
+    readCache('k_cache', type, `${headDim}`, 16),
+    readCache('v_cache', type, `${headDim}`, 16),
+    output('out', 'f32', 'tokens', 'heads', `${headDim}`),
+    input('tiles', 'i32', 'tiles', '2'),
+    ...rowArguments,
+    sinksOf,
+    i32('heads'),
+    i32('kv_heads'),
+  ] as const;
+const TILE_FORM = {
+  grid: [{ of: 'kv_heads' }, { of: 'tiles' }],
+  multiples: [['heads', 'kv_heads']],
+  order: ORDER.chunks,
+  tolerance: TILE_TOLERANCE,
+} as const;
 
 export const attentionTile = (type: TileCacheType, headDim: number) =>
   defineKernel({
@@ -198,19 +198,34 @@ export const attentionTile = (type: TileCacheType, headDim: number) =>
     source: type === 'f16' ? 'attention_tile.hip' : 'attention_tile_q8_0.hip',
     on: type === 'f16' && WIDE_HEAD_DIMS.includes(headDim) ? 'portable' : 'gpu',
     summary: 'causal attention of tiles of consecutive rows of one slot on matrix units',
-    ...tileVariant(type, headDim),
+    arguments: [...tileArguments(type, headDim), ...scoringArguments],
+    ...TILE_FORM,
   });
 
-/** attention_tile of an f16 cache on Hopper, with the same bits. */
+const wideForm = (headDim: number) =>
+  ({
+    source: 'hopper/attention_wide.hip',
+    on: 'hopper',
+    threads: ATTENTION_WIDE_THREADS,
+    dynamicSharedBytes: headDim > 128 ? ATTENTION_WIDE_PARTS_LDS : ATTENTION_WIDE_LDS,
+    ...TILE_FORM,
+  }) as const;
+
+/** attention_tile of an f16 cache on Hopper, with the same bits, for scores that are not softcapped. */
 export const attentionWide = (headDim: number) =>
   defineKernel({
     name: `attention_wide_f16_d${headDim}`,
-    source: 'hopper/attention_wide.hip',
-    on: 'hopper',
+    summary: 'attention_tile on Hopper’s matrix units, scores not softcapped',
+    arguments: [...tileArguments('f16', headDim), ...plainScoringArguments],
+    ...wideForm(headDim),
+  });
+
+export const attentionWideSoftcapped = (headDim: number) =>
+  defineKernel({
+    name: `attention_wide_softcapped_f16_d${headDim}`,
     summary: 'attention_tile on Hopper’s matrix units',
-    threads: ATTENTION_WIDE_THREADS,
-    dynamicSharedBytes: headDim > 128 ? ATTENTION_WIDE_PARTS_LDS : ATTENTION_WIDE_LDS,
-    ...tileVariant('f16', headDim),
+    arguments: [...tileArguments('f16', headDim), ...scoringArguments],
+    ...wideForm(headDim),
   });
 
 /** Heads of attention: query heads in groups that share a KV head. */
@@ -297,8 +312,9 @@ export function launchAttentionTile(
   }
   launchCombine(launch, combined, out, attended, { tokens, splits: counts.splits }, several);
   const isWide = device === 'hopper' && type === 'f16' && WIDE_HEAD_DIMS.includes(headDim);
-  const tile = isWide ? attentionWide(headDim) : attentionTile(type, headDim);
-  launch(tile, values, { ...dims, tokens: counts.tokens, tiles: counts.tiles });
+  const tiled = { ...dims, tokens: counts.tokens, tiles: counts.tiles };
+  if (isWide && values.softcap === 0) launch(attentionWide(headDim), values, tiled);
+  else launch(isWide ? attentionWideSoftcapped(headDim) : attentionTile(type, headDim), values, tiled);
   // Steps that split no context round the tiles' rows in a launch of their own: there are many of them.
   const unsplit = { count: counts.splitRows, atMost: 0 };
   if (attended !== undefined) launchAttended(launch, out, heads * headDim, attended, counts.tokens, unsplit);
@@ -307,7 +323,7 @@ export function launchAttentionTile(
 export const attentionContracts: readonly KernelContract[] = [
   ...PAGED_HEAD_DIMS.flatMap((headDim) => FLOAT_TYPES.map((type) => attentionPaged(type, headDim))),
   ...KV_Q8_HEAD_DIMS.map((headDim) => attentionPaged('q8_0', headDim)),
-  ...WIDE_HEAD_DIMS.map(attentionWide),
+  ...WIDE_HEAD_DIMS.flatMap((headDim) => [attentionWide(headDim), attentionWideSoftcapped(headDim)]),
   ...FUSED_HEAD_DIMS.flatMap((headDim) => TILE_TYPES.map((type) => attentionTileColumns(type, headDim))),
   ...FUSED_HEAD_DIMS.flatMap((headDim) => [attentionTileSplitRotated(headDim), attentionTileSplitNormed(headDim)]),
   ...TILE_HEAD_DIMS.flatMap((headDim) => [attentionTileSplit('f16', headDim), attentionTile('f16', headDim)]),

@@ -58,6 +58,8 @@ export const rowArguments = [
  * that a row attends to (0: all).
  */
 export const scoringArguments = [i32('window'), f32('scale'), f32('softcap')] as const;
+/** The same where scores are not softcapped. */
+export const plainScoringArguments = [i32('window'), f32('scale')] as const;
 
 /** The sink of a head that has none, which changes no bit: LOWEST of `forge/device.h`. */
 export const NO_SINK = Math.fround(-3e38);

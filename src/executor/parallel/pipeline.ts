@@ -66,8 +66,12 @@ export class Pipeline implements ModelDevices {
       const answer = isLast ? pass.answer : pass.answer.subarray(headerOf(pass, i));
       const own: NativeStep = {
         plan: isLast && !pass.isSampled ? (planParts as PlanParts).forward : plan,
-        ...{ step, counts, recurring, input: new Uint8Array(input.buffer, input.byteOffset, input.byteLength) },
-        ...{ deviceInput: tables.device.address, deviceOutput: tables.answer.address },
+        step,
+        counts,
+        recurring,
+        input: new Uint8Array(input.buffer, input.byteOffset, input.byteLength),
+        deviceInput: tables.device.address,
+        deviceOutput: tables.answer.address,
         output: bytesOf(answer, words),
         begins: i === 0 && pass.isFirst,
         ends: isLast && pass.isLast,
