@@ -226,7 +226,7 @@ export class Automata {
 
   /** @param alternatives by id, each once */
   #regex(alternatives: readonly Term[], isStart: boolean): Node {
-    const key = `${isStart ? '^' : ''}${alternatives.map(({ id }) => id).join()}`;
+    const key = `${isStart ? '^' : ''}${idsOf(alternatives)}`;
     const known = this.#regexes.get(key);
     if (known !== undefined) return known;
     const accepts = alternatives.some((term) => this.terms.mayEnd(term, isStart));
@@ -252,7 +252,7 @@ export class Automata {
     const known = new Map<string, Node>();
     const edges = new EdgeList();
     behind.forEach((terms, interval) => {
-      const key = terms.map(({ id }) => id).join();
+      const key = idsOf(terms);
       let to = known.get(key);
       if (to === undefined) {
         to = this.#regex(this.terms.alternatives(terms), false);
@@ -263,3 +263,6 @@ export class Automata {
     return edges;
   }
 }
+
+const idsOf = (terms: readonly Term[]): string =>
+  terms.length === 1 ? String(terms[0]!.id) : terms.map(({ id }) => id).join();

@@ -69,7 +69,9 @@ class Translation {
     const { automata } = this.grammar;
     const single = (state: Automaton) => {
       const steps = automata.steps(state);
-      return steps.size === 1 ? [...steps][0] : undefined;
+      if (steps.size !== 1) return undefined;
+      const [step] = steps;
+      return step;
     };
     const set = single(first)?.[1];
     if (set === undefined) return undefined;

@@ -82,7 +82,8 @@ export class EdgeList implements Edges {
 
 /** Index of the interval that a number is in. */
 export function intervalOf(starts: readonly number[], number: number): number {
-  let [low, high] = [0, starts.length - 1];
+  let low = 0;
+  let high = starts.length - 1;
   while (low < high) {
     const middle = (low + high + 1) >> 1;
     if (starts[middle]! <= number) low = middle;
@@ -93,23 +94,21 @@ export function intervalOf(starts: readonly number[], number: number): number {
 
 /** Numbers at which sets begin or end. */
 export function bordersOf(followers: readonly Follower[]): number[] {
-  const borders = new Set([0]);
+  const borders = [0];
   for (const { set } of followers) {
-    for (let i = 0; i < set.length; i += 2) {
-      borders.add(numberOf(set[i]!));
-      borders.add(numberOf(set[i + 1]!) + 1);
-    }
+    for (let i = 0; i < set.length; i += 2) borders.push(numberOf(set[i]!), numberOf(set[i + 1]!) + 1);
   }
-  borders.delete(LAST + 1);
-  return [...borders].sort((a, b) => a - b);
+  borders.sort((a, b) => a - b);
+  return borders.filter((border, i) => border <= LAST && border !== borders[i - 1]);
 }
 
 /** Edges to what `both` makes of the states that two lists lead to. */
 export function merged(a: Edges, b: Edges, both: (x: Node, y: Node) => Node): Edges {
   const edges = new EdgeList();
-  for (let [i, j, start] = [0, 0, 0]; start <= LAST; ) {
+  for (let i = 0, j = 0, start = 0; start <= LAST; ) {
     edges.add(start, both(a.to[i]!, b.to[j]!));
-    const [nextA, nextB] = [a.starts[i + 1] ?? LAST + 1, b.starts[j + 1] ?? LAST + 1];
+    const nextA = a.starts[i + 1] ?? LAST + 1;
+    const nextB = b.starts[j + 1] ?? LAST + 1;
     start = Math.min(nextA, nextB);
     if (nextA === start) i++;
     if (nextB === start) j++;
@@ -122,7 +121,8 @@ export function stepsOf({ edges }: Node): ReadonlyMap<Node, CodePointSet> {
   const found = new Map<Node, number[]>();
   edges.to.forEach((to, interval) => {
     if (to.isAlive !== true) return;
-    const [first, last] = [edges.starts[interval]!, (edges.starts[interval + 1] ?? LAST + 1) - 1];
+    const first = edges.starts[interval]!;
+    const last = (edges.starts[interval + 1] ?? LAST + 1) - 1;
     let set = found.get(to);
     if (set === undefined) {
       set = [];

@@ -28,7 +28,7 @@ function unionOfTwo(a: CodePointSet, b: CodePointSet): CodePointSet {
   if (a.length === 0) return b;
   if (b.length === 0) return a;
   const ranges: number[] = [];
-  for (let [i, j] = [0, 0]; i < a.length || j < b.length; ) {
+  for (let i = 0, j = 0; i < a.length || j < b.length; ) {
     if (j >= b.length || (i < a.length && a[i]! <= b[j]!)) ranges.push(a[i++]!, a[i++]!);
     else ranges.push(b[j++]!, b[j++]!);
   }
@@ -39,7 +39,8 @@ function unionOfTwo(a: CodePointSet, b: CodePointSet): CodePointSet {
 function merged(ranges: CodePointSet): CodePointSet {
   const apart: number[] = [];
   for (let index = 0; index < ranges.length; index += 2) {
-    const [first, last] = [ranges[index]!, ranges[index + 1]!];
+    const first = ranges[index]!;
+    const last = ranges[index + 1]!;
     const end = apart.length - 1;
     if (end > 0 && first <= apart[end]! + 1) apart[end] = Math.max(apart[end]!, last);
     else apart.push(first, last);
@@ -63,8 +64,9 @@ export function complement(set: CodePointSet): CodePointSet {
 /** Scalar values in both. */
 export function intersection(a: CodePointSet, b: CodePointSet): CodePointSet {
   const both: number[] = [];
-  for (let [i, j] = [0, 0]; i < a.length && j < b.length; ) {
-    const [first, last] = [Math.max(a[i]!, b[j]!), Math.min(a[i + 1]!, b[j + 1]!)];
+  for (let i = 0, j = 0; i < a.length && j < b.length; ) {
+    const first = Math.max(a[i]!, b[j]!);
+    const last = Math.min(a[i + 1]!, b[j + 1]!);
     if (first <= last) both.push(first, last);
     if (a[i + 1]! < b[j + 1]!) i += 2;
     else j += 2;
@@ -73,7 +75,8 @@ export function intersection(a: CodePointSet, b: CodePointSet): CodePointSet {
 }
 
 export function has(set: CodePointSet, codePoint: number): boolean {
-  let [low, high] = [0, set.length / 2];
+  let low = 0;
+  let high = set.length / 2;
   while (low < high) {
     const middle = (low + high) >> 1;
     if (set[2 * middle + 1]! < codePoint) low = middle + 1;

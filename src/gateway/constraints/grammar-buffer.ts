@@ -22,7 +22,7 @@ function write(expression: Expression, numbers: ReadonlyMap<string, number>, to:
   switch (expression.kind) {
     case 'text':
       to.number(TAGS.text);
-      to.bytes(Buffer.from(expression.text));
+      to.text(expression.text);
       break;
     case 'special': {
       const mark = Uint8Array.of(SPECIAL_TOKEN_BYTE);
@@ -71,6 +71,22 @@ class Writer {
     let rest = value;
     for (; rest >= 0x80; rest >>>= 7) this.buffer[this.length++] = (rest & 0x7f) | 0x80;
     this.buffer[this.length++] = rest;
+  }
+
+  /** As {@link Writer.bytes} its UTF-8. */
+  text(value: string): void {
+    this.reserve(5 + value.length);
+    const before = this.length;
+    this.number(value.length);
+    for (let i = 0; i < value.length; i++) {
+      const unit = value.charCodeAt(i);
+      if (unit >= 0x80) {
+        this.length = before;
+        this.bytes(Buffer.from(value));
+        return;
+      }
+      this.buffer[this.length++] = unit;
+    }
   }
 
   bytes(value: Uint8Array): void {

@@ -154,16 +154,27 @@ export class Grammar {
 
   /** The rules that produce at least one text: the least fixed point. */
   #finishable(): Set<string> {
+    const finishable = new Set<string>();
+    let open = [...this.#rules.keys()];
+    // Rules mostly come before those that they refer to: few are left behind two passes from the end.
+    for (let pass = 0; pass < 2; pass++) {
+      const left: string[] = [];
+      for (let i = open.length - 1; i >= 0; i--) {
+        const name = open[i]!;
+        this.work.spend(1);
+        if (canFinish(this.#rules.get(name)!, finishable)) finishable.add(name);
+        else left.push(name);
+      }
+      open = left.reverse();
+    }
     const users = new Map<string, string[]>();
-    for (const [name, content] of this.#rules) {
-      eachRule(content, (used) => {
+    for (const name of open) {
+      eachRule(this.#rules.get(name)!, (used) => {
         const known = users.get(used);
         if (known === undefined) users.set(used, [name]);
         else if (known.at(-1) !== name) known.push(name);
       });
     }
-    const finishable = new Set<string>();
-    const open = [...this.#rules.keys()];
     for (let name = open.pop(); name !== undefined; name = open.pop()) {
       this.work.spend(1);
       if (finishable.has(name) || !canFinish(this.#rules.get(name)!, finishable)) continue;

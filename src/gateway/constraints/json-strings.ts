@@ -35,6 +35,8 @@ function oneOf(letters: string): CodePointSet {
  * a pattern would have to know both.
  */
 export function writtenInJson(set: CodePointSet, grammar: Grammar): Expression {
+  const isOne = set.length === 2 && set[0] === set[1];
+  if (isOne && has(plainIn(grammar), set[0]!)) return characters(set);
   const plain = intersection(set, plainIn(grammar));
   const options = plain.length > 0 ? [characters(plain)] : [];
   if (grammar.strings !== 'plain' && has(set, ANGLE)) options.push(text('\\u003c'));

@@ -42,6 +42,8 @@ export class RegexTerms {
   readonly #sequences = new Map<number, Term>();
   #count = 0;
   readonly #sets = new Map<CodePointSet, Term>();
+  readonly #characters = new Map<number, Term>();
+  readonly #texts = new Map<string, Term>();
   readonly nothing: Term;
   readonly empty: Term;
   readonly anyCharacter: Term;
@@ -76,7 +78,12 @@ export class RegexTerms {
   }
 
   text(value: string): Term {
-    return this.sequenceOf(Array.from(value, (character) => this.#character(character.codePointAt(0)!)));
+    let term = this.#texts.get(value);
+    if (term === undefined) {
+      term = this.sequenceOf(Array.from(value, (character) => this.#character(character.codePointAt(0)!)));
+      this.#texts.set(value, term);
+    }
+    return term;
   }
 
   set(set: CodePointSet): Term {
@@ -90,8 +97,12 @@ export class RegexTerms {
   }
 
   #character(codePoint: number): Term {
-    const key = `[${codePoint},${codePoint}`;
-    return this.#known.get(key) ?? this.set([codePoint, codePoint]);
+    let term = this.#characters.get(codePoint);
+    if (term === undefined) {
+      term = this.set([codePoint, codePoint]);
+      this.#characters.set(codePoint, term);
+    }
+    return term;
   }
 
   sequenceOf(parts: readonly Term[]): Term {
@@ -198,7 +209,9 @@ export class RegexTerms {
   /** Adds what a term's texts begin with, and what follows each: `rest` behind the term. */
   follow(from: Term, behind: Term, isStart: boolean, to: Follower[]): void {
     const passes = (term: Term) => (term.empty & (isStart ? AT_START : IN_TEXT)) !== 0;
-    for (let [term, rest] = [from, behind]; ; ) {
+    let term = from;
+    let rest = behind;
+    for (;;) {
       this.work.spend(1);
       switch (term.kind) {
         case 'set':

@@ -41,7 +41,8 @@ export class SchemaDocument {
     const { isLegacy, idKeyword } = dialectOf(schema);
     this.isLegacy = isLegacy;
     // Keys of the parsed text: a key may be spelled with escapes.
-    this.hasUnevaluated = /"unevaluated(Items|Properties)"/.test(jsonText(schema));
+    const mayHave = source.includes('unevaluated') || source.includes('\\u');
+    this.hasUnevaluated = mayHave && /"unevaluated(Items|Properties)"/.test(jsonText(schema));
     this.always = this.#node(true, '', BASE);
     this.never = this.#node(false, '', BASE);
     this.root = this.#index(schema, '', BASE, idKeyword);

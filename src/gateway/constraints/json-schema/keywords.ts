@@ -97,12 +97,20 @@ export function complaintOf(keyword: string): string | undefined {
 /** Shorter names are too close to each other. */
 const LEAST_LETTERS = 6;
 const RESTRICTING = [...APPLICATORS.keys(), ...ASSERTIONS].filter(({ length }) => length >= LEAST_LETTERS);
+const IN_SMALL_LETTERS = new Map(RESTRICTING.map((keyword) => [keyword.toLowerCase(), keyword]));
+/** Results of {@link misspelled} by name: `description` is in each schema of a large document. */
+const MISSPELLED = new Map<string, string | undefined>();
+const MOST_MISSPELLED = 1024;
 
 /** The keyword that a name is one mistake from, or that it is in letters of another case. */
 function misspelled(name: string): string | undefined {
   const isKnown = APPLICATORS.has(name) || ASSERTIONS.has(name);
   if (isKnown || name.length < LEAST_LETTERS || /^(x-|_)/.test(name)) return undefined;
-  return RESTRICTING.find((keyword) => keyword.toLowerCase() === name.toLowerCase() || isOneEditFrom(keyword, name));
+  if (MISSPELLED.has(name)) return MISSPELLED.get(name);
+  const meant = IN_SMALL_LETTERS.get(name.toLowerCase()) ?? RESTRICTING.find((keyword) => isOneEditFrom(keyword, name));
+  if (MISSPELLED.size === MOST_MISSPELLED) MISSPELLED.clear();
+  MISSPELLED.set(name, meant);
+  return meant;
 }
 
 /** True if one letter is another, missing or too many, or two neighbours have changed places. */

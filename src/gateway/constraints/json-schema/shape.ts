@@ -95,10 +95,14 @@ export const ANY_VALUE: Shape = {
 
 /** Literals of both, each once. */
 export function conjoin(...conjunctions: readonly Conjunction[]): Conjunction {
-  const known = new Map<string, Literal>();
-  for (const literal of conjunctions.flat()) {
-    if (isFalse(literal)) return [literal];
-    if (!isTrue(literal)) known.set(`${literal.isNegated}${literal.node.id}`, literal);
+  const [only] = conjunctions;
+  if (only !== undefined && conjunctions.length === 1 && only.length === 1 && !isTrue(only[0]!)) return only;
+  const known = new Map<number, Literal>();
+  for (const conjunction of conjunctions) {
+    for (const literal of conjunction) {
+      if (isFalse(literal)) return [literal];
+      if (!isTrue(literal)) known.set(2 * literal.node.id + Number(literal.isNegated), literal);
+    }
   }
   return [...known.values()];
 }
@@ -250,6 +254,7 @@ export function valueAt({ layers }: ObjectShape, name: string): Conjunction {
   return conjoin(
     ...layers.map(({ properties, patterns, additional }) => {
       const named = properties.get(name);
+      if (patterns.length === 0) return named ?? additional ?? [];
       const matching = patterns.filter(({ names }) => names.has(name)).map(({ value }) => value);
       const found = named === undefined ? matching : [named, ...matching];
       return found.length > 0 ? conjoin(...found) : (additional ?? []);
