@@ -5,11 +5,11 @@
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
-import { grammarBuffer } from '../dist/gateway/constraints/grammar-buffer.js';
 import { grammarOf } from '../dist/gateway/constraints/grammar-of.js';
 import { maskAddon } from '../dist/gateway/matching/mask-addon.js';
 import { vocabularyOf } from '../dist/gateway/matching/vocabulary.js';
 import { createTokenizer } from '../dist/gateway/tokenizer/tokenizer.js';
+import { grammarBuffer } from '../dist/lib/grammar/grammar-buffer.js';
 import { FileByteSource } from '../dist/shared/gguf/byte-source.js';
 import { readGguf } from '../dist/shared/gguf/reader.js';
 import { benchArguments } from './arguments.mjs';

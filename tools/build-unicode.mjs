@@ -1,4 +1,4 @@
-// Writes src/gateway/tokenizer/unicode-table.ts: the general categories and White_Space of the Unicode version that
+// Writes src/lib/unicode/unicode-table.ts: the general categories and White_Space of the Unicode version that
 // llama.cpp's own table has (src/unicode-data.cpp, equal on all 1,114,112 code points).
 //
 //     npm install --no-save @unicode/unicode-15.1.0@2.0.7
@@ -10,7 +10,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
 const VERSION = '15.1.0';
-const FILE = fileURLToPath(new URL('../src/gateway/tokenizer/unicode-table.ts', import.meta.url));
+const FILE = fileURLToPath(new URL('../src/lib/unicode/unicode-table.ts', import.meta.url));
 const LINE = 100;
 
 /** Letter of a class in the table, and the properties that make it. A is for everything else. */
@@ -55,6 +55,6 @@ ${lines.join('')}].join('');
 
 if (!process.argv.includes('--check')) writeFileSync(FILE, text);
 else if (readFileSync(FILE, 'utf8') !== text) {
-  console.error('src/gateway/tokenizer/unicode-table.ts is not what tools/build-unicode.mjs writes');
+  console.error('src/lib/unicode/unicode-table.ts is not what tools/build-unicode.mjs writes');
   process.exitCode = 1;
 }

@@ -7,14 +7,18 @@ const GATEWAY_ORDER = ['tokenizer', 'chat', 'constraints', 'matching', 'trust', 
 
 /** Folders of `src/` beside itself that each may import. */
 const MAY_IMPORT = {
-  shared: [],
-  executor: ['shared'],
-  gateway: ['shared'],
+  lib: [],
+  shared: ['lib'],
+  executor: ['lib', 'shared'],
+  gateway: ['lib', 'shared'],
   client: ['shared'],
   // It runs in browsers.
   page: [],
-  cli: ['shared', 'executor', 'gateway', 'client'],
+  cli: ['lib', 'shared', 'executor', 'gateway', 'client'],
 };
+
+/** Libraries of `src/lib/`, each of which may import those before it. */
+const LIBRARIES = ['json', 'unicode', 'jinja', 'grammar'];
 
 /**
  * Complaints about the imports of a source tree, a sentence each.
@@ -96,12 +100,13 @@ function complaintsOf({ file, target, isPackage, names }) {
   if (to.area !== from.area) {
     return MAY_IMPORT[from.area].includes(to.area) ? [] : complaint(`src/${from.area} may not import src/${to.area}`);
   }
-  if (from.area !== 'gateway' || from.folder === undefined) return [];
-  const own = GATEWAY_ORDER.indexOf(from.folder);
-  if (own < 0) return complaint(`no rule says what src/gateway/${from.folder} may import`);
-  const other = to.folder === undefined ? GATEWAY_ORDER.length : GATEWAY_ORDER.indexOf(to.folder);
+  const order = { gateway: GATEWAY_ORDER, lib: LIBRARIES }[from.area];
+  if (order === undefined || from.folder === undefined) return [];
+  const own = order.indexOf(from.folder);
+  if (own < 0) return complaint(`no rule says what src/${from.area}/${from.folder} may import`);
+  const other = to.folder === undefined ? order.length : order.indexOf(to.folder);
   if (other <= own) return [];
-  return complaint(`imports point to an earlier one of ${GATEWAY_ORDER.join(', ')}`);
+  return complaint(`imports point to an earlier one of ${order.join(', ')}`);
 }
 
 /**

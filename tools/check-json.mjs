@@ -1,10 +1,10 @@
 // Files that may call JSON.parse: it rounds numbers and reorders keys, so that what a client sends is read by
-// src/shared/exact-json.ts.
+// src/lib/json/exact-json.ts.
 import ts from '@typescript/typescript6';
 
 /** Files that call JSON.parse, by path from the repository's root, and why nothing of a client's is lost there. */
 export const MAY_PARSE = {
-  'src/shared/exact-json.ts': 'unescapes one string',
+  'src/lib/json/exact-json.ts': 'unescapes one string',
   'src/gateway/chat/answer/json-call.ts': 'unescapes one string',
   'src/shared/fault-log.ts': "the gateway's own file",
   'src/shared/package.ts': 'package.json',
@@ -48,7 +48,7 @@ export function jsonComplaints(sources, mayParse = MAY_PARSE) {
     }
     for (const line of lines) {
       complaints.push(
-        `${file}:${line} calls JSON.parse, which rounds numbers; call parseJson of src/shared/exact-json.ts, or give a reason in tools/check-json.mjs`,
+        `${file}:${line} calls JSON.parse, which rounds numbers; call parseJson of src/lib/json/exact-json.ts, or give a reason in tools/check-json.mjs`,
       );
     }
   }

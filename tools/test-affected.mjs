@@ -27,6 +27,10 @@ const PROCESS_TESTS = [
   { from: 'src/gateway/api/', tests: /^test\/(gateway\/api|client|e2e\/(every-api|generation))/ },
   { from: 'src/gateway/', tests: /^test\/(e2e\/(constraints|every-api|generation|schedules)|faults\/(kills|poison))/ },
   { from: 'src/executor/', tests: /^test\/(e2e\/(generation|parity|state-snapshots)|faults\/(executor-faults|kills))/ },
+  {
+    from: 'src/lib/',
+    tests: /^test\/(gateway\/(chat|constraints|tokenizer)|shared\/gguf|e2e\/(constraints|generation))/,
+  },
   { from: 'src/shared/', tests: /^test\/(e2e\/(generation|every-api)|faults\/kills)/ },
   { from: 'native/', tests: /^test\/(executor\/|device\/|e2e\/generation|faults\/(fault-record|kills))/ },
   { from: 'proto/', tests: /^test\/(gateway\/api|client|shared\/grpc|e2e\/generation)/ },

@@ -6,11 +6,11 @@
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
-import { grammarBuffer } from '../../dist/gateway/constraints/grammar-buffer.js';
 import { grammarOf } from '../../dist/gateway/constraints/grammar-of.js';
-import { SchemaDocument } from '../../dist/gateway/constraints/json-schema/document.js';
-import { inPlace, propertyOrder } from '../../dist/gateway/constraints/json-schema/property-order.js';
 import { maskAddon } from '../../dist/gateway/matching/mask-addon.js';
+import { grammarBuffer } from '../../dist/lib/grammar/grammar-buffer.js';
+import { SchemaDocument } from '../../dist/lib/grammar/json-schema/document.js';
+import { inPlace, propertyOrder } from '../../dist/lib/grammar/json-schema/property-order.js';
 import { benchArguments } from '../arguments.mjs';
 
 /** Files of JSONSchemaBench. */

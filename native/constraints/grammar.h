@@ -1,4 +1,4 @@
-// The rules of one grammar, read from what src/gateway/constraints/grammar-buffer.ts writes. Preparing them is linear
+// The rules of one grammar, read from what src/lib/grammar/grammar-buffer.ts writes. Preparing them is linear
 // in their size: regular rules become expressions, calls of others stay calls.
 #pragma once
 

@@ -1,11 +1,11 @@
-import type { GrammarRules } from '../../src/gateway/constraints/grammar.js';
-import { grammarBuffer } from '../../src/gateway/constraints/grammar-buffer.js';
 import {
   type GrammarMatcher,
   type MaskJob,
   type MaskResult,
   maskAddon,
 } from '../../src/gateway/matching/mask-addon.js';
+import type { GrammarRules } from '../../src/lib/grammar/grammar.js';
+import { grammarBuffer } from '../../src/lib/grammar/grammar-buffer.js';
 
 const { GrammarMatcher: MatcherClass, MaskGrammar, MaskVocabulary } = maskAddon();
 

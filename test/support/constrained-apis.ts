@@ -1,5 +1,5 @@
 import { expect } from 'vitest';
-import { isJsonObject, jsonText, parseJson } from '../../src/shared/exact-json.js';
+import { isJsonObject, jsonText, parseJson } from '../../src/lib/json/exact-json.js';
 import {
   type Constraint,
   FinishReason,

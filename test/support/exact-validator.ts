@@ -1,5 +1,5 @@
-import { Decimal } from '../../src/shared/decimal.js';
-import { isJsonNumeric, isJsonObject, jsonText } from '../../src/shared/exact-json.js';
+import { Decimal } from '../../src/lib/json/decimal.js';
+import { isJsonNumeric, isJsonObject, jsonText } from '../../src/lib/json/exact-json.js';
 
 type Schema = Readonly<Record<string, unknown>>;
 

@@ -1,4 +1,4 @@
-import type { Expression } from '../../src/gateway/constraints/grammar.js';
+import type { Expression } from '../../src/lib/grammar/grammar.js';
 import type { Random } from './random.js';
 
 type Rules = ReadonlyMap<string, Expression>;

@@ -6,7 +6,7 @@ import {
   intersection,
   NOT_ASCII,
   pairs,
-} from '../../src/gateway/constraints/code-points.js';
+} from '../../src/lib/grammar/code-points.js';
 import {
   choiceOf,
   type Expression,
@@ -15,8 +15,8 @@ import {
   rule,
   sequenceOf,
   text,
-} from '../../src/gateway/constraints/grammar.js';
-import { SPECIAL_TOKEN_BYTE } from '../../src/gateway/constraints/special-token-names.js';
+} from '../../src/lib/grammar/grammar.js';
+import { SPECIAL_TOKEN_BYTE } from '../../src/lib/grammar/grammar-buffer.js';
 
 /** Rules as `@mlc-ai/web-xgrammar` reads them (its dialect: https://www.w3.org/TR/xml/#sec-notation with {m,n}). */
 export function grammarText(rules: GrammarRules): string {

@@ -1,4 +1,4 @@
-import type { GrammarRules } from '../../src/gateway/constraints/grammar.js';
+import type { GrammarRules } from '../../src/lib/grammar/grammar.js';
 import { grammarLibrary } from './grammar-library.js';
 import { grammarText } from './grammar-text.js';
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
-import type { GrammarRules } from '../../src/gateway/constraints/grammar.js';
 import { type GivenConstraint, grammarOf } from '../../src/gateway/constraints/grammar-of.js';
+import type { GrammarRules } from '../../src/lib/grammar/grammar.js';
 import { RocmForgeError } from '../../src/shared/errors.js';
 import { exactSchemas } from './exact-schemas.js';
 import { GBNF_GRAMMARS } from './gbnf-grammars.js';

@@ -1,6 +1,6 @@
-import { type CodePointSet, pairs } from '../../src/gateway/constraints/code-points.js';
-import type { Expression, GrammarRules } from '../../src/gateway/constraints/grammar.js';
-import { SPECIAL_TOKEN_BYTE } from '../../src/gateway/constraints/special-token-names.js';
+import { type CodePointSet, pairs } from '../../src/lib/grammar/code-points.js';
+import type { Expression, GrammarRules } from '../../src/lib/grammar/grammar.js';
+import { SPECIAL_TOKEN_BYTE } from '../../src/lib/grammar/grammar-buffer.js';
 
 /** Relation of some bytes to the grammar. */
 export interface Prefix {

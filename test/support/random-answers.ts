@@ -1,4 +1,4 @@
-import type { GrammarRules } from '../../src/gateway/constraints/grammar.js';
+import type { GrammarRules } from '../../src/lib/grammar/grammar.js';
 import { afterBytes, allows, byteMatcher, END } from './byte-engine.js';
 import type { Random } from './random.js';
 

@@ -10,6 +10,7 @@ describe('imports', () => {
   it('that point one way are right', () => {
     const files = {
       'src/shared/errors.ts': '',
+      'src/lib/jinja/json.ts': "import { readJson } from '../json/exact-json.js';",
       'src/executor/serve/service.ts': "import { RocmForgeError } from '../shared/errors.js';",
       'src/gateway/chat/chat-template.ts': "import { Tokenizer } from '../tokenizer/tokenizer.js';",
       'src/gateway/request/generation.ts':
@@ -34,6 +35,10 @@ describe('imports', () => {
     ['of a type, where it is used', 'src/executor/main.ts', "let gateway: import('../gateway/main.js').Gateway;"],
     ['that is put off', 'src/executor/main.ts', "const gateway = await import('../gateway/main.js');"],
     ['that is handed on', 'src/shared/log.ts', "export { startGateway } from '../gateway/main.js';"],
+    ['from a library to the gateway', 'src/lib/jinja/a.ts', "import '../../gateway/main.js';"],
+    ['from a library to what is shared', 'src/lib/grammar/a.ts', "import '../../shared/errors.js';"],
+    ['from a library to a later one', 'src/lib/json/a.ts', "import '../grammar/grammar.js';"],
+    ['from the client to a library', 'src/client/a.ts', "import '../lib/json/exact-json.js';"],
     ['from the tokenizer to requests', 'src/gateway/tokenizer/a.ts', "import '../request/limits.js';"],
     ['from the tokenizer to chats', 'src/gateway/tokenizer/a.ts', "import '../chat/chat-template.js';"],
     ['from requests to replicas', 'src/gateway/request/a.ts', "import '../replica/replica.js';"],

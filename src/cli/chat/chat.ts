@@ -1,8 +1,8 @@
 import { createInterface } from 'node:readline/promises';
 import { Fields } from '../../gateway/api/http/fields.js';
 import { toolsOf } from '../../gateway/api/http/openai/tool-fields.js';
+import { parseJson } from '../../lib/json/exact-json.js';
 import { asRocmForgeError, ERRORS, type ErrorReason, RocmForgeError } from '../../shared/errors.js';
-import { parseJson } from '../../shared/exact-json.js';
 import {
   ChatInput,
   ChatMessage,

@@ -1,6 +1,6 @@
+import { strip } from '../../lib/jinja/text.js';
+import { Dict, Sequence, type Value } from '../../lib/jinja/values.js';
 import { RocmForgeError } from '../../shared/errors.js';
-import { strip } from './jinja/text.js';
-import { Dict, Sequence, type Value } from './jinja/values.js';
 
 /** A rendered conversation, ready for `Tokenizer.encodePrompt(text, { parseSpecial: true, breaks, addSpecial: true })`. */
 export interface ChatPrompt {

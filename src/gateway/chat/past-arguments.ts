@@ -1,5 +1,5 @@
-import { parseJson } from './jinja/json.js';
-import { Dict, Sequence, type Value } from './jinja/values.js';
+import { parseJson } from '../../lib/jinja/json.js';
+import { Dict, Sequence, type Value } from '../../lib/jinja/values.js';
 import type { TemplateProbe } from './template-probe.js';
 
 /**

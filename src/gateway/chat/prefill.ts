@@ -1,6 +1,6 @@
+import { strip } from '../../lib/jinja/text.js';
 import { RocmForgeError } from '../../shared/errors.js';
 import type { ChatPrompt } from './injection-guard.js';
-import { strip } from './jinja/text.js';
 
 /** A content whose end can be found in a prompt. @param mark a character that is nowhere else */
 export function markedEnd(content: string, mark: string): string {

@@ -1,4 +1,4 @@
-import { Dict, type Value } from './jinja/values.js';
+import { Dict, type Value } from '../../lib/jinja/values.js';
 
 /** Efforts that gpt-oss was trained on; its template prints whatever it is given. */
 const HARMONY_EFFORTS: ReadonlyMap<Value, string> = new Map([

@@ -1,8 +1,8 @@
+import { parseJson } from '../../lib/jinja/json.js';
+import { Dict, list, NONE, Sequence, type Value } from '../../lib/jinja/values.js';
 import { RocmForgeError } from '../../shared/errors.js';
 import { type ToolChoice, ToolChoiceMode } from '../../shared/generated/rocmforge/v1/inference.js';
 import { withNineCharacterIds } from './call-ids.js';
-import { parseJson } from './jinja/json.js';
-import { Dict, list, NONE, Sequence, type Value } from './jinja/values.js';
 import { argumentsFor } from './past-arguments.js';
 import type { TemplateProbe } from './template-probe.js';
 

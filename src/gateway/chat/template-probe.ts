@@ -1,4 +1,4 @@
-import { Dict, list, NONE, type Value } from './jinja/values.js';
+import { Dict, list, NONE, type Value } from '../../lib/jinja/values.js';
 import type { TemplateInput } from './template-input.js';
 
 /** Renders turns with the template; undefined where it fails. */

@@ -1,5 +1,5 @@
+import { type Expression, sequence, special, text } from '../../lib/grammar/grammar.js';
 import { RocmForgeError } from '../../shared/errors.js';
-import { type Expression, sequence, special, text } from './grammar.js';
 import type { SpecialTokenNames } from './special-token-names.js';
 
 /**

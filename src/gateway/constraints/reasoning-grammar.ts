@@ -1,6 +1,6 @@
-import type { Automaton } from './automata.js';
-import { AS_THEY_ARE, automatonExpression } from './automaton-grammar.js';
-import { EVERYTHING } from './code-points.js';
+import type { Automaton } from '../../lib/grammar/automata.js';
+import { AS_THEY_ARE, automatonExpression } from '../../lib/grammar/automaton-grammar.js';
+import { EVERYTHING } from '../../lib/grammar/code-points.js';
 import {
   characters,
   choice,
@@ -12,7 +12,7 @@ import {
   sequence,
   special,
   text,
-} from './grammar.js';
+} from '../../lib/grammar/grammar.js';
 import { markupExpression } from './markup.js';
 import type { SpecialTokenNames } from './special-token-names.js';
 

@@ -1,15 +1,24 @@
-import { jsonText } from '../../shared/exact-json.js';
+import { AS_THEY_ARE, automatonExpression } from '../../lib/grammar/automaton-grammar.js';
+import { codePoints, complement } from '../../lib/grammar/code-points.js';
+import {
+  characters,
+  choiceOf,
+  type Expression,
+  type Grammar,
+  optional,
+  repeat,
+  sequence,
+  text,
+} from '../../lib/grammar/grammar.js';
+import { holds } from '../../lib/grammar/json-schema/containers.js';
+import { isObject, type SchemaObject } from '../../lib/grammar/json-schema/document.js';
+import { isAnnotation, NULLABLE } from '../../lib/grammar/json-schema/keywords.js';
+import { valuesOfSchema } from '../../lib/grammar/json-schema/schema-grammar.js';
+import { patternAutomaton } from '../../lib/grammar/pattern-automaton.js';
+import { invalid, unsupported } from '../../lib/grammar/refusal.js';
+import { jsonText } from '../../lib/json/exact-json.js';
 import type { ArgumentsForm } from '../chat/answer/tool-grammar.js';
 import { ParameterTypes } from '../chat/answer/typed-value.js';
-import { AS_THEY_ARE, automatonExpression } from './automaton-grammar.js';
-import { codePoints, complement } from './code-points.js';
-import { characters, choiceOf, type Expression, type Grammar, optional, repeat, sequence, text } from './grammar.js';
-import { holds } from './json-schema/containers.js';
-import { isObject, type SchemaObject } from './json-schema/document.js';
-import { isAnnotation, NULLABLE } from './json-schema/keywords.js';
-import { valuesOfSchema } from './json-schema/schema-grammar.js';
-import { patternAutomaton } from './pattern-automaton.js';
-import { invalid, unsupported } from './refusal.js';
 
 /** Markup that a format writes around an argument: its name, its value. */
 interface ArgumentTags {

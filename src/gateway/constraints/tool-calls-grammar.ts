@@ -1,7 +1,5 @@
-import { RocmForgeError } from '../../shared/errors.js';
-import type { ToolGrammar, ToolRule } from '../chat/answer/tool-grammar.js';
-import { AS_THEY_ARE, automatonExpression } from './automaton-grammar.js';
-import { Budget } from './budget.js';
+import { AS_THEY_ARE, automatonExpression } from '../../lib/grammar/automaton-grammar.js';
+import { Budget } from '../../lib/grammar/budget.js';
 import {
   choice,
   type Expression,
@@ -11,11 +9,14 @@ import {
   repeat,
   type Surroundings,
   sequence,
-} from './grammar.js';
-import { objectsOfSchema } from './json-schema/schema-grammar.js';
-import { CONSTRAINT_LIMITS } from './limits.js';
+} from '../../lib/grammar/grammar.js';
+import { objectsOfSchema } from '../../lib/grammar/json-schema/schema-grammar.js';
+import { CONSTRAINT_LIMITS } from '../../lib/grammar/limits.js';
+import { patternAutomaton } from '../../lib/grammar/pattern-automaton.js';
+import { GrammarError } from '../../lib/grammar/refusal.js';
+import { RocmForgeError } from '../../shared/errors.js';
+import type { ToolGrammar, ToolRule } from '../chat/answer/tool-grammar.js';
 import { markupExpression } from './markup.js';
-import { patternAutomaton } from './pattern-automaton.js';
 import { behindReasoning, type HeldReasoning } from './reasoning-grammar.js';
 import type { SpecialTokenNames } from './special-token-names.js';
 import { taggedArguments } from './tagged-arguments.js';
@@ -123,7 +124,7 @@ function refusing<T>(field: string, what: string, make: () => T): T {
   try {
     return make();
   } catch (error) {
-    if (!(error instanceof RocmForgeError)) throw error;
+    if (!(error instanceof GrammarError)) throw error;
     const message = error.message.replace(/^constraint\.\w+/, what);
     throw new RocmForgeError(error.reason, message, { ...error.metadata, field });
   }

@@ -1,4 +1,4 @@
-import { grammarBuffer } from '../constraints/grammar-buffer.js';
+import { grammarBuffer } from '../../lib/grammar/grammar-buffer.js';
 import { type GivenConstraint, grammarOf } from '../constraints/grammar-of.js';
 import type { SpecialTokenNames } from '../constraints/special-token-names.js';
 

@@ -1,7 +1,7 @@
 // A thread that turns constraints into grammars. It is started by `GrammarThreads`.
 import { parentPort, workerData } from 'node:worker_threads';
+import { grammarBuffer } from '../../lib/grammar/grammar-buffer.js';
 import { RocmForgeError } from '../../shared/errors.js';
-import { grammarBuffer } from '../constraints/grammar-buffer.js';
 import { type GivenConstraint, grammarOf } from '../constraints/grammar-of.js';
 import type { GrammarThread, MadeGrammar } from './grammar-threads.js';
 import { warmUp } from './grammar-warm-up.js';

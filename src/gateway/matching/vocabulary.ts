@@ -1,4 +1,5 @@
-import { SPECIAL_TOKEN_BYTE, type SpecialTokenNames } from '../constraints/special-token-names.js';
+import { SPECIAL_TOKEN_BYTE } from '../../lib/grammar/grammar-buffer.js';
+import type { SpecialTokenNames } from '../constraints/special-token-names.js';
 import type { Tokenizer } from '../tokenizer/tokenizer.js';
 import { type MaskVocabulary, maskAddon } from './mask-addon.js';
 

@@ -1,4 +1,4 @@
-import { CODE_POINT_CLASSES, CodePointClass, LETTER } from './code-point-classes.js';
+import { CODE_POINT_CLASSES, CodePointClass, LETTER } from '../../lib/unicode/code-point-classes.js';
 
 /**
  * One regular expression of a pre-tokenizer as a hand-written scanner: the end of its match at exactly `start` inside

@@ -1,6 +1,6 @@
+import { CodePointClass, LETTER } from '../../lib/unicode/code-point-classes.js';
 import { RocmForgeError } from '../../shared/errors.js';
 import { cut, quoted } from '../../shared/quoted.js';
-import { CodePointClass, LETTER } from './code-point-classes.js';
 import {
   bloomWords,
   casedWords,

@@ -1,6 +1,6 @@
+import { CODE_POINT_CLASSES, CodePointClass } from '../../lib/unicode/code-point-classes.js';
 import { RocmForgeError } from '../../shared/errors.js';
 import type { GgufMetadata } from '../../shared/gguf/metadata.js';
-import { CODE_POINT_CLASSES, CodePointClass } from './code-point-classes.js';
 import type { IdBuffer } from './id-buffer.js';
 import type { TextModel } from './text-model.js';
 import type { Vocabulary } from './vocabulary.js';

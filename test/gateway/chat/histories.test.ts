@@ -15,7 +15,7 @@ import type { AnswerFacts } from '../../../src/gateway/api/http/request.js';
 import type { AnswerFormat, ToolParser } from '../../../src/gateway/chat/answer/answer-format.js';
 import { type ChatMessage, ChatTemplate } from '../../../src/gateway/chat/chat-template.js';
 import { checkGeneration } from '../../../src/gateway/request/validate.js';
-import { parseJson } from '../../../src/shared/exact-json.js';
+import { parseJson } from '../../../src/lib/json/exact-json.js';
 import {
   Completion,
   GenerateResponse,

@@ -2,8 +2,8 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ChatTemplate, type Conversation } from '../../../src/gateway/chat/chat-template.js';
 import { InjectionGuard } from '../../../src/gateway/chat/injection-guard.js';
-import { parseJson } from '../../../src/gateway/chat/jinja/json.js';
 import { detokenize } from '../../../src/gateway/tokenizer/detokenizer.js';
+import { parseJson } from '../../../src/lib/jinja/json.js';
 import { runs } from '../../support/run-size.js';
 import { BPE_MARKERS, smallBpe, tokenizerOf } from '../tokenizer/vocabularies.js';
 

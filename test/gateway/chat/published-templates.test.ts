@@ -2,9 +2,9 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { ChatTemplate, type Conversation } from '../../../src/gateway/chat/chat-template.js';
+import { hasJinja, NOW, type Rendered, renderWithJinja } from '../../lib/jinja/jinja-oracle.js';
 import { smallSpm, tokenizerOf } from '../tokenizer/vocabularies.js';
 import { CONVERSATIONS } from './conversations.js';
-import { hasJinja, NOW, type Rendered, renderWithJinja } from './jinja-oracle.js';
 
 const folder = process.env.ROCMFORGE_CHAT_TEMPLATES ?? '';
 const missing = [

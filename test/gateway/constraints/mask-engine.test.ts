@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import type { GrammarRules } from '../../../src/gateway/constraints/grammar.js';
-import { grammarBuffer } from '../../../src/gateway/constraints/grammar-buffer.js';
 import {
   type MaskResult,
   type GrammarMatcher as Matcher,
   maskAddon,
 } from '../../../src/gateway/matching/mask-addon.js';
+import type { GrammarRules } from '../../../src/lib/grammar/grammar.js';
+import { grammarBuffer } from '../../../src/lib/grammar/grammar-buffer.js';
 import { allows } from '../../support/byte-engine.js';
 import { libraryMasks } from '../../support/library-masks.js';
 import { maskConstraints, rulesOf } from '../../support/mask-constraints.js';

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { REASONING_FORMATS } from '../../../src/gateway/chat/answer/answer-format.js';
 import type { ResponseStart } from '../../../src/gateway/chat/answer/answer-parser.js';
-import type { GrammarRules } from '../../../src/gateway/constraints/grammar.js';
 import { grammarOf } from '../../../src/gateway/constraints/grammar-of.js';
 import { constraintOf } from '../../../src/gateway/request/required-tool-calls.js';
+import type { GrammarRules } from '../../../src/lib/grammar/grammar.js';
 import { type Constraint, GenerateStreamRequest } from '../../../src/shared/generated/rocmforge/v1/inference.js';
 import { acceptedBy } from '../../support/byte-engine.js';
 

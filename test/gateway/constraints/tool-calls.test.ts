@@ -4,11 +4,11 @@ import { CALL_FORMATS } from '../../../src/gateway/chat/answer/answer-format.js'
 import { FUNCTIONARY_V3_TURN } from '../../../src/gateway/chat/answer/functionary-v3.js';
 import { HARMONY_REASONING, HARMONY_TURN } from '../../../src/gateway/chat/answer/harmony.js';
 import { toolGrammar } from '../../../src/gateway/chat/answer/tool-grammar.js';
-import { grammarBuffer } from '../../../src/gateway/constraints/grammar-buffer.js';
 import { type GivenConstraint, grammarOf } from '../../../src/gateway/constraints/grammar-of.js';
-import { CONSTRAINT_LIMITS } from '../../../src/gateway/constraints/limits.js';
 import type { ForcedToolCalls } from '../../../src/gateway/constraints/tool-calls-grammar.js';
 import { answerParser } from '../../../src/gateway/request/answer.js';
+import { grammarBuffer } from '../../../src/lib/grammar/grammar-buffer.js';
+import { CONSTRAINT_LIMITS } from '../../../src/lib/grammar/limits.js';
 import type { RocmForgeError } from '../../../src/shared/errors.js';
 import { type ToolChoice, ToolChoiceMode } from '../../../src/shared/generated/rocmforge/v1/inference.js';
 import { acceptedBy } from '../../support/byte-engine.js';

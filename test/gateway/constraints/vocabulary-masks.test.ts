@@ -3,10 +3,10 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
-import type { GrammarRules } from '../../../src/gateway/constraints/grammar.js';
-import { grammarBuffer } from '../../../src/gateway/constraints/grammar-buffer.js';
 import { type GrammarMatcher, type MaskVocabulary, maskAddon } from '../../../src/gateway/matching/mask-addon.js';
 import { createTokenizer } from '../../../src/gateway/tokenizer/tokenizer.js';
+import type { GrammarRules } from '../../../src/lib/grammar/grammar.js';
+import { grammarBuffer } from '../../../src/lib/grammar/grammar-buffer.js';
 import { FileByteSource } from '../../../src/shared/gguf/byte-source.js';
 import { readGguf } from '../../../src/shared/gguf/reader.js';
 import { type LibraryMatcher, libraryMasks } from '../../support/library-masks.js';

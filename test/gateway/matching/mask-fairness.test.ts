@@ -1,5 +1,4 @@
 import { expect, it } from 'vitest';
-import { grammarBuffer } from '../../../src/gateway/constraints/grammar-buffer.js';
 import { type GivenConstraint, grammarOf } from '../../../src/gateway/constraints/grammar-of.js';
 import { ConstrainedAnswer } from '../../../src/gateway/matching/constrained-answer.js';
 import {
@@ -11,6 +10,7 @@ import {
 import { MaskQueue } from '../../../src/gateway/matching/mask-queue.js';
 import { MaskTime } from '../../../src/gateway/matching/mask-time.js';
 import { SlowMasks } from '../../../src/gateway/matching/slow-masks.js';
+import { grammarBuffer } from '../../../src/lib/grammar/grammar-buffer.js';
 import { Random } from '../../support/random.js';
 
 /**

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
-import { grammarBuffer } from '../../../src/gateway/constraints/grammar-buffer.js';
 import { grammarOf } from '../../../src/gateway/constraints/grammar-of.js';
 import { type GrammarMatcher, type MaskGrammar, maskAddon } from '../../../src/gateway/matching/mask-addon.js';
+import { grammarBuffer } from '../../../src/lib/grammar/grammar-buffer.js';
 
 const addon = maskAddon();
 /** Single bytes, and a token that ends a text. */

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { CODE_POINT_CLASSES, CodePointClass } from '../../../src/gateway/tokenizer/code-point-classes.js';
 import { DEEPSEEK_LETTERS, forEachPiece, preTokenizerNamed } from '../../../src/gateway/tokenizer/pre-tokenizer.js';
+import { CODE_POINT_CLASSES, CodePointClass } from '../../../src/lib/unicode/code-point-classes.js';
 import { runs } from '../../support/run-size.js';
 
 /** The models' own expressions, run by JavaScript's engine: the slow, plain twins of the scanners. */

@@ -3,8 +3,8 @@ import { createRequire } from 'node:module';
 import { join, resolve } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { CODE_POINT_CLASSES } from '../../../src/gateway/tokenizer/code-point-classes.js';
 import { DEEPSEEK_LETTERS, forEachPiece, preTokenizerNamed } from '../../../src/gateway/tokenizer/pre-tokenizer.js';
+import { CODE_POINT_CLASSES } from '../../../src/lib/unicode/code-point-classes.js';
 import { runs } from '../../support/run-size.js';
 
 /** Hugging Face's `tokenizers`, the library the models were trained with; 65 MB, so the peers have it and this has not. */

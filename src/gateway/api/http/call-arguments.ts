@@ -1,4 +1,4 @@
-import { jsonText, MAX_JSON_DEPTH, parseJsonWithin } from '../../../shared/exact-json.js';
+import { jsonText, MAX_JSON_DEPTH, parseJsonWithin } from '../../../lib/json/exact-json.js';
 import { JsonText } from './json-slices.js';
 
 /** Levels of a request around the arguments of a call that it returns, and a few to spare. */

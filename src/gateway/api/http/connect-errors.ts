@@ -1,5 +1,5 @@
+import { jsonText, parseJson } from '../../../lib/json/exact-json.js';
 import { type ErrorReason, RocmForgeError } from '../../../shared/errors.js';
-import { jsonText, parseJson } from '../../../shared/exact-json.js';
 import { Status } from '../../../shared/generated/google/rpc/status.js';
 import { toStatus } from '../../../shared/grpc/status.js';
 import { statusOf } from './errors.js';

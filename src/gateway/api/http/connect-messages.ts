@@ -1,7 +1,7 @@
 import { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import { type DescMessage, fromBinary } from '@bufbuild/protobuf';
+import { isJsonObject, JsonNumber, jsonText } from '../../../lib/json/exact-json.js';
 import { RocmForgeError } from '../../../shared/errors.js';
-import { isJsonObject, JsonNumber, jsonText } from '../../../shared/exact-json.js';
 import { parseJson } from './json-forms.js';
 
 /** Flags and length in front of each message of a stream and of gRPC-Web. */

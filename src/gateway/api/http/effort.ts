@@ -1,4 +1,4 @@
-import { isJsonObject, jsonText } from '../../../shared/exact-json.js';
+import { isJsonObject, jsonText } from '../../../lib/json/exact-json.js';
 import type { Fields } from './fields.js';
 
 /** Efforts of OpenAI's and Anthropic's APIs. */

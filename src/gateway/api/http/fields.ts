@@ -1,5 +1,4 @@
-import { integerOf } from '../../../shared/decimal.js';
-import { RocmForgeError } from '../../../shared/errors.js';
+import { integerOf } from '../../../lib/json/decimal.js';
 import {
   isJsonNumeric,
   isJsonObject,
@@ -7,7 +6,8 @@ import {
   jsonText,
   numberText,
   roundedNumbers,
-} from '../../../shared/exact-json.js';
+} from '../../../lib/json/exact-json.js';
+import { RocmForgeError } from '../../../shared/errors.js';
 import { FieldPolicy } from './field-policy.js';
 
 /**

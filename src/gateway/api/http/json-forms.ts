@@ -1,5 +1,5 @@
+import { type Json, JsonDepthError, parseJson as parseExactly } from '../../../lib/json/exact-json.js';
 import { RocmForgeError } from '../../../shared/errors.js';
-import { type Json, JsonDepthError, parseJson as parseExactly } from '../../../shared/exact-json.js';
 import { messagesRequest } from './anthropic/messages-request.js';
 import { FieldPolicy } from './field-policy.js';
 import { llamaCompletionRequest, llamaInfillRequest } from './llama/llama-completion-request.js';

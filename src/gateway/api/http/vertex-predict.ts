@@ -1,5 +1,5 @@
+import { isJsonObject, jsonText } from '../../../lib/json/exact-json.js';
 import { asRocmForgeError } from '../../../shared/errors.js';
-import { isJsonObject, jsonText } from '../../../shared/exact-json.js';
 import { runWithin } from '../../request/within-streams.js';
 import type { WaitingCall } from '../inference.js';
 import type { HttpContext } from './context.js';

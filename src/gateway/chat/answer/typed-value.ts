@@ -1,5 +1,5 @@
-import { Decimal } from '../../../shared/decimal.js';
-import { isJsonNumeric, isJsonObject, parseJson } from '../../../shared/exact-json.js';
+import { Decimal } from '../../../lib/json/decimal.js';
+import { isJsonNumeric, isJsonObject, parseJson } from '../../../lib/json/exact-json.js';
 import type { OfferedTool } from './events.js';
 import { jsonOfPythonLiteral } from './python-literal.js';
 import type { TextSink } from './text-reader.js';

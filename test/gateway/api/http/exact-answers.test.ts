@@ -1,7 +1,7 @@
 import type { ServiceError } from '@grpc/grpc-js';
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { parseJson } from '../../../../src/shared/exact-json.js';
+import { parseJson } from '../../../../src/lib/json/exact-json.js';
 import { errorInfo } from '../../../../src/shared/grpc/status.js';
 import { CONSTRAINED_APIS, CutAnswer } from '../../../support/constrained-apis.js';
 import { exactObjectSchemas } from '../../../support/exact-schemas.js';

@@ -2,7 +2,7 @@ import { gzipSync } from 'node:zlib';
 import { create, type DescMessage, toBinary } from '@bufbuild/protobuf';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { isJsonObject, JsonNumber, jsonText, numberText, parseJson } from '../../../../src/shared/exact-json.js';
+import { isJsonObject, JsonNumber, jsonText, numberText, parseJson } from '../../../../src/lib/json/exact-json.js';
 import { ChatMessage } from '../../../../src/shared/generated/rocmforge/v1/inference.js';
 import { at, CONSTRAINED_APIS, eventsOf } from '../../../support/constrained-apis.js';
 import { equalJson } from '../../../support/exact-validator.js';

@@ -4,7 +4,14 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const REPOSITORY = fileURLToPath(new URL('../../../../', import.meta.url));
-const SOURCES = ['src/shared', 'src/gateway/tokenizer', 'src/gateway/chat', 'src/gateway/request', 'src/gateway/api'];
+const SOURCES = [
+  'src/lib',
+  'src/shared',
+  'src/gateway/tokenizer',
+  'src/gateway/chat',
+  'src/gateway/request',
+  'src/gateway/api',
+];
 
 /**
  * Compiles what the encode worker imports into a folder of its own, so that a test needs no build and cannot meet an old

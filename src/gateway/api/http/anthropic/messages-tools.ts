@@ -1,4 +1,4 @@
-import { jsonText } from '../../../../shared/exact-json.js';
+import { jsonText } from '../../../../lib/json/exact-json.js';
 import {
   type ChatInput,
   type Tool,

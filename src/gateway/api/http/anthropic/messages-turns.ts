@@ -1,4 +1,4 @@
-import { jsonText } from '../../../../shared/exact-json.js';
+import { jsonText } from '../../../../lib/json/exact-json.js';
 import { ChatMessage } from '../../../../shared/generated/rocmforge/v1/inference.js';
 import { type Fields, TEXT_OR_PARTS } from '../fields.js';
 import { separatorOf } from '../text-parts.js';

@@ -1,4 +1,4 @@
-import { isJsonObject, jsonText } from '../../../../shared/exact-json.js';
+import { isJsonObject, jsonText } from '../../../../lib/json/exact-json.js';
 import {
   ChatInput,
   type Constraint,

@@ -1,4 +1,4 @@
-import { jsonText } from '../../../../shared/exact-json.js';
+import { jsonText } from '../../../../lib/json/exact-json.js';
 import { ChatMessage, type ToolCall } from '../../../../shared/generated/rocmforge/v1/inference.js';
 import type { Fields } from '../fields.js';
 

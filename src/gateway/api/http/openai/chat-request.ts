@@ -1,4 +1,4 @@
-import { isJsonObject, jsonText } from '../../../../shared/exact-json.js';
+import { isJsonObject, jsonText } from '../../../../lib/json/exact-json.js';
 import type { ChatInput, ChatMessage, ToolCall } from '../../../../shared/generated/rocmforge/v1/inference.js';
 import { effortOf, effortVariables, thinkingSwitch, variablesJson } from '../effort.js';
 import type { FieldPolicy } from '../field-policy.js';

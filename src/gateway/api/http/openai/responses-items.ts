@@ -1,4 +1,4 @@
-import { parseJson } from '../../../../shared/exact-json.js';
+import { parseJson } from '../../../../lib/json/exact-json.js';
 import type { ToolCallDelta } from '../../../../shared/generated/rocmforge/v1/inference.js';
 import type { NamedEvent } from '../request.js';
 import { CUSTOM_INPUT, type ResponsesForm } from './responses-form.js';

@@ -1,4 +1,4 @@
-import { jsonText } from '../../../../shared/exact-json.js';
+import { jsonText } from '../../../../lib/json/exact-json.js';
 import { ChatMessage, type Constraint } from '../../../../shared/generated/rocmforge/v1/inference.js';
 import { effortOf, effortVariables, variablesJson } from '../effort.js';
 import type { FieldPolicy } from '../field-policy.js';
