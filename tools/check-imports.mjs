@@ -3,7 +3,18 @@ import path from 'node:path';
 import ts from '@typescript/typescript6';
 
 /** Folders of `src/gateway/`, and `router.ts`, each of which may import those before it. Files beside them may import all. */
-const GATEWAY_ORDER = ['tokenizer', 'chat', 'constraints', 'matching', 'trust', 'request', 'replica', 'router', 'api'];
+const GATEWAY_ORDER = [
+  'threads',
+  'tokenizer',
+  'chat',
+  'constraints',
+  'matching',
+  'trust',
+  'request',
+  'replica',
+  'router',
+  'api',
+];
 
 /** Folders of `src/` beside itself that each may import. */
 const MAY_IMPORT = {

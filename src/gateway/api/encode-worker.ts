@@ -53,7 +53,7 @@ const encoder: PromptEncoder = {
   tokenizer,
   vocabularySize: facts.vocabularySize,
   encodeChat: (chat) => {
-    tell({ event: 'template' });
+    tell({ event: 'phase', phase: 'template' });
     return chatTemplate.encode(chat, tokenizer);
   },
 };
@@ -63,7 +63,7 @@ const textTools: TextTools = {
   encoder,
   detokenize: (ids, options) => detokenize(tokenizer, ids, options),
   render: (chat) => {
-    tell({ event: 'template' });
+    tell({ event: 'phase', phase: 'template' });
     return chatTemplate.render(chat).text;
   },
 };

@@ -1,4 +1,5 @@
 import type { GivenConstraint } from '../constraints/grammar-of.js';
+import type { JobOwner } from '../threads/worker-pool.js';
 import type { Tokenizer } from '../tokenizer/tokenizer.js';
 import { ConstrainedAnswer } from './constrained-answer.js';
 import { GrammarCache } from './grammar-cache.js';
@@ -20,13 +21,6 @@ export interface MatchersOptions {
 
 const THREADS = 2;
 const MAX_WAITING = 256;
-
-/** Whose call it is: clients take turns. */
-export interface Caller {
-  readonly principal: string;
-  /** Aborted when nobody waits for the answer any more. */
-  readonly signal?: AbortSignal;
-}
 
 /** Memory of grammars, and evictions. */
 export interface GrammarCounts {
@@ -84,7 +78,7 @@ export class Matchers {
    *
    * @throws RocmForgeError as `GrammarThreads.make` before it is begun
    */
-  async begin(constraint: GivenConstraint, n: number, caller: Caller): Promise<OpenedConstraints> {
+  async begin(constraint: GivenConstraint, n: number, caller: JobOwner): Promise<OpenedConstraints> {
     const constraints = Array.from({ length: n }, () => new ConstrainedAnswer(constraint, caller.principal));
     const opened = Promise.all(constraints.map((answer) => answer.opened)).then(() => undefined);
     opened.catch(() => undefined);
@@ -102,7 +96,7 @@ export class Matchers {
    *
    * @throws RocmForgeError as {@link OpenedConstraints.opened} rejects
    */
-  async open(constraint: GivenConstraint, caller: Caller): Promise<TokenConstraint> {
+  async open(constraint: GivenConstraint, caller: JobOwner): Promise<TokenConstraint> {
     const { constraints, opened } = await this.begin(constraint, 1, caller);
     const [answer] = constraints as [TokenConstraint];
     await opened.catch((error: Error) => {
@@ -122,7 +116,7 @@ export class Matchers {
   }
 
   /** Starts answers of one form: each has a matcher, which keeps the grammar, before the cache may evict it. */
-  private async start(answers: readonly ConstrainedAnswer[], caller: Caller, begun: () => void): Promise<void> {
+  private async start(answers: readonly ConstrainedAnswer[], caller: JobOwner, begun: () => void): Promise<void> {
     const { GrammarMatcher, MaskGrammar } = maskAddon();
     const [{ form, constraint, client }] = answers as [ConstrainedAnswer];
     const known = this.cache.get(form);
@@ -136,7 +130,12 @@ export class Matchers {
   }
 
   /** The buffer of a constraint's grammar. The prompts of one call have one constraint, which is translated once. */
-  private translate(form: string, constraint: GivenConstraint, caller: Caller, begun: () => void): Promise<Uint8Array> {
+  private translate(
+    form: string,
+    constraint: GivenConstraint,
+    caller: JobOwner,
+    begun: () => void,
+  ): Promise<Uint8Array> {
     const { signal } = caller;
     const underWay = (signal && this.underWay.get(signal)?.get(form)) ?? this.translation(constraint, caller);
     void underWay.begun.then(begun);
@@ -148,7 +147,7 @@ export class Matchers {
     return underWay.buffer;
   }
 
-  private translation(constraint: GivenConstraint, caller: Caller): Translation {
+  private translation(constraint: GivenConstraint, caller: JobOwner): Translation {
     let begin = (): void => undefined;
     const begun = new Promise<void>((resolve) => {
       begin = resolve;

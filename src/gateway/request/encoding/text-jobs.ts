@@ -1,6 +1,6 @@
-import type { ErrorReason } from '../../../shared/errors.js';
 import type { GenerateStreamRequest } from '../../../shared/generated/rocmforge/v1/inference.js';
 import type { TemplateSettings } from '../../chat/chat-template.js';
+import type { ThreadMessage } from '../../threads/worker-pool.js';
 import type { DetokenizerOptions } from '../../tokenizer/detokenizer.js';
 import type { PromptInput } from '../../tokenizer/prompt.js';
 import type { OpenedPrompts } from '../embedding.js';
@@ -90,14 +90,4 @@ export type TextJob = {
   readonly [K in TextJobKind]: { readonly kind: K; readonly input: TextJobs[K]['input'] };
 }[TextJobKind];
 
-/** Messages of a thread: that it can take jobs, that a chat template runs now, and the end of a job. */
-export type TextThreadMessage =
-  | { readonly event: 'ready' }
-  | { readonly event: 'template' }
-  | { readonly event: 'done'; readonly output: TextJobs[TextJobKind]['output'] }
-  | {
-      readonly event: 'failed';
-      readonly reason: ErrorReason;
-      readonly message: string;
-      readonly metadata: Readonly<Record<string, string>>;
-    };
+export type TextThreadMessage = ThreadMessage<TextJobs[TextJobKind]['output']>;

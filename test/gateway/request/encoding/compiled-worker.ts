@@ -7,6 +7,7 @@ const REPOSITORY = fileURLToPath(new URL('../../../../', import.meta.url));
 const SOURCES = [
   'src/lib',
   'src/shared',
+  'src/gateway/threads',
   'src/gateway/tokenizer',
   'src/gateway/chat',
   'src/gateway/request',

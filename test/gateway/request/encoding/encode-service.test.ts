@@ -99,7 +99,7 @@ async function startHung(settings: Partial<EncodeServiceOptions> = {}) {
        listen(event, (job) => {
          const [message] = job.input.value?.messages ?? [];
          if (message?.content === 'loop') {
-           parentPort.postMessage({ event: 'template' });
+           parentPort.postMessage({ event: 'phase', phase: 'template' });
            writeFileSync(message.name, '');
            for (;;);
          }
