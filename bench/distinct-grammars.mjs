@@ -5,9 +5,9 @@
 // second round on.
 
 import { Matchers } from '../dist/gateway/matching/matchers.js';
-import { createTokenizer } from '../dist/gateway/tokenizer/tokenizer.js';
-import { FileByteSource } from '../dist/shared/gguf/byte-source.js';
-import { readGguf } from '../dist/shared/gguf/reader.js';
+import { FileByteSource } from '../dist/lib/gguf/byte-source.js';
+import { readGguf } from '../dist/lib/gguf/reader.js';
+import { createTokenizer } from '../dist/lib/tokenizer/tokenizer.js';
 import { benchArguments } from './arguments.mjs';
 
 const { values: options } = benchArguments(import.meta.url, {

@@ -8,10 +8,10 @@ import path from 'node:path';
 import { grammarOf } from '../dist/gateway/constraints/grammar-of.js';
 import { maskAddon } from '../dist/gateway/matching/mask-addon.js';
 import { vocabularyOf } from '../dist/gateway/matching/vocabulary.js';
-import { createTokenizer } from '../dist/gateway/tokenizer/tokenizer.js';
+import { FileByteSource } from '../dist/lib/gguf/byte-source.js';
+import { readGguf } from '../dist/lib/gguf/reader.js';
 import { grammarBuffer } from '../dist/lib/grammar/grammar-buffer.js';
-import { FileByteSource } from '../dist/shared/gguf/byte-source.js';
-import { readGguf } from '../dist/shared/gguf/reader.js';
+import { createTokenizer } from '../dist/lib/tokenizer/tokenizer.js';
 import { benchArguments } from './arguments.mjs';
 
 const { values: options } = benchArguments(import.meta.url, {

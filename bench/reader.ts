@@ -5,8 +5,8 @@
  *     npx tsc -p tsconfig.json --noEmit false --outDir build/bench --rootDir .
  *     node build/bench/bench/reader.js model.gguf ...
  */
-import { FileByteSource } from '../src/shared/gguf/byte-source.js';
-import { readGguf } from '../src/shared/gguf/reader.js';
+import { FileByteSource } from '../src/lib/gguf/byte-source.js';
+import { readGguf } from '../src/lib/gguf/reader.js';
 
 const STRINGS = 400_000;
 const words = Buffer.from(Array.from({ length: STRINGS }, (_, id) => `Ġword ${id}`).join(''));

@@ -11,10 +11,10 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
-import { createTokenizer, type Tokenizer } from '../src/gateway/tokenizer/tokenizer.js';
-import { FileByteSource } from '../src/shared/gguf/byte-source.js';
-import type { GgufMetadata } from '../src/shared/gguf/metadata.js';
-import { readGguf } from '../src/shared/gguf/reader.js';
+import { FileByteSource } from '../src/lib/gguf/byte-source.js';
+import type { GgufMetadata } from '../src/lib/gguf/metadata.js';
+import { readGguf } from '../src/lib/gguf/reader.js';
+import { createTokenizer, type Tokenizer } from '../src/lib/tokenizer/tokenizer.js';
 
 type Encode = (text: string) => ArrayLike<number> | Promise<ArrayLike<number>>;
 

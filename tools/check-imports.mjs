@@ -3,18 +3,7 @@ import path from 'node:path';
 import ts from '@typescript/typescript6';
 
 /** Folders of `src/gateway/`, and `router.ts`, each of which may import those before it. Files beside them may import all. */
-const GATEWAY_ORDER = [
-  'threads',
-  'tokenizer',
-  'chat',
-  'constraints',
-  'matching',
-  'trust',
-  'request',
-  'replica',
-  'router',
-  'api',
-];
+const GATEWAY_ORDER = ['threads', 'chat', 'constraints', 'matching', 'trust', 'request', 'replica', 'router', 'api'];
 
 /** Folders of `src/` beside itself that each may import. */
 const MAY_IMPORT = {
@@ -29,7 +18,7 @@ const MAY_IMPORT = {
 };
 
 /** Libraries of `src/lib/`, each of which may import those before it. */
-const LIBRARIES = ['json', 'unicode', 'jinja', 'grammar'];
+const LIBRARIES = ['support', 'json', 'unicode', 'jinja', 'grammar', 'gguf', 'tokenizer'];
 
 /**
  * Complaints about the imports of a source tree, a sentence each.

@@ -2,8 +2,8 @@
 // model that deep, of which no disk has to hold more than a few layers.
 import { loadModel, loadOpened } from '../../dist/executor/load/loaded-model.js';
 import { MappedModel } from '../../dist/executor/model/mapped-model.js';
-import { GgufMetadata } from '../../dist/shared/gguf/metadata.js';
-import { ModelFiles } from '../../dist/shared/gguf/model-files.js';
+import { GgufMetadata } from '../../dist/lib/gguf/metadata.js';
+import { ModelFiles } from '../../dist/lib/gguf/model-files.js';
 
 /** @param layers 0: as many as the file has */
 export async function loadRepeated(devices, options, layers) {

@@ -10,8 +10,8 @@ import { StepDriver } from '../../src/cli/verify/step-driver.js';
 import { loadModel } from '../../src/executor/load/loaded-model.js';
 import { type DeviceKind, openDevice } from '../../src/executor/load/open-device.js';
 import { StepRunner } from '../../src/executor/steps/step-runner.js';
-import { FileByteSource } from '../../src/shared/gguf/byte-source.js';
-import { readGguf } from '../../src/shared/gguf/reader.js';
+import { FileByteSource } from '../../src/lib/gguf/byte-source.js';
+import { readGguf } from '../../src/lib/gguf/reader.js';
 import { writeQuantizedFamily } from '../../test/support/quantized-family.js';
 
 const PROMPT = 48;

@@ -7,7 +7,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { getLlama, LlamaLogLevel } from 'node-llama-cpp';
-import { writeGguf } from '../../dist/shared/gguf/writer.js';
+import { writeGguf } from '../../dist/lib/gguf/writer.js';
 
 const { values: args, positionals } = parseArgs({
   options: { out: { type: 'string', short: 'o' } },

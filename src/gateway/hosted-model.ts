@@ -1,7 +1,7 @@
 import path from 'node:path';
+import { PREDICTION } from '../lib/gguf/harmless.js';
 import type { EventLoopBudget } from '../shared/event-loop-budget.js';
 import type { Fault } from '../shared/fault-log.js';
-import { PREDICTION } from '../shared/gguf/harmless.js';
 import { createLogger, type Logger } from '../shared/log.js';
 import { readOptionFile } from '../shared/option-file.js';
 import { MOST_DRAFT_TOKENS } from '../shared/step-limits.js';

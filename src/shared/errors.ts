@@ -1,4 +1,7 @@
-import { cut } from './quoted.js';
+import { GgufError } from '../lib/gguf/error.js';
+import { GrammarError } from '../lib/grammar/refusal.js';
+import { cut } from '../lib/support/quoted.js';
+import { TokenizerError } from '../lib/tokenizer/error.js';
 
 /**
  * The one registry of everything that can go wrong and be told to somebody.
@@ -134,9 +137,18 @@ export class RocmForgeError extends Error {
   }
 }
 
+/** An error with a reason, of the service or of a library, as a {@link RocmForgeError}; undefined for any other. */
+export function typedError(error: unknown): RocmForgeError | undefined {
+  if (error instanceof RocmForgeError) return error;
+  const isOfLibrary = error instanceof GgufError || error instanceof GrammarError || error instanceof TokenizerError;
+  if (!isOfLibrary) return undefined;
+  return new RocmForgeError(error.reason, error.message, { ...error.metadata }, { cause: error.cause });
+}
+
 /** The error as a {@link RocmForgeError}; a stranger becomes `INTERNAL` and keeps its cause. */
 export function asRocmForgeError(error: unknown): RocmForgeError {
-  if (error instanceof RocmForgeError) return error;
+  const typed = typedError(error);
+  if (typed !== undefined) return typed;
   const message = error instanceof Error ? error.message : String(error);
   return new RocmForgeError('INTERNAL', message, {}, { cause: error });
 }

@@ -8,9 +8,9 @@ import { SHAPES } from '../../src/cli/synth/shapes.js';
 import { synth } from '../../src/cli/synth/synth.js';
 import { syntheticVocabulary } from '../../src/cli/synth/vocabulary.js';
 import { BLOCK_TYPES } from '../../src/executor/kernels/index.js';
-import { FileByteSource } from '../../src/shared/gguf/byte-source.js';
-import { readModelParameters } from '../../src/shared/gguf/model-parameters.js';
-import { readGguf } from '../../src/shared/gguf/reader.js';
+import { FileByteSource } from '../../src/lib/gguf/byte-source.js';
+import { readModelParameters } from '../../src/lib/gguf/model-parameters.js';
+import { readGguf } from '../../src/lib/gguf/reader.js';
 import { readBlocks } from '../kernels/reference/blocks.js';
 import { decode } from '../kernels/support/half.js';
 

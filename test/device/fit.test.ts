@@ -6,8 +6,8 @@ import { countingGpu, type Fit, fitModel, grantOn, presentGpu } from '../../src/
 import { type LoadedModel, loadModel } from '../../src/executor/load/loaded-model.js';
 import { openDevice } from '../../src/executor/load/open-device.js';
 import { blocksFor } from '../../src/executor/model/slot-layout.js';
+import { ModelFiles } from '../../src/lib/gguf/model-files.js';
 import { RocmForgeError } from '../../src/shared/errors.js';
-import { ModelFiles } from '../../src/shared/gguf/model-files.js';
 import { packageRoot } from '../../src/shared/package.js';
 import { runProgram } from '../support/command-line.js';
 import { doubleIsMissing, HipDouble } from '../support/hip-double.js';

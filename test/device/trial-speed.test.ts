@@ -4,7 +4,7 @@ import type { Device } from '../../src/executor/device/device.js';
 import { loadModel } from '../../src/executor/load/loaded-model.js';
 import { openDevice } from '../../src/executor/load/open-device.js';
 import { loadForTrial } from '../../src/executor/load/trial-load.js';
-import { ModelFiles } from '../../src/shared/gguf/model-files.js';
+import { ModelFiles } from '../../src/lib/gguf/model-files.js';
 import { doubleIsMissing, HipDouble } from '../support/hip-double.js';
 import { writeQuantizedFamily } from '../support/quantized-family.js';
 

@@ -1,8 +1,8 @@
 import { closeSync, openSync, writeSync } from 'node:fs';
 import { status } from '@grpc/grpc-js';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { FileByteSource } from '../../src/shared/gguf/byte-source.js';
-import { readGguf } from '../../src/shared/gguf/reader.js';
+import { FileByteSource } from '../../src/lib/gguf/byte-source.js';
+import { readGguf } from '../../src/lib/gguf/reader.js';
 import { errorInfo } from '../../src/shared/grpc/status.js';
 import { generate, request, startTestGateway, type TestGateway } from '../support/gateway.js';
 import { writeRandomModel } from '../support/random-model.js';

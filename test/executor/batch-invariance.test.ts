@@ -9,7 +9,7 @@ import { INVARIANCE_PROMPT, logitsHashes } from '../../src/cli/verify/invariance
 import type { Device } from '../../src/executor/device/device.js';
 import { type LoadedModel, loadModel } from '../../src/executor/load/loaded-model.js';
 import { openDevice } from '../../src/executor/load/open-device.js';
-import { TENSOR_TYPES, type TensorTypeName } from '../../src/shared/gguf/tensor-types.js';
+import { TENSOR_TYPES, type TensorTypeName } from '../../src/lib/gguf/tensor-types.js';
 import { writeRandomModel } from '../support/random-model.js';
 
 const MAX_SEQUENCES = 17;

@@ -20,8 +20,8 @@ import {
   x,
 } from '../../src/executor/model/values.js';
 import { families } from '../../src/executor/models/index.js';
-import { type ArchitectureName, familyOf } from '../../src/shared/gguf/architectures.js';
-import type { ServableModel } from '../../src/shared/gguf/servable-model.js';
+import { type ArchitectureName, familyOf } from '../../src/lib/gguf/architectures.js';
+import type { ServableModel } from '../../src/lib/gguf/servable-model.js';
 import { packageRoot } from '../../src/shared/package.js';
 import { architectureOf, type RandomFamilyName } from '../support/random-families.js';
 import { writeRandomFamily } from '../support/random-model.js';

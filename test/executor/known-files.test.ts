@@ -3,9 +3,9 @@ import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { checkKvCache } from '../../src/executor/model/kv-cache.js';
 import { readGraph } from '../../src/executor/models/index.js';
-import { createTokenizer } from '../../src/gateway/tokenizer/tokenizer.js';
-import { RocmForgeError } from '../../src/shared/errors.js';
-import { readServableModel } from '../../src/shared/gguf/servable-model.js';
+import { readServableModel } from '../../src/lib/gguf/servable-model.js';
+import { createTokenizer } from '../../src/lib/tokenizer/tokenizer.js';
+import { typedError } from '../../src/shared/errors.js';
 import { packageRoot } from '../../src/shared/package.js';
 import { headerOf, KNOWN_FILES, type KnownFile, knownFilesTable } from '../support/known-files.js';
 
@@ -19,9 +19,10 @@ function refusalOf(known: KnownFile): string | undefined {
     checkKvCache({ ...model, headDim: known.headDim }, { kvCacheType: 'f16', attention: 'fused' });
     return undefined;
   } catch (error) {
-    if (!(error instanceof RocmForgeError)) throw error;
-    expect(error.reason).toMatch(/_UNSUPPORTED$/);
-    return error.message;
+    const typed = typedError(error);
+    if (typed === undefined) throw error;
+    expect(typed.reason).toMatch(/_UNSUPPORTED$/);
+    return typed.message;
   }
 }
 

@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { loadModel } from '../../src/executor/load/loaded-model.js';
 import { MATRIX_TYPES } from '../../src/executor/model/tensors.js';
 import { readServedModel } from '../../src/gateway/request/served-model.js';
-import { TENSOR_TYPES, type TensorTypeName } from '../../src/shared/gguf/tensor-types.js';
+import { TENSOR_TYPES, type TensorTypeName } from '../../src/lib/gguf/tensor-types.js';
 import { fakeGpu } from '../doubles/native-device.js';
 import type { BuilderValue, GgufBuilder } from '../support/gguf-builder.js';
 import { randomModel } from '../support/random-model.js';

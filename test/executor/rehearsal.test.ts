@@ -3,7 +3,7 @@ import { UNREAD } from '../../src/executor/load/counting-device.js';
 import { countingGpu } from '../../src/executor/load/fit.js';
 import { loadOpened } from '../../src/executor/load/loaded-model.js';
 import { rehearse } from '../../src/executor/serve/rehearsal.js';
-import { ModelFiles } from '../../src/shared/gguf/model-files.js';
+import { ModelFiles } from '../../src/lib/gguf/model-files.js';
 import { decodeRehearsal, encodeRehearsal } from '../../src/shared/rehearsal.js';
 import { writeRandomFamily } from '../support/random-model.js';
 

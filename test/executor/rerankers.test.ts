@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { openDevice } from '../../src/executor/load/open-device.js';
-import type { TensorTypeName } from '../../src/shared/gguf/tensor-types.js';
+import type { TensorTypeName } from '../../src/lib/gguf/tensor-types.js';
 import { gelu } from '../kernels/reference/geglu.js';
 import { randomText } from '../support/encoder-answers.js';
 import { EncoderSteps, POOLED_AS } from '../support/encoder-steps.js';

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { TensorReader } from '../../src/executor/model/tensor-reader.js';
-import type { GgufTensor } from '../../src/shared/gguf/reader.js';
+import type { GgufTensor } from '../../src/lib/gguf/reader.js';
 
 const MIB = 1 << 20;
 const tensor = (name: string, mebibytes: number) =>

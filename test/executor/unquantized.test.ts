@@ -10,7 +10,7 @@ import { BLOCK_TYPES, type BlockType } from '../../src/executor/kernels/index.js
 import { type LoadedModel, loadModel, loadOpened } from '../../src/executor/load/loaded-model.js';
 import { openDevice } from '../../src/executor/load/open-device.js';
 import { MappedModel } from '../../src/executor/model/mapped-model.js';
-import { ModelFiles } from '../../src/shared/gguf/model-files.js';
+import { ModelFiles } from '../../src/lib/gguf/model-files.js';
 import { toHalf } from '../kernels/support/half.js';
 import { quantizedTwins } from '../support/quantized-twins.js';
 import { isFull, seed } from '../support/run-size.js';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { chunksOf } from '../../src/executor/model/tensor-reader.js';
 import type { ColumnPart } from '../../src/executor/model/tensors.js';
-import type { GgufTensor } from '../../src/shared/gguf/reader.js';
+import type { GgufTensor } from '../../src/lib/gguf/reader.js';
 
 const ROWS = 7;
 const PITCH = 12;

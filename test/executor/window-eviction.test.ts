@@ -12,7 +12,7 @@ import { type LoadedModel, loadModel } from '../../src/executor/load/loaded-mode
 import { openDevice } from '../../src/executor/load/open-device.js';
 import { kvBlockBytes } from '../../src/executor/model/kv-cache.js';
 import { SlotWord, slotArena } from '../../src/executor/model/slot-layout.js';
-import { ModelFiles } from '../../src/shared/gguf/model-files.js';
+import { ModelFiles } from '../../src/lib/gguf/model-files.js';
 import { writeRandomFamily } from '../support/random-model.js';
 
 const device = openDevice({ kind: 'host' });

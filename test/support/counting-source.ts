@@ -1,4 +1,4 @@
-import type { ByteSource } from '../../src/shared/gguf/byte-source.js';
+import type { ByteSource } from '../../src/lib/gguf/byte-source.js';
 
 /** A source that counts what is read of it: the work of a reader, without a clock. */
 export class CountingSource implements ByteSource {

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { isBlockType } from '../../src/executor/kernels/index.js';
-import { FileByteSource } from '../../src/shared/gguf/byte-source.js';
-import { type GgufFile, readGguf } from '../../src/shared/gguf/reader.js';
+import { FileByteSource } from '../../src/lib/gguf/byte-source.js';
+import { type GgufFile, readGguf } from '../../src/lib/gguf/reader.js';
 import { readBlocks } from '../kernels/reference/blocks.js';
 import { fromHalf } from '../kernels/support/half.js';
 

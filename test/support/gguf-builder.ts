@@ -1,7 +1,7 @@
 import { closeSync, openSync, writeSync } from 'node:fs';
-import { MemoryByteSource } from '../../src/shared/gguf/byte-source.js';
-import { type GgufFile, readGguf } from '../../src/shared/gguf/reader.js';
-import { TENSOR_TYPES, type TensorTypeName, tensorBytes } from '../../src/shared/gguf/tensor-types.js';
+import { MemoryByteSource } from '../../src/lib/gguf/byte-source.js';
+import { type GgufFile, readGguf } from '../../src/lib/gguf/reader.js';
+import { TENSOR_TYPES, type TensorTypeName, tensorBytes } from '../../src/lib/gguf/tensor-types.js';
 
 /** A metadata value with the type it gets in the file. Make one with {@link typed}. */
 export interface TypedValue {

@@ -1,6 +1,6 @@
 import type { GenerationParameters } from '../../src/gateway/request/generation.js';
 import { GREEDY } from '../../src/gateway/request/sequence.js';
-import { StopStrings } from '../../src/gateway/tokenizer/stop-matcher.js';
+import { StopStrings } from '../../src/lib/tokenizer/stop-matcher.js';
 
 /** One greedy completion of as many tokens, whatever they are. */
 export function greedyParameters(promptIds: Uint32Array, maxTokens: number): GenerationParameters {

@@ -1,5 +1,5 @@
 import { syntheticVocabulary } from '../../src/cli/synth/vocabulary.js';
-import type { TensorTypeName } from '../../src/shared/gguf/tensor-types.js';
+import type { TensorTypeName } from '../../src/lib/gguf/tensor-types.js';
 import { type BuilderValue, type GgufBuilder, typed } from './gguf-builder.js';
 import { encoderOf, isEncoder, KNOWN_ENCODERS } from './known-encoders.js';
 import type { RandomHead } from './random-encoders.js';

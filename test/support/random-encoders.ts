@@ -2,8 +2,8 @@ import { mkdtempSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { RandomWeights } from '../../src/cli/synth/random-weights.js';
-import type { ArchitectureName } from '../../src/shared/gguf/architectures.js';
-import type { TensorTypeName } from '../../src/shared/gguf/tensor-types.js';
+import type { ArchitectureName } from '../../src/lib/gguf/architectures.js';
+import type { TensorTypeName } from '../../src/lib/gguf/tensor-types.js';
 import { type BuilderValue, GgufBuilder, typed } from './gguf-builder.js';
 import { fillRandomly, gaussian, toHalves } from './random-weights.js';
 

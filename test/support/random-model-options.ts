@@ -1,4 +1,4 @@
-import type { TensorTypeName } from '../../src/shared/gguf/tensor-types.js';
+import type { TensorTypeName } from '../../src/lib/gguf/tensor-types.js';
 import type { BuilderValue } from './gguf-builder.js';
 import type { RandomFamilyName } from './random-families.js';
 import type { RandomFamily } from './random-family.js';

@@ -20,7 +20,7 @@ import {
 } from '../../src/executor/kernels/index.js';
 import { loadModel } from '../../src/executor/load/loaded-model.js';
 import { selfTest } from '../../src/executor/load/self-test.js';
-import type { TensorTypeName } from '../../src/shared/gguf/tensor-types.js';
+import type { TensorTypeName } from '../../src/lib/gguf/tensor-types.js';
 import { FakeNativeDevice } from '../doubles/native-device.js';
 import { RANDOM_ENCODER_NAMES, writeRandomEncoder } from './random-encoders.js';
 import { RANDOM_FAMILIES, RANDOM_FAMILY_NAMES, type RandomFamilyName } from './random-families.js';

@@ -1,5 +1,5 @@
+import { writeOutputFile } from '../../lib/support/output-file.js';
 import { type Fault, readFaults } from '../../shared/fault-log.js';
-import { writeOutputFile } from '../../shared/output-file.js';
 import { packageVersion } from '../../shared/package.js';
 import { printableJson } from '../../shared/printable.js';
 import { outputOf } from '../../shared/write-error.js';

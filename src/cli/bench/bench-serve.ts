@@ -1,4 +1,5 @@
 import { closeSync, existsSync, openSync, realpathSync, rmSync } from 'node:fs';
+import { writeOutputFile } from '../../lib/support/output-file.js';
 import { RocmForgeError } from '../../shared/errors.js';
 import {
   GetModelRequest,
@@ -7,7 +8,6 @@ import {
 } from '../../shared/generated/rocmforge/v1/inference.js';
 import { fromServiceError } from '../../shared/grpc/status.js';
 import type { OptionValues } from '../../shared/option-table.js';
-import { writeOutputFile } from '../../shared/output-file.js';
 import { packageVersion } from '../../shared/package.js';
 import { outputOf } from '../../shared/write-error.js';
 import { gatewayClient } from '../common/gateway-client.js';

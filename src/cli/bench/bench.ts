@@ -1,7 +1,7 @@
 import type { DeviceStats } from '../../executor/device/device-stats.js';
+import { ModelFiles } from '../../lib/gguf/model-files.js';
+import { readModelParameters } from '../../lib/gguf/model-parameters.js';
 import { RocmForgeError } from '../../shared/errors.js';
-import { ModelFiles } from '../../shared/gguf/model-files.js';
-import { readModelParameters } from '../../shared/gguf/model-parameters.js';
 import type { OptionValues } from '../../shared/option-table.js';
 import { writeJson, writeText } from '../common/output.js';
 import type { BENCH_OPTIONS } from './bench-commands.js';

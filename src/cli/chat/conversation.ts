@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
+import { writeOutputFile } from '../../lib/support/output-file.js';
 import { RocmForgeError } from '../../shared/errors.js';
 import { ChatMessage, type ToolCall } from '../../shared/generated/rocmforge/v1/inference.js';
-import { writeOutputFile } from '../../shared/output-file.js';
 
 const ROLES = ['system', 'user', 'assistant', 'tool'];
 

@@ -3,7 +3,7 @@ import { constants } from 'node:fs';
 import { type FileHandle, open, rename, rm, statfs } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { RocmForgeError } from '../../shared/errors.js';
+import { RocmForgeError, typedError } from '../../shared/errors.js';
 import { endOfRange } from './hub-ranges.js';
 import { causeOf, type HubRequests, protocolError } from './hub-requests.js';
 import type { Digest, HubFile } from './quantizations.js';
@@ -142,7 +142,7 @@ class Transfer {
       }
       return this.have < end ? 'the answer ended before all was sent' : undefined;
     } catch (error) {
-      if (error instanceof RocmForgeError || isDiskError(error)) throw error;
+      if (typedError(error) !== undefined || isDiskError(error)) throw error;
       return causeOf(error);
     } finally {
       clearTimeout(timer);
@@ -180,7 +180,7 @@ const isDiskError = (error: unknown): boolean => typeof (error as NodeJS.ErrnoEx
 
 /** Typed error of a disk; other errors as they are. */
 export function diskError(error: unknown, file: string): unknown {
-  if (error instanceof RocmForgeError || !isDiskError(error)) return error;
+  if (typedError(error) !== undefined || !isDiskError(error)) return error;
   const { code, message } = error as NodeJS.ErrnoException;
   if (code === 'ENOSPC' || code === 'EDQUOT') {
     const kept = 'the downloaded part is kept: pull again to resume';

@@ -1,5 +1,5 @@
 import type { ListFileEntry } from '@huggingface/hub';
-import { asRocmForgeError, RocmForgeError } from '../../shared/errors.js';
+import { asRocmForgeError, typedError } from '../../shared/errors.js';
 import { type HubRequests, protocolError } from './hub-requests.js';
 import type { HubSettings } from './hub-settings.js';
 import { type ModelReference, repositoryOf } from './model-reference.js';
@@ -57,7 +57,7 @@ export async function listRepository(
     return { commit, files };
   } catch (error) {
     // The library throws what it stumbles over in an answer.
-    if (error instanceof RocmForgeError) throw error;
+    if (typedError(error) !== undefined) throw error;
     throw protocolError(`its answer about ${name} is none: ${asRocmForgeError(error).message}`);
   }
 }

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { RocmForgeError } from '../../shared/errors.js';
+import { RocmForgeError, typedError } from '../../shared/errors.js';
 import { causeOf, type HubRequests, protocolError } from './hub-requests.js';
 import type { HubFile } from './quantizations.js';
 
@@ -80,7 +80,7 @@ async function attemptRange(
       if (at > last) break;
     }
   } catch (error) {
-    if (error instanceof RocmForgeError) throw error;
+    if (typedError(error) !== undefined) throw error;
     return causeOf(error);
   } finally {
     clearTimeout(timer);

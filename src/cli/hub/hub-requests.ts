@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type ErrorReason, RocmForgeError } from '../../shared/errors.js';
+import { type ErrorReason, RocmForgeError, typedError } from '../../shared/errors.js';
 import type { HubSettings } from './hub-settings.js';
 
 /** Time limit of a hub, and number of retries. */
@@ -82,7 +82,7 @@ export class HubRequests {
         pieces.push(piece);
       }
     } catch (error) {
-      if (error instanceof RocmForgeError) throw error;
+      if (typedError(error) !== undefined) throw error;
       throw new RocmForgeError('HUB_UNAVAILABLE', `the hub's answer ended too early: ${causeOf(error)}`);
     } finally {
       clearTimeout(timer);

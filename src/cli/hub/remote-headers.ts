@@ -1,6 +1,6 @@
+import type { ByteSource } from '../../lib/gguf/byte-source.js';
+import { ModelFiles, type ModelHeaders, readModelHeaders } from '../../lib/gguf/model-files.js';
 import { RocmForgeError } from '../../shared/errors.js';
-import type { ByteSource } from '../../shared/gguf/byte-source.js';
-import { ModelFiles, type ModelHeaders, readModelHeaders } from '../../shared/gguf/model-files.js';
 import { listRepository } from './hub-listing.js';
 import { readRange } from './hub-ranges.js';
 import type { HubRequests } from './hub-requests.js';

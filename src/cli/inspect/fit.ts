@@ -12,9 +12,9 @@ import {
   presentGpu,
 } from '../../executor/load/fit.js';
 import { openDevice } from '../../executor/load/open-device.js';
-import { RocmForgeError } from '../../shared/errors.js';
-import { ModelFiles, type ModelHeaders, type ModelPart } from '../../shared/gguf/model-files.js';
-import { readServableModel } from '../../shared/gguf/servable-model.js';
+import { ModelFiles, type ModelHeaders, type ModelPart } from '../../lib/gguf/model-files.js';
+import { readServableModel } from '../../lib/gguf/servable-model.js';
+import { RocmForgeError, typedError } from '../../shared/errors.js';
 import type { OptionValues } from '../../shared/option-table.js';
 import { DEFAULT_CONTEXT } from '../../shared/step-limits.js';
 import type { INSPECT_OPTIONS } from '../command-options.js';
@@ -49,9 +49,10 @@ export interface FitReport {
 
 /** An error with the loader's options under their names here: `--max-context` is `--context` of `--fit`. */
 function inTermsOfFit(error: unknown): unknown {
-  if (!(error instanceof RocmForgeError)) return error;
-  const message = error.message.replaceAll(/--max-(context|sequences)/g, '--$1');
-  return new RocmForgeError(error.reason, message, error.metadata, { cause: error });
+  const typed = typedError(error);
+  if (typed === undefined) return error;
+  const message = typed.message.replaceAll(/--max-(context|sequences)/g, '--$1');
+  return new RocmForgeError(typed.reason, message, typed.metadata, { cause: error });
 }
 
 /**

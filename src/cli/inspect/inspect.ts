@@ -3,14 +3,14 @@ import type { VectorRef } from '../../executor/model/tensors.js';
 import { readGraph } from '../../executor/models/index.js';
 import type { ReasoningParser, ToolParser } from '../../gateway/chat/answer/answer-format.js';
 import { answersOf } from '../../gateway/request/served-model.js';
-import { createTokenizer } from '../../gateway/tokenizer/tokenizer.js';
-import { RocmForgeError } from '../../shared/errors.js';
-import { unusedTensors } from '../../shared/gguf/harmless.js';
-import { ModelFiles, type ModelHeaders } from '../../shared/gguf/model-files.js';
-import { type ModelParameters, readModelParameters } from '../../shared/gguf/model-parameters.js';
-import type { GgufModel, GgufTensor } from '../../shared/gguf/reader.js';
-import { readServableModel } from '../../shared/gguf/servable-model.js';
-import { type TensorTypeName, tensorElements } from '../../shared/gguf/tensor-types.js';
+import { unusedTensors } from '../../lib/gguf/harmless.js';
+import { ModelFiles, type ModelHeaders } from '../../lib/gguf/model-files.js';
+import { type ModelParameters, readModelParameters } from '../../lib/gguf/model-parameters.js';
+import type { GgufModel, GgufTensor } from '../../lib/gguf/reader.js';
+import { readServableModel } from '../../lib/gguf/servable-model.js';
+import { type TensorTypeName, tensorElements } from '../../lib/gguf/tensor-types.js';
+import { createTokenizer } from '../../lib/tokenizer/tokenizer.js';
+import { typedError } from '../../shared/errors.js';
 import { printableLine } from '../../shared/printable.js';
 import { formatBytes } from '../common/bytes.js';
 import { describeRecurrent, type RecurrentSummary, summariseRecurrent } from './recurrent-summary.js';
@@ -169,7 +169,8 @@ function understandModel({
       Array.from(new Float32Array(Uint8Array.from(parts[part]!.source.read(offset, bytes)).buffer));
     return { model, problem: null, ropes: ropeReports(graph, servable, read), recurrent: summariseRecurrent(graph) };
   } catch (error) {
-    if (error instanceof RocmForgeError) return { model, problem: error.message, ropes: [], recurrent: null };
+    if (typedError(error) !== undefined)
+      return { model, problem: (error as Error).message, ropes: [], recurrent: null };
     throw error;
   }
 }
@@ -180,7 +181,7 @@ function tokenizerProblem({ metadata }: GgufModel): string | null {
     createTokenizer(metadata);
     return null;
   } catch (error) {
-    if (error instanceof RocmForgeError) return error.message;
+    if (typedError(error) !== undefined) return (error as Error).message;
     throw error;
   }
 }
@@ -194,7 +195,7 @@ function summariseUnused(file: GgufModel): InspectReport['unused'] {
       bytes: tensors.reduce((sum, { bytes }) => sum + bytes, 0),
     }));
   } catch (error) {
-    if (error instanceof RocmForgeError) return [];
+    if (typedError(error) !== undefined) return [];
     throw error;
   }
 }

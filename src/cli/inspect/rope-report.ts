@@ -8,7 +8,7 @@ import {
   type Rope,
   valuesOf,
 } from '../../executor/model/values.js';
-import type { ModelParameters } from '../../shared/gguf/model-parameters.js';
+import type { ModelParameters } from '../../lib/gguf/model-parameters.js';
 import { DEFAULT_CONTEXT } from '../../shared/step-limits.js';
 
 /** Rotation of queries and keys in layers of one kind; plain data that survives JSON. */

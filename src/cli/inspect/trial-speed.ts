@@ -1,7 +1,7 @@
 import type { Device } from '../../executor/device/device.js';
 import type { FitQuestion, Grant } from '../../executor/load/fit.js';
 import { loadForTrial } from '../../executor/load/trial-load.js';
-import type { ModelPart } from '../../shared/gguf/model-files.js';
+import type { ModelPart } from '../../lib/gguf/model-files.js';
 import { NEUTRAL_SAMPLING } from '../../shared/sampling-schema.js';
 import { ExecutorLoop } from '../bench/executor-loop.js';
 import { median, tokenRate } from '../bench/rates.js';

@@ -1,5 +1,5 @@
 import { BLOCK_TYPES, WEIGHT_FLOAT_TYPES } from '../../executor/kernels/formats.js';
-import type { TensorTypeName } from '../../shared/gguf/tensor-types.js';
+import type { TensorTypeName } from '../../lib/gguf/tensor-types.js';
 import type { ModelShape } from './shapes.js';
 
 /** Types every matrix can be given alike, and llama.cpp's mixtures, by the type of most of their matrices. */

@@ -1,5 +1,5 @@
 import { randomFillSync } from 'node:crypto';
-import { TENSOR_TYPES, type TensorTypeName, tensorBytes } from '../../shared/gguf/tensor-types.js';
+import { TENSOR_TYPES, type TensorTypeName, tensorBytes } from '../../lib/gguf/tensor-types.js';
 
 /** Bytes of random blocks made for each type; a larger tensor is pieces of them from random places. */
 const POOL_BYTES = 8 << 20;

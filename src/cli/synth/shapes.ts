@@ -1,4 +1,4 @@
-import type { ArchitectureName } from '../../shared/gguf/architectures.js';
+import type { ArchitectureName } from '../../lib/gguf/architectures.js';
 
 /** Keys of a family's files that llama's lack. */
 interface FamilyParts {

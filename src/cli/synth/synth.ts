@@ -1,7 +1,7 @@
 import { realpathSync, renameSync, statSync } from 'node:fs';
+import type { TensorTypeName } from '../../lib/gguf/tensor-types.js';
+import { type GgufValue, type TensorSource, writeGguf } from '../../lib/gguf/writer.js';
 import { RocmForgeError } from '../../shared/errors.js';
-import type { TensorTypeName } from '../../shared/gguf/tensor-types.js';
-import { type GgufValue, type TensorSource, writeGguf } from '../../shared/gguf/writer.js';
 import { outputOf } from '../../shared/write-error.js';
 import { MIXTURES, matrixType, UNIFORM_TYPES, type WeightType } from './mixtures.js';
 import { type FillRandom, RandomWeights } from './random-weights.js';

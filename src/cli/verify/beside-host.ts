@@ -11,8 +11,8 @@ import {
 import { openDevice } from '../../executor/load/open-device.js';
 import { MappedModel } from '../../executor/model/mapped-model.js';
 import { isRecurrent, valuesOf } from '../../executor/model/values.js';
-import { ModelFiles } from '../../shared/gguf/model-files.js';
-import { readModelParameters } from '../../shared/gguf/model-parameters.js';
+import { ModelFiles } from '../../lib/gguf/model-files.js';
+import { readModelParameters } from '../../lib/gguf/model-parameters.js';
 import { promptOf } from './invariance.js';
 import { StepDriver } from './step-driver.js';
 import { unquantized, unquantizedBytes } from './unquantized.js';

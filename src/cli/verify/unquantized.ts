@@ -4,7 +4,7 @@ import { blockFormat, convert, embeddingGatherQuantized, isBlockType } from '../
 import { LaunchPlanRecorder } from '../../executor/kernels/launch-plan.js';
 import type { OpenedModel } from '../../executor/load/loaded-model.js';
 import type { ModelContent } from '../../executor/model/mapped-model.js';
-import type { GgufModel, GgufTensor } from '../../shared/gguf/reader.js';
+import type { GgufModel, GgufTensor } from '../../lib/gguf/reader.js';
 
 /** Elements that are unpacked at once. */
 const PART_ELEMENTS = 1 << 24;

@@ -1,4 +1,4 @@
-import { TENSOR_TYPES } from '../../shared/gguf/tensor-types.js';
+import { TENSOR_TYPES } from '../../lib/gguf/tensor-types.js';
 
 /** Element types of activations, and of a KV cache that is not quantized. */
 export type FloatType = 'f32' | 'f16';

@@ -1,4 +1,4 @@
-import type { ModelParameters } from '../../shared/gguf/model-parameters.js';
+import type { ModelParameters } from '../../lib/gguf/model-parameters.js';
 import type { DeviceBuffer, DeviceScope } from '../device/device.js';
 import * as kernels from '../kernels/index.js';
 import { LaunchPlanRecorder } from '../kernels/launch-plan.js';

@@ -1,4 +1,4 @@
-import type { ModelParameters } from '../../shared/gguf/model-parameters.js';
+import type { ModelParameters } from '../../lib/gguf/model-parameters.js';
 import type { Device, DeviceBuffer, DeviceScope } from '../device/device.js';
 import type { LaunchPlanRecorder, Rows } from '../kernels/launch-plan.js';
 import type { KvCache } from '../model/kv-cache.js';

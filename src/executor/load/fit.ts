@@ -1,6 +1,6 @@
-import { RocmForgeError } from '../../shared/errors.js';
-import type { GgufModel } from '../../shared/gguf/reader.js';
-import { readServableModel } from '../../shared/gguf/servable-model.js';
+import type { GgufModel } from '../../lib/gguf/reader.js';
+import { readServableModel } from '../../lib/gguf/servable-model.js';
+import { type RocmForgeError, typedError } from '../../shared/errors.js';
 import { MOST_DRAFT_TOKENS, MOST_SEQUENCES } from '../../shared/step-limits.js';
 import { Device, DeviceScope } from '../device/device.js';
 import { KV_BLOCK_TOKENS } from '../kernels/index.js';
@@ -337,7 +337,8 @@ async function attempt(
     loaded.release();
     return { granted, refusal: null };
   } catch (error) {
-    if (error instanceof RocmForgeError) return { granted: null, refusal: error };
+    const refusal = typedError(error);
+    if (refusal !== undefined) return { granted: null, refusal };
     throw error;
   } finally {
     host?.release();

@@ -1,5 +1,5 @@
+import type { ModelParameters } from '../../lib/gguf/model-parameters.js';
 import { RocmForgeError } from '../../shared/errors.js';
-import type { ModelParameters } from '../../shared/gguf/model-parameters.js';
 import { MAX_RESULT_BYTES } from '../../shared/grpc/message-bytes.js';
 import type { SplitKind } from '../../shared/split.js';
 import {

@@ -1,7 +1,7 @@
 import { basename } from 'node:path';
+import { ModelFiles } from '../../lib/gguf/model-files.js';
+import type { GgufModel } from '../../lib/gguf/reader.js';
 import { RocmForgeError } from '../../shared/errors.js';
-import { ModelFiles } from '../../shared/gguf/model-files.js';
-import type { GgufModel } from '../../shared/gguf/reader.js';
 import { Device, DeviceScope } from '../device/device.js';
 import type { ForwardPass } from '../layers/forward-pass.js';
 import type { AttentionSplits } from '../layers/paged-attention.js';

@@ -1,8 +1,9 @@
 // One file because a load is one row of decisions, each of which needs what those before it found.
+
+import type { GgufModel, GgufTensor } from '../../lib/gguf/reader.js';
+import { canReplay } from '../../lib/gguf/recurrent.js';
+import { readServableModel, type ServableModel } from '../../lib/gguf/servable-model.js';
 import { RocmForgeError } from '../../shared/errors.js';
-import type { GgufModel, GgufTensor } from '../../shared/gguf/reader.js';
-import { canReplay } from '../../shared/gguf/recurrent.js';
-import { readServableModel, type ServableModel } from '../../shared/gguf/servable-model.js';
 import type { Device, DeviceScope } from '../device/device.js';
 import { SavedMemory } from '../device/saved-memory.js';
 import type { KvCacheType } from '../kernels/index.js';

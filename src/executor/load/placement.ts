@@ -1,5 +1,5 @@
+import type { GgufTensor } from '../../lib/gguf/reader.js';
 import { RocmForgeError } from '../../shared/errors.js';
-import type { GgufTensor } from '../../shared/gguf/reader.js';
 import { Device, DeviceScope } from '../device/device.js';
 import { keepsNumerics } from '../layers/host-experts.js';
 import { type Experts, expertMatrices, type StageGraph, valuesOf } from '../model/values.js';

@@ -1,5 +1,5 @@
+import type { ServableModel } from '../../lib/gguf/servable-model.js';
 import { RocmForgeError } from '../../shared/errors.js';
-import type { ServableModel } from '../../shared/gguf/servable-model.js';
 import type { Device, DeviceScope } from '../device/device.js';
 import { RANK_COUNTS, type RankCount } from '../kernels/index.js';
 import { type RankPlace, rankMemory } from '../layers/all-reduce.js';

@@ -1,6 +1,6 @@
-import type { ModelPart } from '../../shared/gguf/model-files.js';
-import type { GgufModel, GgufTensor } from '../../shared/gguf/reader.js';
-import { readServableModel } from '../../shared/gguf/servable-model.js';
+import type { ModelPart } from '../../lib/gguf/model-files.js';
+import type { GgufModel, GgufTensor } from '../../lib/gguf/reader.js';
+import { readServableModel } from '../../lib/gguf/servable-model.js';
 import type { Device } from '../device/device.js';
 import { MappedModel, type ModelContent } from '../model/mapped-model.js';
 import { WeightPlaces } from '../model/weight-places.js';

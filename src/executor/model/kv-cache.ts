@@ -1,5 +1,5 @@
+import type { ModelParameters } from '../../lib/gguf/model-parameters.js';
 import { RocmForgeError } from '../../shared/errors.js';
-import type { ModelParameters } from '../../shared/gguf/model-parameters.js';
 import { type DeviceBuffer, type DeviceScope, DTYPE_BYTES } from '../device/device.js';
 import {
   cacheDtype,

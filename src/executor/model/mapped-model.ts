@@ -1,7 +1,7 @@
 import path from 'node:path';
-import { RocmForgeError } from '../../shared/errors.js';
-import type { ModelPart } from '../../shared/gguf/model-files.js';
-import type { GgufTensor } from '../../shared/gguf/reader.js';
+import type { ModelPart } from '../../lib/gguf/model-files.js';
+import type { GgufTensor } from '../../lib/gguf/reader.js';
+import { RocmForgeError, typedError } from '../../shared/errors.js';
 import { loadAddon, type MappedFile } from '../device/addon.js';
 
 interface MappedPart {
@@ -89,7 +89,7 @@ function map(openPath: string, name: string): MappedFile {
   try {
     return new (loadAddon().MappedFile)(openPath);
   } catch (error) {
-    if (error instanceof RocmForgeError) throw error;
+    if (typedError(error) !== undefined) throw error;
     throw new RocmForgeError('MODEL_FILE_UNREADABLE', `${name}: ${(error as Error).message}`, {}, { cause: error });
   }
 }

@@ -1,5 +1,5 @@
+import type { GgufTensor } from '../../lib/gguf/reader.js';
 import { RocmForgeError } from '../../shared/errors.js';
-import type { GgufTensor } from '../../shared/gguf/reader.js';
 import { bufferFrom, type Device, type DeviceBuffer } from '../device/device.js';
 import {
   BLOCK_TYPES,

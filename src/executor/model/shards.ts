@@ -1,5 +1,5 @@
+import type { GgufTensor } from '../../lib/gguf/reader.js';
 import { RocmForgeError } from '../../shared/errors.js';
-import type { GgufTensor } from '../../shared/gguf/reader.js';
 import { blockFormat, isBlockType, Q8_BLOCK, type RankCount } from '../kernels/index.js';
 import type { BiasRef, ColumnPart, MatrixRef, VectorRef } from './tensors.js';
 import {

@@ -1,5 +1,5 @@
+import type { GgufModel, GgufTensor } from '../../lib/gguf/reader.js';
 import { RocmForgeError } from '../../shared/errors.js';
-import type { GgufModel, GgufTensor } from '../../shared/gguf/reader.js';
 import { wantedTensors } from './tensors.js';
 import { type DecoderGraph, type StageGraph, type Value, valuesOf } from './values.js';
 

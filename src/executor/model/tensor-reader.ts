@@ -1,4 +1,4 @@
-import type { GgufTensor } from '../../shared/gguf/reader.js';
+import type { GgufTensor } from '../../lib/gguf/reader.js';
 import type { ModelContent } from './mapped-model.js';
 import { pitchOf } from './tensors.js';
 

@@ -1,6 +1,6 @@
+import { PREDICTION, unusedTensors } from '../../lib/gguf/harmless.js';
+import type { GgufModel, GgufTensor } from '../../lib/gguf/reader.js';
 import { RocmForgeError } from '../../shared/errors.js';
-import { PREDICTION, unusedTensors } from '../../shared/gguf/harmless.js';
-import type { GgufModel, GgufTensor } from '../../shared/gguf/reader.js';
 import { BLOCK_TYPES, type BlockType, type WeightFloatType } from '../kernels/index.js';
 
 /** A weight matrix of a file: checked, and not on any device yet. */

@@ -1,6 +1,6 @@
 // One file because it is one union: each kind of value refers to the others, and every walk over them names all.
-import type { Yarn } from '../../shared/gguf/model-parameters.js';
-import type { Xielu } from '../../shared/gguf/xielu.js';
+import type { Yarn } from '../../lib/gguf/model-parameters.js';
+import type { Xielu } from '../../lib/gguf/xielu.js';
 import type { BiasRef, MatrixRef, VectorRef } from './tensors.js';
 
 /**

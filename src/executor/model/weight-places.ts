@@ -1,4 +1,4 @@
-import type { GgufTensor } from '../../shared/gguf/reader.js';
+import type { GgufTensor } from '../../lib/gguf/reader.js';
 import type { Device } from '../device/device.js';
 import { type Packing, packingOf } from './packing.js';
 import { expertMatrices, type StageGraph, valuesOf } from './values.js';

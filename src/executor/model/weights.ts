@@ -1,5 +1,5 @@
+import type { GgufModel, GgufTensor } from '../../lib/gguf/reader.js';
 import { RocmForgeError } from '../../shared/errors.js';
-import type { GgufModel, GgufTensor } from '../../shared/gguf/reader.js';
 import { bufferFrom, type Device, type DeviceBuffer, type DeviceScope } from '../device/device.js';
 import { isBlockType } from '../kernels/index.js';
 import { DeviceSums } from './device-sums.js';

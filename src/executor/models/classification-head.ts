@@ -1,6 +1,6 @@
-import { hasHead } from '../../shared/gguf/classification-head.js';
-import type { GgufModel } from '../../shared/gguf/reader.js';
-import type { ServableModel } from '../../shared/gguf/servable-model.js';
+import { hasHead } from '../../lib/gguf/classification-head.js';
+import type { GgufModel } from '../../lib/gguf/reader.js';
+import type { ServableModel } from '../../lib/gguf/servable-model.js';
 import type { TensorCatalog } from '../model/tensors.js';
 import { type Activated, type Linear, type ModelGraph, type Norm, type Value, x } from '../model/values.js';
 

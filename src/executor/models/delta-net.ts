@@ -1,5 +1,5 @@
+import type { Recurrent } from '../../lib/gguf/recurrent.js';
 import { RocmForgeError } from '../../shared/errors.js';
-import type { Recurrent } from '../../shared/gguf/recurrent.js';
 import { DELTA_DIMS, DELTA_TAPS } from '../kernels/index.js';
 import type { DeltaNet, Linear, Residual, Value } from '../model/values.js';
 import { PredictingLayers } from './prediction.js';

@@ -1,7 +1,7 @@
-import type { Experts as ExpertParameters } from '../../shared/gguf/experts.js';
-import type { MambaStates, Recurrent, ShortConvolutions } from '../../shared/gguf/recurrent.js';
-import type { ServableModel } from '../../shared/gguf/servable-model.js';
-import type { Xielu } from '../../shared/gguf/xielu.js';
+import type { Experts as ExpertParameters } from '../../lib/gguf/experts.js';
+import type { MambaStates, Recurrent, ShortConvolutions } from '../../lib/gguf/recurrent.js';
+import type { ServableModel } from '../../lib/gguf/servable-model.js';
+import type { Xielu } from '../../lib/gguf/xielu.js';
 import type { BiasRef, MatrixRef, TensorCatalog, VectorRef } from '../model/tensors.js';
 import {
   type Attention,

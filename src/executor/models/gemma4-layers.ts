@@ -1,4 +1,4 @@
-import type { ServableModel } from '../../shared/gguf/servable-model.js';
+import type { ServableModel } from '../../lib/gguf/servable-model.js';
 import type { TensorCatalog } from '../model/tensors.js';
 import {
   type Attention,

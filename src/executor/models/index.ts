@@ -1,6 +1,6 @@
-import type { ArchitectureName } from '../../shared/gguf/architectures.js';
-import type { GgufModel } from '../../shared/gguf/reader.js';
-import type { ServableModel } from '../../shared/gguf/servable-model.js';
+import type { ArchitectureName } from '../../lib/gguf/architectures.js';
+import type { GgufModel } from '../../lib/gguf/reader.js';
+import type { ServableModel } from '../../lib/gguf/servable-model.js';
 import { TensorCatalog } from '../model/tensors.js';
 import type { ModelGraph } from '../model/values.js';
 import { apertus } from './apertus.js';

@@ -1,4 +1,4 @@
-import type { Latents } from '../../shared/gguf/latents.js';
+import type { Latents } from '../../lib/gguf/latents.js';
 import type { Linear, Norm, Residual, Rope, Value } from '../model/values.js';
 import { Layers } from './family.js';
 

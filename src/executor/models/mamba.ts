@@ -1,5 +1,5 @@
+import type { MambaStates } from '../../lib/gguf/recurrent.js';
 import { RocmForgeError } from '../../shared/errors.js';
-import type { MambaStates } from '../../shared/gguf/recurrent.js';
 import { MAMBA_ROWS, MAMBA_STATES } from '../kernels/index.js';
 import { type Linear, type Norm, type Residual, type Value, x } from '../model/values.js';
 import { Layers } from './family.js';

@@ -1,4 +1,4 @@
-import type { ShortConvolutions } from '../../shared/gguf/recurrent.js';
+import type { ShortConvolutions } from '../../lib/gguf/recurrent.js';
 import type { Linear, Residual, Value } from '../model/values.js';
 import { Layers } from './family.js';
 

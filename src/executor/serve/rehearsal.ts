@@ -1,11 +1,11 @@
 import { setImmediate } from 'node:timers/promises';
+import { ModelFiles } from '../../lib/gguf/model-files.js';
 import {
   ExecuteRequest,
   ExecuteResponse,
   SlotAppend,
   SlotOpen,
 } from '../../shared/generated/rocmforge/executor/v1/executor.js';
-import { ModelFiles } from '../../shared/gguf/model-files.js';
 import { encodeSampling, NEUTRAL_SAMPLING } from '../../shared/sampling-schema.js';
 import type { Device } from '../device/device.js';
 import { UNREAD } from '../load/counting-device.js';

@@ -4,8 +4,8 @@ import { EmbedRequest as EngineEmbedRequest } from '../../shared/generated/vllm/
 import { decodeKnown } from '../../shared/grpc/known-fields.js';
 import { decodeStrictly } from '../../shared/grpc/strict.js';
 import { type EmbeddingRequest, type OpenedPrompts, openEmbedding, openRanking } from '../request/embedding.js';
+import type { PromptEncoder } from '../request/encoding/prompt.js';
 import type { LimitFacts } from '../request/limits.js';
-import type { PromptEncoder } from '../tokenizer/prompt.js';
 import { EMBEDDING_READERS, type EmbeddingForm, type EmbeddingKind } from './http/embeddings/embedding-fields.js';
 import { renamed } from './http/field-names.js';
 import { FieldPolicy } from './http/field-policy.js';

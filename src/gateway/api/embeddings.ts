@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { setMaxListeners } from 'node:events';
+import { StopStrings } from '../../lib/tokenizer/stop-matcher.js';
 import { RocmForgeError } from '../../shared/errors.js';
 import {
   type EmbedRequest,
@@ -25,7 +26,6 @@ import { GREEDY, type ReturnedStates } from '../request/sequence.js';
 import type { ServedModel } from '../request/served-model.js';
 import { TokenStates } from '../request/token-states.js';
 import { runWithin } from '../request/within-streams.js';
-import { StopStrings } from '../tokenizer/stop-matcher.js';
 import { embeddingRequestOf, engineRequestOf, type OpenedJson } from './embedding-requests.js';
 import type { WaitingCall } from './inference.js';
 

@@ -1,6 +1,9 @@
 import { readlinkSync } from 'node:fs';
 import { setPriority } from 'node:os';
 import { parentPort, workerData } from 'node:worker_threads';
+import { ModelFiles } from '../../lib/gguf/model-files.js';
+import { detokenize } from '../../lib/tokenizer/detokenizer.js';
+import { createTokenizer } from '../../lib/tokenizer/tokenizer.js';
 import { asRocmForgeError, RocmForgeError } from '../../shared/errors.js';
 import {
   DetokenizeRequest,
@@ -9,10 +12,10 @@ import {
   TokenizeRequest,
   TokenizeResponse,
 } from '../../shared/generated/rocmforge/v1/inference.js';
-import { ModelFiles } from '../../shared/gguf/model-files.js';
 import { decodeKnown } from '../../shared/grpc/known-fields.js';
 import { decodeStrictly } from '../../shared/grpc/strict.js';
 import { ChatTemplate } from '../chat/chat-template.js';
+import { checkTokenIds, encodeInput, type PromptEncoder } from '../request/encoding/prompt.js';
 import type {
   EncodeWorkerData,
   TextJob,
@@ -22,9 +25,6 @@ import type {
 } from '../request/encoding/text-jobs.js';
 import { checkLimits, checkModelName } from '../request/limits.js';
 import { checkGeneration } from '../request/validate.js';
-import { detokenize } from '../tokenizer/detokenizer.js';
-import { checkTokenIds, encodeInput, type PromptEncoder } from '../tokenizer/prompt.js';
-import { createTokenizer } from '../tokenizer/tokenizer.js';
 import { openPrompts } from './embedding-requests.js';
 import { namingFields } from './http/field-names.js';
 import { parseJson, readGeneration } from './http/json-forms.js';

@@ -1,4 +1,5 @@
 import { setMaxListeners } from 'node:events';
+import type { Tokenizer } from '../../lib/tokenizer/tokenizer.js';
 import type { RocmForgeError } from '../../shared/errors.js';
 import type {
   DetokenizeRequest,
@@ -14,6 +15,7 @@ import type {
 import { EncodedResponse, LargeRequest, type RequestBytes } from '../../shared/grpc/strict.js';
 import type { Matchers } from '../matching/matchers.js';
 import type { EncodeService } from '../request/encoding/encode-service.js';
+import { checkTokenIds } from '../request/encoding/prompt.js';
 import type { CallContext } from '../request/encoding/text-threads.js';
 import type { GenerationSink } from '../request/generation.js';
 import { HeldSink } from '../request/held-sink.js';
@@ -22,8 +24,6 @@ import { closeAll } from '../request/opened-constraints.js';
 import type { RequestRunner } from '../request/runner.js';
 import type { ServedModel } from '../request/served-model.js';
 import { runWithin } from '../request/within-streams.js';
-import { checkTokenIds } from '../tokenizer/prompt.js';
-import type { Tokenizer } from '../tokenizer/tokenizer.js';
 import { collectResponse } from './collect-response.js';
 import { FlushScheduler } from './flush-scheduler.js';
 import { generateComplete, promptLogprobs, tokenLogprobs } from './messages.js';

@@ -1,12 +1,12 @@
+import type { GgufMetadata } from '../../lib/gguf/metadata.js';
 import { Budget, type WorkLimits } from '../../lib/jinja/budget.js';
 import { TemplateError } from '../../lib/jinja/errors.js';
 import { strftime } from '../../lib/jinja/globals.js';
 import { toJson } from '../../lib/jinja/json.js';
 import { Template } from '../../lib/jinja/template.js';
 import { Dict, list, Sequence, UNPRINTABLE_NONE, type Value } from '../../lib/jinja/values.js';
+import { checkWellFormed, type Tokenizer } from '../../lib/tokenizer/tokenizer.js';
 import { RocmForgeError } from '../../shared/errors.js';
-import type { GgufMetadata } from '../../shared/gguf/metadata.js';
-import { checkWellFormed, type Tokenizer } from '../tokenizer/tokenizer.js';
 import { joinsFunctions, mentionsTools } from './answer/answer-format.js';
 import { type ChatPrompt, InjectionGuard } from './injection-guard.js';
 import { shownInstructions } from './instruction-turns.js';

@@ -1,6 +1,6 @@
+import type { Tokenizer } from '../../lib/tokenizer/tokenizer.js';
 import type { GivenConstraint } from '../constraints/grammar-of.js';
 import type { JobOwner } from '../threads/worker-pool.js';
-import type { Tokenizer } from '../tokenizer/tokenizer.js';
 import { ConstrainedAnswer } from './constrained-answer.js';
 import { GrammarCache } from './grammar-cache.js';
 import { GrammarThreads } from './grammar-threads.js';

@@ -1,5 +1,5 @@
+import type { Tokenizer } from '../../lib/tokenizer/tokenizer.js';
 import type { HeldReasoning } from '../constraints/reasoning-grammar.js';
-import type { Tokenizer } from '../tokenizer/tokenizer.js';
 import { everyToken, FreeTokens } from './free-tokens.js';
 import type { ConstraintListener, MaskedDraftToken, TokenConstraint, TokenMask } from './token-constraint.js';
 

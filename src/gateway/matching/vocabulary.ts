@@ -1,6 +1,6 @@
 import { SPECIAL_TOKEN_BYTE } from '../../lib/grammar/grammar-buffer.js';
+import type { Tokenizer } from '../../lib/tokenizer/tokenizer.js';
 import type { SpecialTokenNames } from '../constraints/special-token-names.js';
-import type { Tokenizer } from '../tokenizer/tokenizer.js';
 import { type MaskVocabulary, maskAddon } from './mask-addon.js';
 
 const NOTHING = new Uint8Array(0);

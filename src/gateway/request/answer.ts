@@ -1,11 +1,11 @@
 import { randomInt } from 'node:crypto';
+import { detokenize } from '../../lib/tokenizer/detokenizer.js';
+import type { Tokenizer } from '../../lib/tokenizer/tokenizer.js';
 import { type ChatInput, type ToolCallDelta, ToolChoiceMode } from '../../shared/generated/rocmforge/v1/inference.js';
 import { isAddressed } from '../chat/answer/answer-format.js';
 import { AnswerParser, type ResponseStart, responseStart } from '../chat/answer/answer-parser.js';
 import type { OfferedTool, ResponseEvent } from '../chat/answer/events.js';
 import { offeredTools } from '../chat/template-input.js';
-import { detokenize } from '../tokenizer/detokenizer.js';
-import type { Tokenizer } from '../tokenizer/tokenizer.js';
 import type { LimitFacts } from './limits.js';
 
 /** Reader of the answers of a conversation. */

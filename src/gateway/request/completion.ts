@@ -1,7 +1,7 @@
+import { Detokenizer } from '../../lib/tokenizer/detokenizer.js';
+import { StopMatcher, type StopResult, type StopStrings } from '../../lib/tokenizer/stop-matcher.js';
+import type { Tokenizer } from '../../lib/tokenizer/tokenizer.js';
 import type { AnswerParser } from '../chat/answer/answer-parser.js';
-import { Detokenizer } from '../tokenizer/detokenizer.js';
-import { StopMatcher, type StopResult, type StopStrings } from '../tokenizer/stop-matcher.js';
-import type { Tokenizer } from '../tokenizer/tokenizer.js';
 import { type AnswerParts, partsOf } from './answer.js';
 
 /** When a completion ends, beside running out of tokens. */

@@ -1,8 +1,8 @@
-import { hasHead } from '../../shared/gguf/classification-head.js';
-import type { GgufModel } from '../../shared/gguf/reader.js';
-import type { ServableModel } from '../../shared/gguf/servable-model.js';
-import { pairTokens } from '../tokenizer/pair-tokens.js';
-import type { Tokenizer } from '../tokenizer/tokenizer.js';
+import { hasHead } from '../../lib/gguf/classification-head.js';
+import type { GgufModel } from '../../lib/gguf/reader.js';
+import type { ServableModel } from '../../lib/gguf/servable-model.js';
+import { pairTokens } from '../../lib/tokenizer/pair-tokens.js';
+import type { Tokenizer } from '../../lib/tokenizer/tokenizer.js';
 import type { EmbeddingFacts, RankingFacts } from './embedding.js';
 import { POOLINGS, type Pooling } from './pooling.js';
 

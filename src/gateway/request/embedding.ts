@@ -1,7 +1,7 @@
+import type { PairTokens } from '../../lib/tokenizer/pair-tokens.js';
 import { asRocmForgeError, RocmForgeError } from '../../shared/errors.js';
 import type { EmbedInput as Input, PromptPart } from '../../shared/generated/rocmforge/v1/inference.js';
-import type { PairTokens } from '../tokenizer/pair-tokens.js';
-import { checkTokenIds, encodeInput, type PromptEncoder, type PromptInput } from '../tokenizer/prompt.js';
+import { checkTokenIds, encodeInput, type PromptEncoder, type PromptInput } from './encoding/prompt.js';
 import { checkLimits, checkModelName, type LimitFacts } from './limits.js';
 import type { Pooling } from './pooling.js';
 

@@ -1,6 +1,6 @@
+import type { Tokenizer } from '../../lib/tokenizer/tokenizer.js';
 import type { RocmForgeError } from '../../shared/errors.js';
 import type { TokenConstraint } from '../matching/token-constraint.js';
-import type { Tokenizer } from '../tokenizer/tokenizer.js';
 import { type AnswerOptions, type AnswerParts, answerParser } from './answer.js';
 import { Completion, type Finish, type StopOptions } from './completion.js';
 import type { RequestContext } from './context.js';

@@ -1,10 +1,10 @@
 import { fstatSync } from 'node:fs';
 import path from 'node:path';
+import { FileByteSource } from '../../lib/gguf/byte-source.js';
+import { contentIdentity } from '../../lib/gguf/content-identity.js';
+import { ModelFiles, type ModelPart } from '../../lib/gguf/model-files.js';
+import type { GgufModel } from '../../lib/gguf/reader.js';
 import { RocmForgeError } from '../../shared/errors.js';
-import { FileByteSource } from '../../shared/gguf/byte-source.js';
-import { contentIdentity } from '../../shared/gguf/content-identity.js';
-import { ModelFiles, type ModelPart } from '../../shared/gguf/model-files.js';
-import type { GgufModel } from '../../shared/gguf/reader.js';
 
 /**
  * The model of a gateway, its file or each part of it open for as long as the gateway lives: what is deleted or renamed over

@@ -1,6 +1,6 @@
+import type { Tokenizer } from '../../lib/tokenizer/tokenizer.js';
 import { asRocmForgeError } from '../../shared/errors.js';
 import type { Logger } from '../../shared/log.js';
-import type { Tokenizer } from '../tokenizer/tokenizer.js';
 import type { Limiter, Usage } from '../trust/limiter.js';
 import type { LimitName } from '../trust/limits.js';
 import { leftAs, logFields, type RequestContext } from './context.js';

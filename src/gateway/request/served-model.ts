@@ -1,8 +1,10 @@
+import { type UnusedTensors, unusedTensors } from '../../lib/gguf/harmless.js';
+import type { GgufMetadata } from '../../lib/gguf/metadata.js';
+import { readServableModel } from '../../lib/gguf/servable-model.js';
+import { nameOf } from '../../lib/gguf/split.js';
+import { type FillInTokens, fillInTokens } from '../../lib/tokenizer/fill-in-tokens.js';
+import { createTokenizer, type Tokenizer } from '../../lib/tokenizer/tokenizer.js';
 import { RocmForgeError } from '../../shared/errors.js';
-import { type UnusedTensors, unusedTensors } from '../../shared/gguf/harmless.js';
-import type { GgufMetadata } from '../../shared/gguf/metadata.js';
-import { readServableModel } from '../../shared/gguf/servable-model.js';
-import { nameOf } from '../../shared/gguf/split.js';
 import { DEFAULT_CONTEXT } from '../../shared/step-limits.js';
 import {
   type AnswerFormat,
@@ -12,8 +14,6 @@ import {
   type ToolParser,
 } from '../chat/answer/answer-format.js';
 import { ChatTemplate, type TemplateSettings } from '../chat/chat-template.js';
-import { type FillInTokens, fillInTokens } from '../tokenizer/fill-in-tokens.js';
-import { createTokenizer, type Tokenizer } from '../tokenizer/tokenizer.js';
 import { embeddingFacts } from './embedding-facts.js';
 import type { LimitFacts } from './limits.js';
 import { ModelFile } from './model-file.js';

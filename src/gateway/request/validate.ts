@@ -1,5 +1,7 @@
 import { randomFillSync } from 'node:crypto';
-import { RocmForgeError } from '../../shared/errors.js';
+import { StopStrings } from '../../lib/tokenizer/stop-matcher.js';
+import type { Tokenizer } from '../../lib/tokenizer/tokenizer.js';
+import { RocmForgeError, typedError } from '../../shared/errors.js';
 import {
   type ChatInput,
   type GenerateStreamRequest,
@@ -9,8 +11,6 @@ import {
 } from '../../shared/generated/rocmforge/v1/inference.js';
 import { MAX_F32, SAMPLING_PARAMETERS, samplingOf } from '../../shared/sampling-schema.js';
 import { offeredTools } from '../chat/template-input.js';
-import { StopStrings } from '../tokenizer/stop-matcher.js';
-import type { Tokenizer } from '../tokenizer/tokenizer.js';
 import { answerOptions, requiresCall } from './answer.js';
 import type { GenerationParameters } from './generation.js';
 import {
@@ -276,7 +276,7 @@ export function withStrictTools(request: GenerateStreamRequest): GenerateStreamR
     checkForcedToolCalls(strict, chat);
     return strict;
   } catch (error) {
-    if (error instanceof RocmForgeError) return undefined;
+    if (typedError(error) !== undefined) return undefined;
     throw error;
   }
 }

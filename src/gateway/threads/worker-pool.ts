@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { Worker } from 'node:worker_threads';
-import { type ErrorReason, RocmForgeError } from '../../shared/errors.js';
+import { asRocmForgeError, type ErrorReason, RocmForgeError } from '../../shared/errors.js';
 
 /** Owner of a job. */
 export interface JobOwner {
@@ -257,7 +257,7 @@ class PoolThread<Input, Output> {
       worker.postMessage(job.input, job.moved);
       this.limit(this.isReady ? jobTimeLimitMs : startTimeLimitMs);
     } catch (error) {
-      this.end()?.reject(error as RocmForgeError);
+      this.end()?.reject(asRocmForgeError(error));
       return;
     }
     job.begun?.();

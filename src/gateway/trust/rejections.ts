@@ -1,7 +1,7 @@
+import { cut } from '../../lib/support/quoted.js';
 import { BoundedLog } from '../../shared/bounded-log.js';
 import type { RocmForgeError } from '../../shared/errors.js';
 import type { Logger } from '../../shared/log.js';
-import { cut } from '../../shared/quoted.js';
 import type { TrustObserver } from './trust.js';
 
 const MOST_CHARACTERS = 128;

@@ -4,8 +4,8 @@ import type { CallContext } from '../../../src/gateway/request/encoding/text-thr
 import { RocmForgeError } from '../../../src/shared/errors.js';
 import type { Constraint, GenerateStreamRequest } from '../../../src/shared/generated/rocmforge/v1/inference.js';
 import { LargeRequest } from '../../../src/shared/grpc/strict.js';
+import { smallBpe, tokenizerOf } from '../../lib/tokenizer/vocabularies.js';
 import { request } from '../../support/gateway.js';
-import { smallBpe, tokenizerOf } from '../tokenizer/vocabularies.js';
 
 const tokenizer = tokenizerOf(smallBpe());
 const facts = { modelName: 'm', contextLength: 64, vocabularySize: 512, longestTokenBytes: 16, maxPriority: 0 };

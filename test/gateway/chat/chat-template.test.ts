@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { ChatTemplate, type Conversation } from '../../../src/gateway/chat/chat-template.js';
 import { ToolChoiceMode } from '../../../src/shared/generated/rocmforge/v1/inference.js';
-import { smallSpm, tokenizerOf } from '../tokenizer/vocabularies.js';
+import { smallSpm, tokenizerOf } from '../../lib/tokenizer/vocabularies.js';
 
 function templateOf(source: string | undefined, toolSource?: string): ChatTemplate {
   const builder = smallSpm({ 'tokenizer.chat_template': source, 'tokenizer.chat_template.tool_use': toolSource });

@@ -21,8 +21,8 @@ import {
   GenerateResponse,
   type GenerateStreamRequest,
 } from '../../../src/shared/generated/rocmforge/v1/inference.js';
+import { smallSpm, tokenizerOf } from '../../lib/tokenizer/vocabularies.js';
 import { runs, seed } from '../../support/run-size.js';
-import { smallSpm, tokenizerOf } from '../tokenizer/vocabularies.js';
 import { readTurn, TOOLS } from './answer/turns.js';
 
 const CALLED = '{% for c in m.tool_calls or [] %}';

@@ -2,10 +2,10 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ChatTemplate, type Conversation } from '../../../src/gateway/chat/chat-template.js';
 import { InjectionGuard } from '../../../src/gateway/chat/injection-guard.js';
-import { detokenize } from '../../../src/gateway/tokenizer/detokenizer.js';
 import { parseJson } from '../../../src/lib/jinja/json.js';
+import { detokenize } from '../../../src/lib/tokenizer/detokenizer.js';
+import { BPE_MARKERS, smallBpe, tokenizerOf } from '../../lib/tokenizer/vocabularies.js';
 import { runs } from '../../support/run-size.js';
-import { BPE_MARKERS, smallBpe, tokenizerOf } from '../tokenizer/vocabularies.js';
 
 const START = '<|im_start|>';
 const END = '<|im_end|>';

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { type ChatMessage, ChatTemplate } from '../../../src/gateway/chat/chat-template.js';
+import { smallSpm, tokenizerOf } from '../../lib/tokenizer/vocabularies.js';
 import { runs, seed } from '../../support/run-size.js';
-import { smallSpm, tokenizerOf } from '../tokenizer/vocabularies.js';
 
 function templateOf(source: string): ChatTemplate {
   const builder = smallSpm({ 'tokenizer.chat_template': source });

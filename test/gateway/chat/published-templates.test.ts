@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { ChatTemplate, type Conversation } from '../../../src/gateway/chat/chat-template.js';
 import { hasJinja, NOW, type Rendered, renderWithJinja } from '../../lib/jinja/jinja-oracle.js';
-import { smallSpm, tokenizerOf } from '../tokenizer/vocabularies.js';
+import { smallSpm, tokenizerOf } from '../../lib/tokenizer/vocabularies.js';
 import { CONVERSATIONS } from './conversations.js';
 
 const folder = process.env.ROCMFORGE_CHAT_TEMPLATES ?? '';

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { type ChatMessage, ChatTemplate, type ChatTool } from '../../../src/gateway/chat/chat-template.js';
 import type { RocmForgeError } from '../../../src/shared/errors.js';
 import { hasJinja, NOW, type Rendered, renderWithJinja } from '../../lib/jinja/jinja-oracle.js';
-import { smallSpm, tokenizerOf } from '../tokenizer/vocabularies.js';
+import { smallSpm, tokenizerOf } from '../../lib/tokenizer/vocabularies.js';
 
 const folder = process.env.ROCMFORGE_CHAT_TEMPLATES ?? '';
 const isThere = existsSync(folder);

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { grammarOf } from '../../../src/gateway/constraints/grammar-of.js';
 import { ROUNDS, samples } from '../../../src/gateway/matching/grammar-warm-up.js';
 import { Matchers } from '../../../src/gateway/matching/matchers.js';
-import { smallSpm, tokenizerOf } from '../tokenizer/vocabularies.js';
+import { smallSpm, tokenizerOf } from '../../lib/tokenizer/vocabularies.js';
 
 it('what threads warm up with can be translated, and differs from round to round', () => {
   const rounds = Array.from({ length: ROUNDS }, (_, round) => samples(round));

@@ -7,7 +7,7 @@ import { GrammarThreads } from '../../../src/gateway/matching/grammar-threads.js
 import { MaskTime } from '../../../src/gateway/matching/mask-time.js';
 import { Matchers } from '../../../src/gateway/matching/matchers.js';
 import type { TokenConstraint, TokenMask } from '../../../src/gateway/matching/token-constraint.js';
-import { createTokenizer } from '../../../src/gateway/tokenizer/tokenizer.js';
+import { createTokenizer } from '../../../src/lib/tokenizer/tokenizer.js';
 import { ToolChoiceMode } from '../../../src/shared/generated/rocmforge/v1/inference.js';
 import { typed } from '../../support/gguf-builder.js';
 import { randomModel } from '../../support/random-model.js';

@@ -8,8 +8,8 @@ import {
   ExecuteResponse,
   LoadedModel,
 } from '../../../src/shared/generated/rocmforge/executor/v1/executor.js';
+import { smallBpe, tokenizerOf } from '../../lib/tokenizer/vocabularies.js';
 import { greedyParameters } from '../../support/greedy-parameters.js';
-import { smallBpe, tokenizerOf } from '../tokenizer/vocabularies.js';
 
 const TOKENIZER = tokenizerOf(smallBpe());
 const LOG = pino({ level: 'silent' });

@@ -6,9 +6,9 @@ import { hasRoomForMore, type QueuedRequest, roomFor } from '../../../src/gatewa
 import { PeerQueue } from '../../../src/gateway/replica/scheduler/peer-queue.js';
 import { Generation, type GenerationParameters } from '../../../src/gateway/request/generation.js';
 import { GREEDY } from '../../../src/gateway/request/sequence.js';
-import { StopStrings } from '../../../src/gateway/tokenizer/stop-matcher.js';
+import { StopStrings } from '../../../src/lib/tokenizer/stop-matcher.js';
 import { asRocmForgeError } from '../../../src/shared/errors.js';
-import { smallBpe, tokenizerOf } from '../tokenizer/vocabularies.js';
+import { smallBpe, tokenizerOf } from '../../lib/tokenizer/vocabularies.js';
 
 const TOKENIZER = tokenizerOf(smallBpe());
 const STOP: GenerationParameters['stop'] = {

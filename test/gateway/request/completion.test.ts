@@ -2,8 +2,8 @@ import { describe, expect, it } from 'vitest';
 import type { AnswerFormat } from '../../../src/gateway/chat/answer/answer-format.js';
 import { type AnswerOptions, answerParser } from '../../../src/gateway/request/answer.js';
 import { Completion, type CompletionStep, type StopOptions } from '../../../src/gateway/request/completion.js';
-import { StopStrings } from '../../../src/gateway/tokenizer/stop-matcher.js';
-import type { Tokenizer } from '../../../src/gateway/tokenizer/tokenizer.js';
+import { StopStrings } from '../../../src/lib/tokenizer/stop-matcher.js';
+import type { Tokenizer } from '../../../src/lib/tokenizer/tokenizer.js';
 
 const END = '<|im_end|>';
 const SPECIAL = ['<tool_call>', '</tool_call>', '<|hidden|>', END];

@@ -6,8 +6,8 @@ import type { Sequence } from '../../../src/gateway/request/sequence.js';
 import { Limiter } from '../../../src/gateway/trust/limiter.js';
 import type { Limits } from '../../../src/gateway/trust/limits.js';
 import { RocmForgeError } from '../../../src/shared/errors.js';
+import { smallBpe, tokenizerOf } from '../../lib/tokenizer/vocabularies.js';
 import { greedyParameters } from '../../support/greedy-parameters.js';
-import { smallBpe, tokenizerOf } from '../tokenizer/vocabularies.js';
 
 const TOKENIZER = tokenizerOf(smallBpe());
 const CONTEXT = {

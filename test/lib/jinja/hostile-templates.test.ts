@@ -3,7 +3,7 @@ import { ChatTemplate, type Conversation } from '../../../src/gateway/chat/chat-
 import { TemplateError } from '../../../src/lib/jinja/errors.js';
 import { Template } from '../../../src/lib/jinja/template.js';
 import { Dict, list } from '../../../src/lib/jinja/values.js';
-import { smallSpm, tokenizerOf } from '../../gateway/tokenizer/vocabularies.js';
+import { smallSpm, tokenizerOf } from '../tokenizer/vocabularies.js';
 
 const tokenizer = tokenizerOf(smallSpm());
 const hello: Conversation = { messages: [{ role: 'user', content: 'hello' }] };

@@ -1,6 +1,6 @@
+import type { FillInTokens } from '../../../lib/tokenizer/fill-in-tokens.js';
 import { RocmForgeError } from '../../../shared/errors.js';
 import type { GenerateStreamRequest, PromptPart } from '../../../shared/generated/rocmforge/v1/inference.js';
-import type { FillInTokens } from '../../tokenizer/fill-in-tokens.js';
 import type { Fields } from './fields.js';
 import type { FormDefaults } from './request.js';
 

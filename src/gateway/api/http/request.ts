@@ -1,3 +1,4 @@
+import type { FillInTokens } from '../../../lib/tokenizer/fill-in-tokens.js';
 import type { RocmForgeError } from '../../../shared/errors.js';
 import type {
   GenerateResponse,
@@ -5,7 +6,6 @@ import type {
   GenerateStreamResponse,
 } from '../../../shared/generated/rocmforge/v1/inference.js';
 import type { PromptProgress, Recovery } from '../../request/generation.js';
-import type { FillInTokens } from '../../tokenizer/fill-in-tokens.js';
 import type { FieldNames } from './field-names.js';
 import type { OllamaForm } from './ollama/ollama-form.js';
 import type { ResponsesForm, StoredContext } from './openai/responses-form.js';

@@ -1,9 +1,9 @@
+import type { DetokenizerOptions } from '../../../lib/tokenizer/detokenizer.js';
 import { RocmForgeError } from '../../../shared/errors.js';
 import type { ChatInput } from '../../../shared/generated/rocmforge/v1/inference.js';
+import { checkTokenIds, encodeInput, type PromptEncoder, type PromptInput } from '../../request/encoding/prompt.js';
 import { checkLimits, checkModelName, type LimitFacts, MAX_ANSWER_TEXT_BYTES } from '../../request/limits.js';
 import { checkBegun, checkGeneration } from '../../request/validate.js';
-import type { DetokenizerOptions } from '../../tokenizer/detokenizer.js';
-import { checkTokenIds, encodeInput, type PromptEncoder, type PromptInput } from '../../tokenizer/prompt.js';
 import { countRequest } from './anthropic/messages-request.js';
 import { namingFields } from './field-names.js';
 import { FieldPolicy } from './field-policy.js';

@@ -1,12 +1,12 @@
+import { type DetokenizerOptions, detokenize } from '../../../lib/tokenizer/detokenizer.js';
+import type { Tokenizer } from '../../../lib/tokenizer/tokenizer.js';
 import { EventLoopBudget } from '../../../shared/event-loop-budget.js';
 import type { TemplateSettings } from '../../chat/chat-template.js';
 import { missingChatTemplate } from '../../chat/missing-chat-template.js';
-import { type DetokenizerOptions, detokenize } from '../../tokenizer/detokenizer.js';
-import { encodeInput, type PromptInput } from '../../tokenizer/prompt.js';
-import type { Tokenizer } from '../../tokenizer/tokenizer.js';
 import { type EmbeddingRequest, type OpenedPrompts, openEmbedding } from '../embedding.js';
 import type { LimitFacts } from '../limits.js';
 import type { ModelFile } from '../model-file.js';
+import { encodeInput, type PromptInput } from './prompt.js';
 import type { OpenedGeneration, TextJobs, TranslatedGeneration } from './text-jobs.js';
 import { type CallContext, TextThreads } from './text-threads.js';
 

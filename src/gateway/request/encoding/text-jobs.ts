@@ -1,10 +1,10 @@
+import type { DetokenizerOptions } from '../../../lib/tokenizer/detokenizer.js';
 import type { GenerateStreamRequest } from '../../../shared/generated/rocmforge/v1/inference.js';
 import type { TemplateSettings } from '../../chat/chat-template.js';
 import type { ThreadMessage } from '../../threads/worker-pool.js';
-import type { DetokenizerOptions } from '../../tokenizer/detokenizer.js';
-import type { PromptInput } from '../../tokenizer/prompt.js';
 import type { OpenedPrompts } from '../embedding.js';
 import type { LimitFacts } from '../limits.js';
+import type { PromptInput } from './prompt.js';
 
 /** A generation's request whose prompt is encoded. */
 export interface OpenedGeneration {

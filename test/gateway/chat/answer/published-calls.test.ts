@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { answerFormatOf } from '../../../../src/gateway/chat/answer/answer-format.js';
 import { responseStart } from '../../../../src/gateway/chat/answer/answer-parser.js';
 import { type ChatMessage, ChatTemplate, type ChatToolCall } from '../../../../src/gateway/chat/chat-template.js';
-import { smallSpm, tokenizerOf } from '../../tokenizer/vocabularies.js';
+import { smallSpm, tokenizerOf } from '../../../lib/tokenizer/vocabularies.js';
 import { readTurn } from './turns.js';
 
 const folder = process.env.ROCMFORGE_CHAT_TEMPLATES ?? '';

@@ -8,7 +8,6 @@ const SOURCES = [
   'src/lib',
   'src/shared',
   'src/gateway/threads',
-  'src/gateway/tokenizer',
   'src/gateway/chat',
   'src/gateway/request',
   'src/gateway/api',

@@ -8,12 +8,12 @@ import {
   type EncodeServiceOptions,
   INLINE_CHARACTERS,
 } from '../../../../src/gateway/request/encoding/encode-service.js';
+import type { PromptInput } from '../../../../src/gateway/request/encoding/prompt.js';
 import type { CallContext } from '../../../../src/gateway/request/encoding/text-threads.js';
 import { ModelFile } from '../../../../src/gateway/request/model-file.js';
-import { detokenize } from '../../../../src/gateway/tokenizer/detokenizer.js';
-import type { PromptInput } from '../../../../src/gateway/tokenizer/prompt.js';
-import { createTokenizer } from '../../../../src/gateway/tokenizer/tokenizer.js';
-import { metadataOfFile, smallBpe } from '../../tokenizer/vocabularies.js';
+import { detokenize } from '../../../../src/lib/tokenizer/detokenizer.js';
+import { createTokenizer } from '../../../../src/lib/tokenizer/tokenizer.js';
+import { metadataOfFile, smallBpe } from '../../../lib/tokenizer/vocabularies.js';
 import { compileWorker } from './compiled-worker.js';
 
 const options = { parseSpecial: false, addSpecial: false };

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { GgufMetadata, GgufValue } from '../../../../shared/gguf/metadata.js';
+import type { GgufMetadata, GgufValue } from '../../../../lib/gguf/metadata.js';
 import type { EmbeddingFacts } from '../../../request/embedding.js';
 import type { OfferedModel } from '../../models.js';
 import type { HttpFacts } from '../context.js';

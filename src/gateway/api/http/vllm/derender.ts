@@ -1,3 +1,4 @@
+import { StopStrings } from '../../../../lib/tokenizer/stop-matcher.js';
 import { asRocmForgeError, RocmForgeError } from '../../../../shared/errors.js';
 import {
   Completion as CompletionMessage,
@@ -6,10 +7,9 @@ import {
 } from '../../../../shared/generated/rocmforge/v1/inference.js';
 import { answerOptions, answerParser } from '../../../request/answer.js';
 import { Completion, type Finish, type StopOptions } from '../../../request/completion.js';
+import { checkTokenIds, encodeInput } from '../../../request/encoding/prompt.js';
 import { MAX_ANSWER_TEXT_BYTES } from '../../../request/limits.js';
 import { checkGeneration } from '../../../request/validate.js';
-import { checkTokenIds, encodeInput } from '../../../tokenizer/prompt.js';
-import { StopStrings } from '../../../tokenizer/stop-matcher.js';
 import { addParts } from '../../messages.js';
 import { inTermsOf, renamed } from '../field-names.js';
 import type { FieldPolicy } from '../field-policy.js';

@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { RocmForgeError } from '../../../../shared/errors.js';
 import type { Constraint, GenerateStreamRequest } from '../../../../shared/generated/rocmforge/v1/inference.js';
+import { encodeInput, type PromptEncoder } from '../../../request/encoding/prompt.js';
 import type { LimitFacts } from '../../../request/limits.js';
 import { forcesToolCalls } from '../../../request/required-tool-calls.js';
 import { checkGeneration, generationParameters } from '../../../request/validate.js';
-import { encodeInput, type PromptEncoder } from '../../../tokenizer/prompt.js';
 import { JsonText } from '../json-slices.js';
 import type { JsonGeneration } from '../request.js';
 
