@@ -8,7 +8,7 @@ import { MemoryByteSource } from '../../src/lib/gguf/byte-source.js';
 import { readGguf } from '../../src/lib/gguf/reader.js';
 import { readServableModel } from '../../src/lib/gguf/servable-model.js';
 import { createTokenizer } from '../../src/lib/tokenizer/tokenizer.js';
-import { RocmForgeError } from '../../src/shared/errors.js';
+import { asRocmForgeError } from '../../src/shared/errors.js';
 import { FakeNativeDevice, fakeGpu } from '../doubles/native-device.js';
 import { damaged, goodHeader } from '../support/damaged-header.js';
 import { typed } from '../support/gguf-builder.js';
@@ -97,9 +97,8 @@ describe('a damaged model file', () => {
         const { allocations, launches } = await load(bytes, Math.min(contextLength, 64));
         most = { allocations: Math.max(most.allocations, allocations), launches: Math.max(most.launches, launches) };
       } catch (error) {
-        const { reason } = error as RocmForgeError;
-        if (!(error instanceof RocmForgeError) || reason === 'INTERNAL')
-          untyped.push(`${number} ${stage}: ${String((error as Error).stack)}`);
+        const { reason } = asRocmForgeError(error);
+        if (reason === 'INTERNAL') untyped.push(`${number} ${stage}: ${String((error as Error).stack)}`);
         outcome = `${stage} ${reason}`;
       }
       outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);

@@ -14,7 +14,7 @@ import type { LoadOptions } from '../../src/executor/load/load-options.js';
 import { loadModel } from '../../src/executor/load/loaded-model.js';
 import { openDevice } from '../../src/executor/load/open-device.js';
 import { ModelFile } from '../../src/gateway/request/model-file.js';
-import { RocmForgeError } from '../../src/shared/errors.js';
+import { asRocmForgeError } from '../../src/shared/errors.js';
 import { FakeNativeDevice, fakeGpu } from '../doubles/native-device.js';
 import { damaged, goodHeader } from '../support/damaged-header.js';
 import { generate, request, startTestGateway } from '../support/gateway.js';
@@ -217,7 +217,8 @@ async function outcomeOf(files: readonly string[], options: Partial<LoadOptions>
     model.release();
     return 'served';
   } catch (error) {
-    if (error instanceof RocmForgeError && error.reason !== 'INTERNAL') return `${error.reason}: ${error.message}`;
+    const { reason, message } = asRocmForgeError(error);
+    if (reason !== 'INTERNAL') return `${reason}: ${message}`;
     return `untyped: ${String((error as Error).stack)}`;
   } finally {
     expect(native.held).toEqual({ bytes: 0, plans: 0, graphs: 0 });

@@ -3,7 +3,7 @@ import { FieldPolicy } from '../../src/gateway/api/http/field-policy.js';
 import { parseJson, readGeneration } from '../../src/gateway/api/http/json-forms.js';
 import type { AnswerKind, FormDefaults } from '../../src/gateway/api/http/request.js';
 import type { LimitFacts } from '../../src/gateway/request/limits.js';
-import { RocmForgeError } from '../../src/shared/errors.js';
+import { typedError } from '../../src/shared/errors.js';
 
 /** Result of reading a body: what runs, as JSON, and the ignored fields, or the field that it is refused for. */
 export interface ReadBody {
@@ -31,8 +31,9 @@ export function readBody(kind: AnswerKind | EmbeddingKind, body: unknown, defaul
     const { ignored, ...read } = readGeneration(kind as AnswerKind, parseJson(bytes), facts);
     return { read: textOf(read), ignored };
   } catch (error) {
-    if (!(error instanceof RocmForgeError)) throw error;
-    return { field: String(error.metadata.field ?? error.message) };
+    const typed = typedError(error);
+    if (typed === undefined) throw error;
+    return { field: String(typed.metadata.field ?? typed.message) };
   }
 }
 

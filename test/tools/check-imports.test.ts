@@ -12,9 +12,9 @@ describe('imports', () => {
       'src/shared/errors.ts': '',
       'src/lib/jinja/json.ts': "import { readJson } from '../json/exact-json.js';",
       'src/executor/serve/service.ts': "import { RocmForgeError } from '../shared/errors.js';",
-      'src/gateway/chat/chat-template.ts': "import { Tokenizer } from '../tokenizer/tokenizer.js';",
+      'src/gateway/chat/chat-template.ts': "import { Tokenizer } from '../../lib/tokenizer/tokenizer.js';",
       'src/gateway/request/generation.ts':
-        "import { Tokenizer } from '../tokenizer/tokenizer.js';\nimport { Completion } from './completion.js';",
+        "import { WorkerPool } from '../threads/worker-pool.js';\nimport { Completion } from './completion.js';",
       'src/gateway/replica/link/executor-session.ts':
         "import { credentials } from '@grpc/grpc-js';\nimport { Generation } from '../../request/generation.js';",
       'src/gateway/router.ts': "import { Replica } from './replica/replica.js';",
@@ -39,8 +39,8 @@ describe('imports', () => {
     ['from a library to what is shared', 'src/lib/grammar/a.ts', "import '../../shared/errors.js';"],
     ['from a library to a later one', 'src/lib/json/a.ts', "import '../grammar/grammar.js';"],
     ['from the client to a library', 'src/client/a.ts', "import '../lib/json/exact-json.js';"],
-    ['from the tokenizer to requests', 'src/lib/tokenizer/a.ts', "import '../request/limits.js';"],
-    ['from the tokenizer to chats', 'src/lib/tokenizer/a.ts', "import '../chat/chat-template.js';"],
+    ['from threads to requests', 'src/gateway/threads/a.ts', "import '../request/limits.js';"],
+    ['from chats to requests', 'src/gateway/chat/a.ts', "import '../request/limits.js';"],
     ['from requests to replicas', 'src/gateway/request/a.ts', "import '../replica/replica.js';"],
     ['from replicas to the router', 'src/gateway/replica/a.ts', "import '../router.js';"],
     ['from the router to servers', 'src/gateway/router.ts', "import './api/grpc/public-server.js';"],
