@@ -1,7 +1,8 @@
 // First token of a constraint that the gateway has never seen, beside that of a free answer; and the rate of one constrained stream beside
 // that of a free one. Each pair is measured in turn, so that a ratio is one of the same minutes.
-//   node bench/first-token.mjs --address 127.0.0.1:50051 [--count 40] [--tokens 200]
-// Start a gateway first: node dist/cli/main.js serve --model model.gguf. Ratios are of medians.
+//   node bench/first-token.mjs --address 127.0.0.1:50051 [--count 40] [--tokens 200] [--words 0]
+// Start a gateway first: node dist/cli/main.js serve --model model.gguf. Ratios are of medians. --words: the prompt is so many words longer,
+// other ones each time.
 
 import { credentials } from '@grpc/grpc-js';
 import { GenerateStreamRequest, InferenceServiceClient } from '../dist/shared/generated/rocmforge/v1/inference.js';
@@ -12,14 +13,23 @@ const { values: options } = benchArguments(import.meta.url, {
     address: { type: 'string', default: '127.0.0.1:50051' },
     count: { type: 'string', default: '40' },
     tokens: { type: 'string', default: '200' },
+    words: { type: 'string', default: '0' },
   },
 });
 const client = new InferenceServiceClient(options.address, credentials.createInsecure());
 
+let prompts = 0;
+/** The same length each time, and no beginning that another had. */
+function prompt() {
+  prompts += 1;
+  const words = Array.from({ length: Number(options.words) }, (_, i) => `${(prompts * 7919 + i * 104_729) % 9973}`);
+  return [...words, 'Describe the order as JSON.'].join(' ');
+}
+
 /** Milliseconds to the first token, and tokens in a second behind it. */
 function measure(constraint, maxTokens) {
   const message = GenerateStreamRequest.fromPartial({
-    input: { $case: 'text', value: { text: 'Describe the order as JSON.' } },
+    input: { $case: 'text', value: { text: prompt() } },
     stop: { maxTokens, ignoreEos: constraint === undefined },
     ...(constraint !== undefined && { constraint }),
   });
