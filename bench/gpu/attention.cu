@@ -87,7 +87,7 @@ __global__ void fill_float(float* p, size_t n, uint32_t seed, float scale) {
 // Attention of some rows in double: grid x = heads, y = sampled rows. Writes out and the bound of the contract.
 __global__ void reference(const float* qkv, const __half* k, const __half* v, const int* rows, const int* row_position,
                           const int* row_slot, const int* slots, int slot_words, int heads, int kv_heads, int d,
-                          float scale, double* out, double* bound) {
+                          float scale, float softcap, double* out, double* bound) {
   extern __shared__ double scores[];
   __shared__ double red[256];
   const int row = rows[blockIdx.y], head = blockIdx.x, kv_head = head / (heads / kv_heads);
@@ -103,8 +103,9 @@ __global__ void reference(const float* qkv, const __half* k, const __half* v, co
       s += x;
       m += x * x;
     }
-    scores[p] = s * scale;
-    most = fmax(most, s * scale);
+    const double scaled = s * scale, score = softcap == 0.0f ? scaled : softcap * tanh(scaled / softcap);
+    scores[p] = score;
+    most = fmax(most, score);
     spread = fmax(spread, scale * sqrt(m));
   }
   auto reduce = [&](double x, bool is_max) {
@@ -197,11 +198,11 @@ struct Step {
   Buffer<float>*qkv, *out, *parts, *sinks;
   Buffer<int>*row_position, *row_slot, *slots, *tiles;
   int splits, n_tiles;
-  float scale;
+  float scale, softcap;
 
   Step(int heads, int kv_heads, int d, const std::vector<int>& lengths, std::vector<std::pair<int, int>> rows,
-       int want_layers, int tile_rows = 0, bool with_parts = true)
-      : heads(heads), kv_heads(kv_heads), d(d) {
+       int want_layers, int tile_rows = 0, bool with_parts = true, float softcap = 0.0f)
+      : heads(heads), kv_heads(kv_heads), d(d), softcap(softcap) {
     const size_t pool_blocks = POOL_BYTES / 2 / (size_t(kv_heads) * 16 * d);
     per_layer = 0;
     int longest = 0;
@@ -219,7 +220,7 @@ struct Step {
           words[(layer * lengths.size() + s) * slot_words + forge::SLOT_BLOCK_TABLE + b] = ids[next++];
     int furthest = 0;
     std::vector<int> t;
-    if (tile_rows == 0) tile_rows = forge::ATTENTION_TILE_QUERIES / (heads / kv_heads);
+    if (tile_rows == 0) tile_rows = forge::ATTENTION_TILE_QUERIES / (heads / kv_heads) / (d > 128 ? 2 : 1);
     for (size_t r = 0; r < rows.size(); r++) {
       slot.push_back(rows[r].first);
       position.push_back(rows[r].second);
@@ -263,24 +264,39 @@ struct Step {
   int rows() const { return int(position.size()); }
   const int* layer_slots(int layer) const { return slots->p + size_t(layer % layers) * n_slots * slot_words; }
 
+  template <class Kernel>
+  Kernel of_heads(Kernel d64, Kernel d128, Kernel d256) const {
+    return d == 64 ? d64 : d == 128 ? d128 : d256;
+  }
   void tile(int layer = 0) {
-    auto kernel = d == 128 ? attention_tile_f16_d128 : attention_tile_f16_d64;
+    const auto kernel = of_heads(attention_tile_f16_d64, attention_tile_f16_d128, attention_tile_f16_d256);
     launch(dim3(kv_heads, n_tiles), kernel, qkv->p, g_k, g_v, out->p, tiles->p, row_position->p, row_slot->p,
-           layer_slots(layer), slot_words, sinks->p, heads, kv_heads, 0, scale, 0.0f);
+           layer_slots(layer), slot_words, sinks->p, heads, kv_heads, 0, scale, softcap);
   }
   void wide(int layer = 0) {
-    auto kernel = d == 128 ? attention_wide_f16_d128 : attention_wide_f16_d64;
-    launch_with(forge::ATTENTION_WIDE_THREADS, forge::ATTENTION_WIDE_LDS, dim3(kv_heads, n_tiles), kernel, qkv->p, g_k,
-                g_v, out->p, tiles->p, row_position->p, row_slot->p, layer_slots(layer), slot_words, sinks->p, heads,
-                kv_heads, 0, scale);
+    const auto plain = of_heads(attention_wide_f16_d64, attention_wide_f16_d128, attention_wide_f16_d256);
+    const auto softcapped = of_heads(attention_wide_softcapped_f16_d64, attention_wide_softcapped_f16_d128,
+                                     attention_wide_softcapped_f16_d256);
+    const int lds = d > 128 ? forge::ATTENTION_WIDE_PARTS_LDS : forge::ATTENTION_WIDE_LDS;
+    const auto attend = [&](auto kernel, auto... softcaps) {
+      launch_with(forge::ATTENTION_WIDE_THREADS, lds, dim3(kv_heads, n_tiles), kernel, qkv->p, g_k, g_v, out->p,
+                  tiles->p, row_position->p, row_slot->p, layer_slots(layer), slot_words, sinks->p, heads, kv_heads, 0,
+                  scale, softcaps...);
+    };
+    if (softcap == 0.0f) {
+      attend(plain);
+    } else {
+      attend(softcapped, softcap);
+    }
   }
   void split(int layer = 0, int first = 0, int count = -1) {
     if (count < 0) count = rows();
-    auto kernel = d == 128 ? attention_tile_split_f16_d128 : attention_tile_split_f16_d64;
+    const auto kernel =
+        of_heads(attention_tile_split_f16_d64, attention_tile_split_f16_d128, attention_tile_split_f16_d256);
     const int head_tiles = (heads / kv_heads + 15) / 16;
     launch(dim3(kv_heads * head_tiles, count, splits), kernel, qkv->p + size_t(first) * (heads + 2 * kv_heads) * d, g_k,
            g_v, parts->p, row_position->p + first, row_slot->p + first, layer_slots(layer), slot_words, heads, kv_heads,
-           head_tiles, splits, 0, scale, 0.0f);
+           head_tiles, splits, 0, scale, softcap);
   }
   void combine(int first = 0, int count = -1) {
     if (count < 0) count = rows();
@@ -338,15 +354,15 @@ static std::vector<std::pair<int, int>> span(int slot, int first, int count) {
 
 // The tile form, in tiles of two sizes, the split form, and double.
 static void compare(const std::string& what, int heads, int kv_heads, int d, const std::vector<int>& lengths,
-                    const std::vector<std::pair<int, int>>& rows, int samples) {
-  Step step(heads, kv_heads, d, lengths, rows, 1);
+                    const std::vector<std::pair<int, int>>& rows, int samples, float softcap = 0.0f) {
+  Step step(heads, kv_heads, d, lengths, rows, 1, 0, true, softcap);
   CHECK(cudaMemset(step.out->p, 0xff, step.out->n * 4));
   step.tile();
   const auto whole = step.out->host();
   CHECK(cudaMemset(step.out->p, 0xff, step.out->n * 4));
   step.wide();
   const auto wide = step.out->host();
-  Step odd(heads, kv_heads, d, lengths, rows, 1, 5, false);
+  Step odd(heads, kv_heads, d, lengths, rows, 1, 5, false, softcap);
   CHECK(cudaMemset(odd.out->p, 0xff, odd.out->n * 4));
   odd.tile();
   const auto by_fives = odd.out->host();
@@ -368,7 +384,7 @@ static void compare(const std::string& what, int heads, int kv_heads, int d, con
   CHECK(cudaFuncSetAttribute(reference, cudaFuncAttributeMaxDynamicSharedMemorySize, 200000));
   reference<<<dim3(heads, samples), 256, step.slot_words * 16 * 8, g_stream>>>(
       step.qkv->p, g_k, g_v, sampled.p, step.row_position->p, step.row_slot->p, step.layer_slots(0), step.slot_words,
-      heads, kv_heads, d, step.scale, expected.p, bound.p);
+      heads, kv_heads, d, step.scale, step.softcap, expected.p, bound.p);
   CHECK(cudaGetLastError());
   const auto e = expected.host(), b = bound.host();
   double worst = 0, worst_error = 0;
@@ -440,8 +456,14 @@ int main(int argc, char** argv) {
   fill_half<<<4096, 256>>>(g_k, POOL_BYTES / 2, 1, 1.0f);
   fill_half<<<4096, 256>>>(g_v, POOL_BYTES / 2, 2, 1.0f);
   CHECK(cudaDeviceSynchronize());
-  for (auto kernel : {attention_wide_f16_d128, attention_wide_f16_d64})
-    CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, forge::ATTENTION_WIDE_LDS));
+  const auto allow = [](auto kernel, int lds) {
+    CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, lds));
+  };
+  for (auto kernel : {attention_wide_f16_d128, attention_wide_f16_d64}) allow(kernel, forge::ATTENTION_WIDE_LDS);
+  for (auto kernel : {attention_wide_softcapped_f16_d128, attention_wide_softcapped_f16_d64})
+    allow(kernel, forge::ATTENTION_WIDE_LDS);
+  allow(attention_wide_f16_d256, forge::ATTENTION_WIDE_PARTS_LDS);
+  allow(attention_wide_softcapped_f16_d256, forge::ATTENTION_WIDE_PARTS_LDS);
   printf("%s, chunk %d%s\n", properties.name, forge::SPLIT, g_pdl ? ", overlapping launches" : "");
   for (auto [name, kernel] : std::vector<std::pair<const char*, const void*>>{
            {"attention_tile_f16_d128", (const void*)attention_tile_f16_d128},
@@ -467,6 +489,10 @@ int main(int argc, char** argv) {
   compare("rows 16320..16383 of 16384", 32, 8, 128, {16384}, span(0, 16320, 64), 4);
   compare("28 heads, 4 KV heads, rows 90..300", 28, 4, 128, {400}, span(0, 90, 211), 16);
   compare("one head a KV head, d 64", 6, 6, 64, {300}, span(0, 0, 300), 16);
+  compare("prompt of 700, d 256", 8, 4, 256, {700}, span(0, 0, 700), 24);
+  for (const int d : {64, 128, 256}) {
+    compare("softcapped, prompt of 700, d " + std::to_string(d), 8, 4, d, {700}, span(0, 0, 700), 24, 5.0f);
+  }
   {
     std::vector<int> lengths;
     std::vector<std::pair<int, int>> rows;

@@ -100,6 +100,8 @@ export class WorkerPool<Input, Output> {
   /** When each principal of those that wait was last served. */
   private readonly turns = new Map<string, number>();
   private turn = 0;
+  /** Listeners to the signals of owners whose jobs wait. */
+  private readonly watched = new Map<AbortSignal, () => void>();
   private isClosed = false;
 
   constructor(private readonly options: WorkerPoolOptions) {
@@ -119,29 +121,11 @@ export class WorkerPool<Input, Output> {
   run(job: PoolJob<Input>): Promise<Output> {
     return new Promise((resolve, reject) => {
       const { signal } = job.owner;
-      const { closed, cancelled } = this.options.errors;
-      if (this.isClosed) throw closed();
-      if (signal?.aborted) throw cancelled?.() ?? signal.reason;
-      const leave = () => {
-        const at = this.waiting.indexOf(waiting);
-        if (at < 0) return;
-        this.waiting.splice(at, 1);
-        waiting.reject(cancelled?.() ?? signal?.reason);
-      };
-      const waiting: Waiting<Input, Output> = {
-        ...job,
-        bytes: job.bytes ?? 0,
-        resolve: (output) => {
-          signal?.removeEventListener('abort', leave);
-          resolve(output);
-        },
-        reject: (error) => {
-          signal?.removeEventListener('abort', leave);
-          reject(error);
-        },
-      };
-      signal?.addEventListener('abort', leave, { once: true });
+      if (this.isClosed) throw this.options.errors.closed();
+      if (signal?.aborted) throw this.gone(signal);
+      const waiting = { ...job, bytes: job.bytes ?? 0, resolve, reject };
       this.waiting.push(waiting);
+      if (signal !== undefined) this.watch(signal);
       this.shed(job.owner.principal);
       this.dispatch();
     });
@@ -150,8 +134,38 @@ export class WorkerPool<Input, Output> {
   /** Ends the threads; what they were at, and what waits, is rejected. */
   async close(): Promise<void> {
     this.isClosed = true;
-    for (const { reject } of this.waiting.splice(0)) reject(this.options.errors.closed());
+    while (this.waiting.length > 0) this.take(0)?.reject(this.options.errors.closed());
     await Promise.all(this.threads.map((thread) => thread.close()));
+  }
+
+  /** Drops the jobs of an owner that goes: one listener for all of them, as long as one waits. */
+  private watch(signal: AbortSignal): void {
+    if (this.watched.has(signal)) return;
+    const leave = () => {
+      this.watched.delete(signal);
+      for (const job of this.waiting.filter(({ owner }) => owner.signal === signal)) {
+        this.waiting.splice(this.waiting.indexOf(job), 1);
+        job.reject(this.gone(signal));
+      }
+    };
+    this.watched.set(signal, leave);
+    signal.addEventListener('abort', leave, { once: true });
+  }
+
+  /** Takes a job out of the queue. */
+  private take(at: number): Waiting<Input, Output> | undefined {
+    const [job] = this.waiting.splice(at, 1);
+    const signal = job?.owner.signal;
+    const leave = signal && this.watched.get(signal);
+    if (leave !== undefined && !this.waiting.some(({ owner }) => owner.signal === signal)) {
+      this.watched.delete(signal as AbortSignal);
+      signal?.removeEventListener('abort', leave);
+    }
+    return job;
+  }
+
+  private gone(signal: AbortSignal): Error {
+    return this.options.errors.cancelled?.() ?? signal.reason;
   }
 
   /** Refuses what is too much, from whoever has the most: of equals the one that came last. */
@@ -165,8 +179,7 @@ export class WorkerPool<Input, Output> {
       }
       const [greediest] = [...held].reduce((most, entry) => (entry[1] > most[1] ? entry : most));
       const at = this.waiting.findLastIndex(({ owner }) => owner.principal === greediest);
-      const [refused] = this.waiting.splice(at, 1);
-      refused?.reject(errors.full(this.waiting.length));
+      this.take(at)?.reject(errors.full(this.waiting.length));
     }
   }
 
@@ -194,7 +207,7 @@ export class WorkerPool<Input, Output> {
       bestRank = rank;
     }
     if (best === undefined) return undefined;
-    this.waiting.splice(this.waiting.indexOf(best), 1);
+    this.take(this.waiting.indexOf(best));
     this.turns.set(best.owner.principal, ++this.turn);
     return best;
   }

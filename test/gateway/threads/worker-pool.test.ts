@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -141,6 +142,25 @@ describe('a worker pool', () => {
     await busy;
     await run('late', {}, { owner: { principal: 'a', signal: AbortSignal.abort(new Error('gone before')) } });
     expect(order).toEqual(['a gone', 'busy', 'late gone before']);
+  });
+
+  it('forgets all jobs of one call with one listener, and leaves none behind', async () => {
+    const { order, run } = poolOf({ threads: 1, maxJobs: 100 });
+    const gate = closedGate();
+    const busy = run('busy', { gate });
+    const [caller, other] = [new AbortController(), new AbortController()];
+    const jobsOf = (name: string, { signal }: AbortController) =>
+      Array.from({ length: 20 }, () => run(name, {}, { owner: { principal: name, signal } }));
+    const gone = jobsOf('a', caller);
+    const served = jobsOf('b', other);
+    expect([caller, other].map(({ signal }) => getEventListeners(signal, 'abort').length)).toEqual([1, 1]);
+    caller.abort(new Error('gone'));
+    await Promise.all(gone);
+    expect(order).toEqual(Array.from({ length: 20 }, () => 'a gone'));
+    open(gate);
+    await Promise.all([busy, ...served]);
+    expect(order.slice(20)).toEqual(['busy', ...Array.from({ length: 20 }, () => 'b')]);
+    expect(getEventListeners(other.signal, 'abort')).toEqual([]);
   });
 
   it('ends a job that takes too long with its thread, and starts another', async () => {
