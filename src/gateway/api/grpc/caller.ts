@@ -1,6 +1,7 @@
 import type { Metadata } from '@grpc/grpc-js';
 import type { CallContext } from '../../request/encoding/text-threads.js';
 import { parseTraceparent } from '../../request/trace.js';
+import { callController } from '../call-signal.js';
 import type { WaitingCall } from '../inference.js';
 import { peerOf } from '../peer.js';
 import { peerTold, principalOf } from './trust-interceptor.js';
@@ -19,7 +20,7 @@ const DISCONNECTED = 'the client disconnected';
 
 /** Aborted when the call is cancelled: by its client, at its deadline, or with its connection. */
 export function abortWith(call: IncomingCall): AbortController {
-  const disconnected = new AbortController();
+  const disconnected = callController();
   if (call.cancelled) disconnected.abort(DISCONNECTED);
   else call.once('cancelled', () => disconnected.abort(DISCONNECTED));
   return disconnected;

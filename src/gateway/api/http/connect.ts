@@ -41,6 +41,7 @@ import {
 import { readDescriptorSet } from '../../../shared/grpc/descriptors.js';
 import { toStatus } from '../../../shared/grpc/status.js';
 import { EncodedResponse } from '../../../shared/grpc/strict.js';
+import { callSignal } from '../call-signal.js';
 import { INFERENCE_SERVICE } from '../grpc/inference-service.js';
 import type { WaitingCall } from '../inference.js';
 import type { Models } from '../models.js';
@@ -103,7 +104,7 @@ export function connectHandler(models: Models): ConnectHandler {
     const left = context.timeoutMs();
     if (left === undefined) return exchange.client;
     // Nothing else ends a call at its deadline: the library only tells of it.
-    const signal = AbortSignal.any([exchange.client.signal, context.signal]);
+    const signal = callSignal(AbortSignal.any([exchange.client.signal, context.signal]));
     return { ...exchange.client, signal, deadline: performance.now() + left };
   };
   /** @throws ConnectError when the answer ended because the time was over */

@@ -3,6 +3,7 @@ import { TLSSocket } from 'node:tls';
 import { asRocmForgeError, RocmForgeError } from '../../../shared/errors.js';
 import { parseTraceparent } from '../../request/trace.js';
 import type { Trust } from '../../trust/trust.js';
+import { callController } from '../call-signal.js';
 import { MIN_FRAME_CHARGE } from '../frame-charge.js';
 import { nameOf } from '../grpc/connection-guard.js';
 import type { WaitingCall } from '../inference.js';
@@ -47,7 +48,7 @@ export interface ExchangeOptions {
 /** One request and its answer. */
 export class Exchange {
   private readonly peer: string;
-  private readonly disconnected = new AbortController();
+  private readonly disconnected = callController();
   private identified: WaitingCall | undefined;
   private principal: string | undefined;
   /** True if the error of its response has been counted. */

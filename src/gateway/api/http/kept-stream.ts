@@ -1,4 +1,5 @@
 import type { RocmForgeError } from '../../../shared/errors.js';
+import { callController } from '../call-signal.js';
 import type { StreamedExchange, StreamedResponse } from './event-stream.js';
 import type { Exchange } from './exchange.js';
 import type { ErrorForm } from './request.js';
@@ -45,7 +46,7 @@ export class KeptStream implements StreamedExchange, StreamedResponse {
   private held = 0;
   private readonly readers = new Set<Reader>();
   private readonly listeners: Record<'close' | 'drain', (() => void)[]> = { close: [], drain: [] };
-  private readonly abandoned = new AbortController();
+  private readonly abandoned = callController();
   private headers: Readonly<Record<string, string>> | undefined;
   private hasEvents = false;
   private isOver = false;

@@ -1,6 +1,7 @@
 import { isJsonObject, jsonText } from '../../../lib/json/exact-json.js';
 import { asRocmForgeError } from '../../../shared/errors.js';
 import { runWithin } from '../../request/within-streams.js';
+import { callSignal } from '../call-signal.js';
 import type { WaitingCall } from '../inference.js';
 import type { HttpContext } from './context.js';
 import type { Exchange } from './exchange.js';
@@ -84,7 +85,11 @@ async function predictionOf(
   const { '@requestFormat': _, stream: __, stream_options: ___, ...request } = instance;
   const ended = new AbortController();
   // One that fails ends its own generations, not those of the others.
-  const own = { ...client, signal: AbortSignal.any([client.signal, ended.signal]), cancel: () => ended.abort() };
+  const own = {
+    ...client,
+    signal: callSignal(AbortSignal.any([client.signal, ended.signal])),
+    cancel: () => ended.abort(),
+  };
   const { body, ignored } = await generateWhole(kind, Buffer.from(jsonText(request)), own, context);
   return { body: new JsonText(jsonOf(body)), ignored };
 }

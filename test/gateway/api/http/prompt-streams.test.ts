@@ -41,3 +41,20 @@ it('a prompt that cannot run ends the stream with its error, or has a status of 
   expect(second.status).toBe(200);
   expect(JSON.parse(eventsOf(second.text).at(-1)!)).toMatchObject({ error: { code: 'context_length_exceeded' } });
 });
+
+it('a call of many prompts, whole or as a stream, causes no warning of Node', async () => {
+  const warnings: Error[] = [];
+  const listen = (warning: Error) => warnings.push(warning);
+  process.on('warning', listen);
+  try {
+    const prompt = Array.from({ length: 24 }, (_, i) => `prompt ${i}`);
+    for (const stream of [false, true]) {
+      const { status } = await ask(server.gateway, COMPLETIONS, { prompt, max_tokens: 2, stream });
+      expect(status).toBe(200);
+    }
+    await new Promise(setImmediate);
+    expect(warnings).toEqual([]);
+  } finally {
+    process.off('warning', listen);
+  }
+});
