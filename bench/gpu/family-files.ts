@@ -24,7 +24,8 @@ mkdirSync(output, { recursive: true });
 const keep = (name: string, file: string): void => copyFileSync(file, path.join(output, `${name}.gguf`));
 
 /** Families whose heads may have another size; not those that list their heads by layer. */
-const ANY_HEADS = 'llama,qwen2,qwen3,granite,gemma2,gemma3,qwen3moe,qwen35,qwen35moe,qwen3next,falcon-h1,glm4moe,cohere2';
+const ANY_HEADS =
+  'llama,qwen2,qwen3,granite,gemma2,gemma3,qwen3moe,qwen35,qwen35moe,qwen3next,falcon-h1,glm4moe,cohere2';
 /** Weights with which a token alone decides what follows, nearly, and the prediction block predicts it. */
 const MARKOV = {
   ...{ attn_output: 0.02, ffn_down: 0.02, ssm_out: 0.02, ffn_down_exps: 0.02, ffn_down_shexp: 0.02 },
