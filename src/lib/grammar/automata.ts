@@ -241,28 +241,37 @@ export class Automata {
     for (const term of alternatives) this.terms.follow(term, this.terms.empty, isStart, followers);
     const starts = bordersOf(followers);
     const behind: Term[][] = starts.map(() => []);
+    const hashes = new Int32Array(starts.length);
     for (const { set, rest } of followers) {
       for (let i = 0; i < set.length; i += 2) {
         const last = numberOf(set[i + 1]!);
         let interval = intervalOf(starts, numberOf(set[i]!));
-        for (; interval < starts.length && starts[interval]! <= last; interval++) behind[interval]!.push(rest);
+        for (; interval < starts.length && starts[interval]! <= last; interval++) {
+          behind[interval]!.push(rest);
+          hashes[interval] = Math.imul(hashes[interval]!, 31) + rest.id;
+        }
       }
     }
     this.work.spend(starts.length);
-    const known = new Map<string, Node>();
+    // Most intervals have the terms of another one; by a hash of their numbers.
+    const known = new Map<number, { readonly terms: readonly Term[]; readonly to: Node }[]>();
     const edges = new EdgeList();
     behind.forEach((terms, interval) => {
-      const key = idsOf(terms);
-      let to = known.get(key);
-      if (to === undefined) {
-        to = this.#regex(this.terms.alternatives(terms), false);
-        known.set(key, to);
+      const alike = known.get(hashes[interval]!) ?? [];
+      let found = alike.find((other) => isSame(other.terms, terms));
+      if (found === undefined) {
+        found = { terms, to: this.#regex(this.terms.alternatives(terms), false) };
+        alike.push(found);
+        known.set(hashes[interval]!, alike);
       }
-      edges.add(starts[interval]!, to);
+      edges.add(starts[interval]!, found.to);
     });
     return edges;
   }
 }
+
+const isSame = (a: readonly Term[], b: readonly Term[]): boolean =>
+  a.length === b.length && a.every((term, i) => term === b[i]);
 
 const idsOf = (terms: readonly Term[]): string =>
   terms.length === 1 ? String(terms[0]!.id) : terms.map(({ id }) => id).join();

@@ -92,12 +92,18 @@ export function intervalOf(starts: readonly number[], number: number): number {
   return low;
 }
 
+const FEW_FOLLOWERS = 8;
+
 /** Numbers at which sets begin or end. */
 export function bordersOf(followers: readonly Follower[]): number[] {
   const borders = [0];
-  for (const { set } of followers) {
+  // Alternatives often begin with one and the same set.
+  const sets = followers.length > FEW_FOLLOWERS ? new Set(followers.map(({ set }) => set)) : undefined;
+  const add = (set: CodePointSet): void => {
     for (let i = 0; i < set.length; i += 2) borders.push(numberOf(set[i]!), numberOf(set[i + 1]!) + 1);
-  }
+  };
+  if (sets !== undefined) sets.forEach(add);
+  else for (const { set } of followers) add(set);
   borders.sort((a, b) => a - b);
   return borders.filter((border, i) => border <= LAST && border !== borders[i - 1]);
 }
