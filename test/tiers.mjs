@@ -31,7 +31,7 @@ export const TIERS = {
     'test/gateway/api/grpc/{caller,chunk-encoding,connection-guard,far-deadlines,header-watch,abuse-tracker,message-frames,small-frames,stream-turns}.test.ts',
     'test/gateway/api/http/{client-bodies,constraint-fields,event-stream,generated-bodies,kept-streams,lenient-fields,response-store,unread-responses}.test.ts',
     'test/gateway/api/protocols/answer-limits.test.ts',
-    'test/gateway/matching/{grammar-cache,grammar-warm-up,mask-fairness,mask-queue,mask-time,mask-turns,matchers,resting-grammar}.test.ts',
+    'test/gateway/matching/{doubling-rules,grammar-cache,grammar-warm-up,mask-fairness,mask-queue,mask-time,mask-turns,matchers,resting-grammar}.test.ts',
     'test/gateway/replica/{client-error,engine,load-queue,queue-limits}.test.ts',
     'test/gateway/replica/link/{answer,loss,step-encoding,supervision}.test.ts',
     'test/gateway/replica/scheduler/**',

@@ -152,6 +152,7 @@ const Expression* ExpressionTable::sequence(const Expression* first, const Expre
   std::vector<const Expression*> parts;
   for (; first->kind == Kind::kSequence; first = first->second) parts.push_back(first->first);
   parts.push_back(first);
+  copied_parts_ += parts.size();
   for (; !parts.empty(); parts.pop_back()) {
     const Expression* part = parts.back();
     second = intern({.kind = Kind::kSequence,

@@ -70,6 +70,8 @@ class ExpressionTable {
   std::pair<const Expression*, const Expression*> split(const Expression* sequence);
 
   size_t allocated_bytes() const { return allocated_; }
+  // Parts that sequences have copied so far: those of what they begin with.
+  uint64_t copied_parts() const { return copied_parts_; }
   // Expressions looked up or made so far.
   size_t lookups() const { return lookups_; }
   // More than the table itself: automata over it.
@@ -95,6 +97,7 @@ class ExpressionTable {
   std::unordered_map<const Expression*, const Expression*> clamped_[4];
   std::unordered_map<const Expression*, std::pair<const Expression*, const Expression*>> split_;
   size_t allocated_ = 0;
+  uint64_t copied_parts_ = 0;
   size_t lookups_ = 0;
   const Expression* nothing_;
   const Expression* empty_;

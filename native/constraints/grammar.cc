@@ -11,6 +11,11 @@ enum class Tag : uint8_t { kText, kCharacters, kRule, kSequence, kChoice, kRepea
 
 constexpr size_t kMostRules = 1 << 20;
 constexpr int kMostDepth = 1000;
+// A rule whose sequence has more parts is called, not copied to where it is used: rules that each use the next one
+// twice would double with each of them.
+constexpr uint64_t kMostInlinedParts = 1024;
+// Parts that one grammar's sequences may copy: some hundred milliseconds.
+constexpr uint64_t kMostCopiedParts = 2'000'000;
 
 struct Part {
   Tag tag;
@@ -207,7 +212,7 @@ class Preparation {
     if (!is_recursive) {
       const uint32_t rule = component[0];
       const Expression* body = expression(rules_[rule]);
-      const bool is_part = body->regular && !body->delimited;
+      const bool is_part = body->regular && !body->delimited && parts_of(body) <= kMostInlinedParts;
       if (!is_part) bodies_[rule] = body;
       made_[rule] = is_part ? body : table_.call(rule, grammar_);
       return;
@@ -228,6 +233,12 @@ class Preparation {
     }
     for (const uint32_t rule : component) made_[rule] = table_.new_reference(empty_[rule] != 0);
     for (const uint32_t rule : component) table_.define(made_[rule], expression(rules_[rule]));
+  }
+
+  static uint64_t parts_of(const Expression* body) {
+    uint64_t parts = 1;
+    for (; body->kind == Expression::Kind::kSequence; body = body->second) parts++;
+    return parts;
   }
 
   bool is_nullable(const Part& of) const {
@@ -264,8 +275,11 @@ class Preparation {
         return made_[of.rule];
       case Tag::kSequence: {
         const Expression* made = table_.empty();
-        for (auto part = of.parts.rbegin(); part != of.parts.rend(); ++part)
+        for (auto part = of.parts.rbegin(); part != of.parts.rend(); ++part) {
           made = table_.sequence(expression(*part), made);
+          if (table_.copied_parts() - copied_before_ > kMostCopiedParts)
+            throw InvalidGrammar("a grammar repeats long rules too often; make it simpler");
+        }
         return made;
       }
       case Tag::kChoice: {
@@ -291,6 +305,7 @@ class Preparation {
   std::vector<uint32_t> component_of_;  // its first rule; none yet for rules that are not made
   std::vector<uint8_t> empty_;          // of recursive regular rules: those that match nothing
   uint32_t grammar_;
+  const uint64_t copied_before_ = table_.copied_parts();
 };
 
 }  // namespace

@@ -1,7 +1,9 @@
 import type { Tokenizer } from '../../lib/tokenizer/tokenizer.js';
+import { RocmForgeError } from '../../shared/errors.js';
 import type { GivenConstraint } from '../constraints/grammar-of.js';
 import type { JobOwner } from '../threads/worker-pool.js';
 import { ConstrainedAnswer } from './constrained-answer.js';
+import { fieldOf } from './constraint-field.js';
 import { GrammarCache } from './grammar-cache.js';
 import { GrammarThreads } from './grammar-threads.js';
 import { type MaskVocabulary, maskAddon } from './mask-addon.js';
@@ -122,7 +124,15 @@ export class Matchers {
     const known = this.cache.get(form);
     if (known !== undefined) begun();
     const grammar =
-      known ?? (await this.vocabulary.prepare(await this.translate(form, constraint, caller, begun), MaskGrammar));
+      known ??
+      (await this.vocabulary
+        .prepare(await this.translate(form, constraint, caller, begun), MaskGrammar)
+        .catch((error: Error) => {
+          const field = fieldOf(constraint);
+          throw new RocmForgeError('CONSTRAINT_UNSUPPORTED', `${field} cannot be enforced: ${error.message}`, {
+            field,
+          });
+        }));
     const isWanted = !caller.signal?.aborted;
     if (isWanted) for (const answer of answers) answer.start(new GrammarMatcher(grammar), this.queue);
     if (known === undefined) this.cache.add(form, client, grammar);
