@@ -6,7 +6,7 @@ import { asRocmForgeError, type ErrorReason, RocmForgeError } from '../../shared
 export interface JobOwner {
   /** Clients take turns. */
   readonly principal: string;
-  /** Aborted when nobody waits for the result any more. */
+  /** Aborted when the result is not wanted any more. */
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -27,7 +27,7 @@ export interface PoolErrors {
   /** Refusal of a job beside so many that wait. */
   readonly full: (waiting: number) => RocmForgeError;
   readonly closed: () => RocmForgeError;
-  /** Error of a job that nobody waits for any more; default: the reason of its owner's signal. */
+  /** Error of a job whose owner has gone; default: the reason of its owner's signal. */
   readonly cancelled?: () => RocmForgeError;
   /** @param how `failed: …`, or `ended with code …` */
   readonly lost: (how: string, phase: string | undefined, cause?: Error) => RocmForgeError;
@@ -89,10 +89,10 @@ const MOST_TURNS = 4096;
 /**
  * Threads that do what would hold up the thread that serves.
  *
- * A thread has one job at a time, so one that takes too long, or takes the thread along, is nobody else's loss. Jobs
+ * A thread has one job at a time, so one that takes too long, or takes the thread along, fails alone. Jobs
  * wait in a bounded queue; the next one is the principal's that has the fewest under way, then the one's that was last served
- * longest ago. When the queue is full, the principal with the most in it has its newest refused. Jobs that nobody waits for any
- * more are not begun.
+ * longest ago. When the queue is full, the principal with the most in it has its newest refused. Jobs whose owner has gone are not
+ * begun.
  */
 export class WorkerPool<Input, Output> {
   private readonly threads: PoolThread<Input, Output>[];
@@ -168,7 +168,7 @@ export class WorkerPool<Input, Output> {
     return this.options.errors.cancelled?.() ?? signal.reason;
   }
 
-  /** Refuses what is too much, from whoever has the most: of equals the one that came last. */
+  /** Refuses what is too much, from the principal with the most: of equals the one that came last. */
   private shed(newest: string): void {
     const { maxJobs, maxBytes = Number.POSITIVE_INFINITY, errors } = this.options;
     while (this.waiting.length > maxJobs || sumOf(this.waiting) > maxBytes) {

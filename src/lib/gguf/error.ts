@@ -1,4 +1,4 @@
-/** A model file that cannot be read or has changed, contradicts itself or the format, or is of a kind that is not known. */
+/** A model file that cannot be read or has changed, contradicts itself or the format, or has an unknown kind. */
 export class GgufError extends Error {
   override readonly name = 'GgufError';
 

@@ -91,7 +91,7 @@ describe('a worker pool', () => {
     expect(order).toEqual(['b', 'a1', 'a2']);
   });
 
-  it('takes turns, whoever has asked for most', async () => {
+  it('takes turns, whatever each has asked for', async () => {
     const { order, run } = poolOf({ threads: 1 });
     const gate = closedGate();
     const names = ['a2', 'a3', 'b', 'c'].map((name) => run(name.slice(0, 1), { name }));
@@ -101,7 +101,7 @@ describe('a worker pool', () => {
     expect(order).toEqual(['a2', 'b', 'c', 'a3', 'a1']);
   });
 
-  it('refuses the newest of whoever has most, and of equals the one that came', async () => {
+  it('refuses the newest of the principal with most, and of equals the one that came', async () => {
     const { order, run } = poolOf({ threads: 1, maxJobs: 2 });
     const gate = closedGate();
     const begun = new Promise<void>((resolve) => void run('busy', { gate }, { begun: resolve }));
@@ -129,7 +129,7 @@ describe('a worker pool', () => {
     expect(order).toEqual(['b QUEUE_FULL', 'busy', 'a']);
   });
 
-  it('forgets a job that nobody waits for', async () => {
+  it('forgets a job whose owner has gone', async () => {
     const { order, run } = poolOf({ threads: 1 });
     const gate = closedGate();
     const busy = run('busy', { gate });
